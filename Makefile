@@ -1,0 +1,45 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# `make` or `make help` lists what there is.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo lab lab-down test test-unit test-lab lint build clean
+SETUP := tests/setup/setup.sh
+LAB := tests/lab/lab
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
+		while IFS="$$(printf '\t')" read -r target text; do printf '  make %-10s %s\n' "$$target" "$$text"; done
+
+setup:  ## install what is missing: Debian packages, a Python environment in .venv
+	@$(SETUP) packages env
+
+demo:  ## three hypervisors: discover, place six instances, drain one host, undrain
+	@tests/lab/demo.sh
+
+lab: setup  ## start the lab, or whatever of it is not running
+	@$(LAB) up
+
+lab-down:  ## stop the lab and remove everything of it
+	@$(LAB) down
+
+test: lint test-unit test-lab  ## everything: linters, unit tests, tests in the lab
+
+test-unit: setup  ## unit tests, the store on SQLite and on PostgreSQL
+	.venv/bin/pytest -q -n 2 tests/unit
+
+test-lab: setup  ## the playbooks on real hypervisors
+	.venv/bin/pytest -q tests/lab
+
+lint: setup  ## ansible-test sanity, ansible-lint, galaxy-importer, antsibull-docs, layering
+	@$(SETUP) lint
+	tests/setup/lint.sh
+
+build: setup  ## the collection's tarball, in build/
+	.venv/bin/ansible-galaxy collection build --force --output-path build
+
+clean: lab-down  ## lab-down, and remove the environments and everything built
+	rm -rf .venv .venv-lint .ansible .cache .hypothesis .import_linter_cache .pytest_cache .ruff_cache \
+		build collections importer_result.json tests/output changelogs/.plugin-cache.yaml
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,85 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Claim room for instances, give it up for an alternate, release it, and swap it for a move."""
+
+from __future__ import annotations
+
+import time
+
+from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, moves, selections
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {
+        "state": {
+            "type": "str",
+            "choices": ["claimed", "next", "released", "swapped", "moved", "swapped_back"],
+            "default": "claimed",
+        },
+        "selections": {"type": "list", "elements": "dict"},
+        "instances": {"type": "list", "elements": "str"},
+        "alternates": {"type": "list", "elements": "dict"},
+        "host": {"type": "str"},
+        "node": {"type": "str"},
+        **STORE_SPEC,
+    }
+    REQUIREMENTS = {
+        "required_if": [
+            ["state", "claimed", ["selections"]],
+            ["state", "next", ["instances", "alternates"]],
+            ["state", "released", ["instances"]],
+            ["state", "swapped", ["instances", "host"]],
+            ["state", "moved", ["instances"]],
+            ["state", "swapped_back", ["instances"]],
+        ]
+    }
+    _requires_connection = False
+
+    def act(self, args, task_vars):
+        now = time.time()
+        with self.store(args, task_vars).write() as connection:
+            return getattr(self, f"_{args['state']}")(connection, args, now)
+
+    def _claimed(self, connection, args, now):
+        claimed = claims.claim(connection, selections.check(args["selections"]), now)
+        return {"changed": any(item["new"] for item in claimed), "claims": claimed}
+
+    def _next(self, connection, args, now):
+        uuid = self._one(args)
+        if not args["alternates"]:
+            raise DroverError(f"Instance {uuid}: no alternate is left. Free some room or schedule it again.")
+        return {"changed": True, "claims": [claims.reclaim(connection, uuid, args["alternates"], now)]}
+
+    def _released(self, connection, args, now):
+        released = claims.release(connection, args["instances"], now)
+        return {"changed": bool(released), "released": released}
+
+    def _swapped(self, connection, args, now):
+        opened = [
+            moves.begin(connection, uuid, args["host"], args["node"], "migration", now) for uuid in args["instances"]
+        ]
+        return {"changed": any(move["new"] for move in opened), "migrations": opened}
+
+    def _moved(self, connection, args, now):
+        return self._close(connection, args, lambda row: moves.finish(connection, row.uuid, None, now))
+
+    def _swapped_back(self, connection, args, now):
+        message = "swapped back by drover.compute.allocation"
+        return self._close(connection, args, lambda row: moves.undo(connection, row.uuid, message, now, "cancelled"))
+
+    def _close(self, connection, args, close):
+        found = moves.open_migrations(connection, args["instances"])
+        for uuid in sorted(found):
+            close(found[uuid])
+        return {
+            "changed": bool(found),
+            "migrations": [{"uuid": found[uuid].uuid, "instance_uuid": uuid} for uuid in found],
+        }
+
+    def _one(self, args):
+        if len(args["instances"]) != 1:
+            raise DroverError("state=next works on exactly one instance: its alternates are its own.")
+        return args["instances"][0]

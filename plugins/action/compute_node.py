@@ -1,0 +1,82 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Gather a hypervisor's facts, or take them as data, and record them in the store."""
+
+from __future__ import annotations
+
+import time
+
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+
+from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils.store import services
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node, node_data, record
+
+NODE_SPEC = {
+    "instances_path": {"type": "path", "default": "/var/lib/libvirt/images"},
+    "reserved_host_cpus": {"type": "int", "default": 0},
+    "reserved_host_memory_mb": {"type": "int", "default": 512},
+    "reserved_host_disk_mb": {"type": "int", "default": 0},
+    "cpu_allocation_ratio": {"type": "float"},
+    "ram_allocation_ratio": {"type": "float"},
+    "disk_allocation_ratio": {"type": "float"},
+    "cpu_shared_set": {"type": "str"},
+    "cpu_dedicated_set": {"type": "str"},
+    "availability_zone": {"type": "str"},
+    "cell": {"type": "str"},
+    "migration_uri": {"type": "str"},
+    "migration_address": {"type": "str"},
+}
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {
+        "uris": {"type": "list", "elements": "str", "default": ["qemu:///system"]},
+        "nodes": {"type": "list", "elements": "dict"},
+        "host": {"type": "str"},
+        **NODE_SPEC,
+        **STORE_SPEC,
+    }
+    VARIABLES = ("uris", *NODE_SPEC)
+
+    def variables(self, task_vars):
+        """The variables of the host that is gathered, which delegate_to may name."""
+        if not self._task.delegate_to:
+            return task_vars
+        return task_vars["hostvars"].get(self.target(task_vars), {})
+
+    def act(self, args, task_vars):
+        host = args["host"] or self.target(task_vars)
+        if args["nodes"] is not None:
+            reports = node_data.reports(args["nodes"], host, args)
+        else:
+            reports = {host: self._gather(host, args, task_vars)}
+        with self.store(args, task_vars).write() as connection:
+            return record.record(connection, reports, time.time())
+
+    def _gather(self, host, args, task_vars):
+        if not args["uris"]:
+            raise DroverError(f"Host {host}: uris is empty. Name a libvirt URI, such as qemu:///system.")
+        try:
+            facts = [self._facts(uri, args, task_vars) for uri in args["uris"]]
+        except (AnsibleConnectionFailure, AnsibleActionFail) as problem:
+            self._record_down(host, str(problem), args, task_vars)
+            raise
+        return [node.describe(found, args) for found in node.distinct_names(facts)]
+
+    def _facts(self, uri, args, task_vars):
+        result = self._execute_module(
+            module_name="drover.compute.hypervisor_info",
+            module_args={"uri": uri, "instances_path": args["instances_path"]},
+            task_vars=task_vars,
+        )
+        if result.get("failed"):
+            raise AnsibleActionFail(result.get("msg") or "hypervisor_info failed without a message")
+        return to_plain(result["hypervisor"])
+
+    def _record_down(self, host, reason, args, task_vars):
+        with self.store(args, task_vars).write() as connection:
+            services.record_unreachable(connection, host, " ".join(reason.split())[:500], time.time())

@@ -1,0 +1,33 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Switch a host on or off for the scheduler."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {
+        "name": {"type": "str", "required": True, "aliases": ["host"]},
+        "state": {"type": "str", "choices": ["enabled", "disabled", "maintenance", "draining", "restored"]},
+        "reason": {"type": "str"},
+        "forced_down": {"type": "bool"},
+        **STORE_SPEC,
+    }
+    REQUIREMENTS = {"required_one_of": [["state", "forced_down"]]}
+    _requires_connection = False
+
+    def act(self, args, task_vars):
+        with self.store(args, task_vars).write() as connection:
+            before, after = host_status.change(
+                connection, args["name"], args["state"], args["reason"], args["forced_down"]
+            )
+        result = {"changed": before != after, "host": {"host": args["name"], **after}}
+        if self._task.diff:
+            result["diff"] = [
+                {"before": before, "after": after, "before_header": args["name"], "after_header": args["name"]}
+            ]
+        return result

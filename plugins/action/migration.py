@@ -1,0 +1,105 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Move instances off a host by live or cold migration, and settle what an earlier run left open."""
+
+from __future__ import annotations
+
+from ansible.errors import AnsibleConnectionFailure
+
+from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.executor.mover import Mover
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import journal
+from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {
+        "moves": {"type": "list", "elements": "dict", "default": []},
+        "max_migrations": {"type": "int", "default": 2},
+        "bandwidth_mib": {"type": "int"},
+        **STORE_SPEC,
+    }
+    VARIABLES = ("max_migrations",)
+
+    def act(self, args, task_vars):
+        if args["max_migrations"] < 1:
+            raise DroverError("max_migrations must be at least 1, or nothing would ever move.")
+        host = self.target(task_vars)
+        store = self.store(args, task_vars)
+
+        def hypervisor(start, follow, wait):
+            return self._hypervisor(host, start, follow, wait, args, task_vars)
+
+        if self._task.check_mode:
+            return self._check(store, host, args, task_vars)
+        mover = Mover(store, hypervisor, self.show, args["max_migrations"])
+        mover.settle(host)
+        outcomes = mover.run(self._of_this_host(args["moves"], host))
+        failed = [outcome for outcome in outcomes if outcome["status"] != "completed"]
+        result = {"changed": bool(outcomes), "migrations": outcomes, "failed_moves": failed}
+        stuck = [outcome for outcome in failed if outcome["status"] != "failed"]
+        if stuck:
+            raise DroverError(
+                "; ".join(f"{outcome['name']} is {outcome['status']}: {outcome['message']}" for outcome in stuck)
+                + ". Nothing was done about it, as both hosts may be needed to tell. Look at both hosts with "
+                "virsh list --all, correct what is wrong there, and run the drain again.",
+                migrations=outcomes,
+                failed_moves=failed,
+            )
+        return result
+
+    def _of_this_host(self, moves, host):
+        for move in moves:
+            if move.get("from_host") != host:
+                raise DroverError(
+                    f"The move of {move.get('name')} starts at {move.get('from_host')}, but this task runs on {host}. "
+                    "Delegate the task to the host the moves start at."
+                )
+        return moves
+
+    def _check(self, store, host, args, task_vars):
+        """What the hypervisors say of the moves, without moving anything."""
+        orders = []
+        with store.read() as connection:
+            for move in self._of_this_host(args["moves"], host):
+                orders.append(journal.unopened(connection, move))
+        results = self._module(host, {"check": True, "start": [_order(order) for order in orders]}, args, task_vars)
+        return {
+            "changed": bool(orders),
+            "migrations": results,
+            "failed_moves": [found for found in results if not found.get("ok")],
+        }
+
+    def _hypervisor(self, host, start, follow, wait, args, task_vars):
+        given = {"start": [_order(order, args) for order in start], "follow": [_order(order) for order in follow]}
+        return self._module(host, {**given, "wait": wait}, args, task_vars)
+
+    def _module(self, host, given, args, task_vars):
+        advice = "Migrations that had begun go on by themselves; run the drain again and it looks after them first."
+        try:
+            result = self._execute_module(
+                module_name="drover.compute.domain_migration", module_args=given, task_vars=task_vars
+            )
+        except AnsibleConnectionFailure as problem:
+            reason = " ".join(str(problem).split())
+            raise DroverError(f"Host {host} cannot be reached: {reason}. {advice}") from problem
+        if result.get("failed"):
+            raise DroverError(f"Host {host}: {result.get('msg')} {advice}")
+        return to_plain(result["moves"])
+
+
+def _order(order, args=None):
+    """What the module on the hypervisor needs of an order."""
+    address = order.get("migration_address")
+    given = {
+        "uuid": order["uuid"],
+        "name": order["name"],
+        "destination": order["destination"],
+        "destination_uri": order["destination_uri"],
+        "migrate_uri": f"tcp://{address}" if address else None,
+        "live": order["live"],
+        "bandwidth_mib": (args or {}).get("bandwidth_mib"),
+    }
+    return {name: value for name, value in given.items() if value is not None}

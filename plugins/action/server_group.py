@@ -1,0 +1,36 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Make or delete a server group."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import groups
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {
+        "name": {"type": "str", "required": True},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "policy": {"type": "str", "choices": list(groups.POLICIES)},
+        "max_server_per_host": {"type": "int"},
+        **STORE_SPEC,
+    }
+    REQUIREMENTS = {"required_if": [["state", "present", ["policy"]]]}
+    _requires_connection = False
+
+    def act(self, args, task_vars):
+        with self.store(args, task_vars).write() as connection:
+            if args["state"] == "absent":
+                return {"changed": groups.delete(connection, args["name"])}
+            row, made = groups.ensure(connection, args["name"], args["policy"], args["max_server_per_host"])
+            return {
+                "changed": made,
+                "server_group": {
+                    "uuid": row.uuid,
+                    "name": row.name,
+                    "policy": row.policy,
+                    "max_server_per_host": row.max_server_per_host,
+                },
+            }

@@ -1,0 +1,94 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A process that outlives the connection it was started over.
+
+Private to the collection. Fork first, touch libvirt later: a libvirt connection or its event loop must
+not cross a fork.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+
+
+def spawn(work):
+    """Run ``work(say)`` in a process of its own session, without terminal, and return at once.
+
+    ``say(word)`` sends one word back, the first time it is called. Returns a descriptor for
+    :func:`hear`. Everything that ``work`` needs must have been imported by now: the files of the
+    module are removed when the module ends.
+    """
+    ear, mouth = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setsid()
+            if os.fork():
+                os._exit(0)
+            _become_nobodys_child(mouth)
+            work(_once(mouth))
+        except BaseException:  # pylint: disable=broad-except
+            os._exit(1)
+        os._exit(0)
+    os.close(mouth)
+    os.waitpid(child, 0)
+    return ear
+
+
+def _become_nobodys_child(mouth):
+    for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.alarm(0)
+    os.chdir("/")
+    os.umask(0o077)
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    # Whatever else is open belongs to the module (SSH's pipes among it) and must not be kept open.
+    limit = max((int(name) for name in os.listdir("/proc/self/fd")), default=256) if os.path.isdir("/proc/self/fd") else 4096
+    for descriptor in range(3, limit + 1):
+        if descriptor != mouth:
+            try:
+                os.close(descriptor)
+            except OSError:
+                pass
+
+
+def _once(mouth):
+    said = []
+
+    def say(word):
+        if said:
+            return
+        said.append(word)
+        try:
+            os.write(mouth, word.encode())
+        except OSError:
+            pass
+        os.close(mouth)
+
+    return say
+
+
+def hear(ears, seconds):
+    """The word that each of ``ears`` (``{key: descriptor}``) hears, within ``seconds``; None if none came."""
+    words = {key: None for key in ears}
+    open_ears = {descriptor: key for key, descriptor in ears.items()}
+    deadline = time.monotonic() + seconds
+    while open_ears:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            break
+        for descriptor in select.select(list(open_ears), [], [], left)[0]:
+            text = os.read(descriptor, 64).decode()
+            words[open_ears.pop(descriptor)] = text or None
+            os.close(descriptor)
+    for descriptor in open_ears:
+        os.close(descriptor)
+    return words

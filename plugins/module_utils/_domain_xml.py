@@ -1,0 +1,189 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Domain XML to plain dictionaries.
+
+Private to the collection. Source: https://libvirt.org/formatdomain.html.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.module_utils._xml import (
+    child_text,
+    integer,
+    parse,
+    pci_address,
+    size_bytes,
+)
+
+#: The namespace of the element in which drover keeps what it knows of an instance.
+METADATA_NAMESPACE = "https://drover.compute/instance/1"
+
+#: virDomainState, in the words of ``virsh domstate`` as one word each.
+STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
+
+
+def state_name(number):
+    """The word for libvirt's number of a domain state."""
+    return STATES[number] if 0 <= number < len(STATES) else "nostate"
+
+
+def parse_domain(text):
+    """What domain XML says, without what only the hypervisor knows (state, sizes, flags).
+
+    Returns ``uuid``, ``name``, ``title``, ``type``, ``vcpus`` (maximum), ``memory_mb``, ``disks``,
+    ``interfaces``, ``hostdevs`` and ``metadata``. Raises ValueError when it is not domain XML.
+    """
+    root = parse(text)
+    if root.tag != "domain":
+        raise ValueError(f"not domain XML: the outermost element is <{root.tag}>")
+    return {
+        "uuid": child_text(root, "uuid"),
+        "name": (root.findtext("name") or ""),
+        "title": child_text(root, "title"),
+        "type": root.get("type"),
+        "vcpus": integer(child_text(root, "vcpu", "1"), 1),
+        "memory_mb": size_bytes(root.find("memory")) // 2**20,
+        "disks": [parse_disk(disk) for disk in root.findall("devices/disk")],
+        "interfaces": [parse_interface(nic) for nic in root.findall("devices/interface")],
+        "hostdevs": [parse_hostdev(device) for device in root.findall("devices/hostdev")],
+        "metadata": parse_metadata(root),
+    }
+
+
+def parse_disk(element):
+    """One ``<disk>``; its sizes stay None, for only the hypervisor knows them."""
+    target = element.find("target")
+    driver = element.find("driver")
+    return {
+        "target": target.get("dev") if target is not None else None,
+        "device": element.get("device", "disk"),
+        "bus": target.get("bus") if target is not None else None,
+        "type": element.get("type", "file"),
+        "source": source_of(element),
+        "format": driver.get("type") if driver is not None else None,
+        "cache": driver.get("cache") if driver is not None else None,
+        "readonly": element.find("readonly") is not None,
+        "shareable": element.find("shareable") is not None,
+        "capacity_bytes": None,
+        "allocation_bytes": None,
+    }
+
+
+def source_of(element):
+    """What a disk's ``<source>`` names: a path, ``pool/volume`` or ``protocol:name``; None if empty."""
+    source = element.find("source")
+    if source is None:
+        return None
+    kind = element.get("type", "file")
+    if kind == "volume":
+        return f"{source.get('pool')}/{source.get('volume')}"
+    if kind == "network":
+        return f"{source.get('protocol')}:{source.get('name') or ''}"
+    return source.get({"file": "file", "block": "dev", "dir": "dir"}.get(kind, "file"))
+
+
+def backing_files(element):
+    """The paths of a disk's backing chain as far as the XML tells it (a running domain's does)."""
+    paths = []
+    layer = element.find("backingStore")
+    while layer is not None:
+        path = source_of(layer)
+        if path and layer.get("type", "file") in ("file", "block"):
+            paths.append(path)
+        layer = layer.find("backingStore")
+    return paths
+
+
+def parse_interface(element):
+    """One ``<interface>``: MAC, type, what it is plugged into, model and the host's device."""
+    source = element.find("source")
+    mac = element.find("mac")
+    model = element.find("model")
+    target = element.find("target")
+    plugged = None
+    if source is not None:
+        for key in ("network", "bridge", "dev", "path", "portid", "address"):
+            if source.get(key):
+                plugged = source.get(key)
+                break
+    return {
+        "mac": mac.get("address") if mac is not None else None,
+        "type": element.get("type"),
+        "source": plugged,
+        "model": model.get("type") if model is not None else None,
+        "target": target.get("dev") if target is not None else None,
+    }
+
+
+def parse_hostdev(element):
+    """One ``<hostdev>``: its type and an address that names the host's device."""
+    kind = element.get("type") or element.get("mode")
+    address = element.find("source/address")
+    if address is None:
+        vendor, product = element.find("source/vendor"), element.find("source/product")
+        if vendor is not None and product is not None:
+            return {"type": kind, "address": f"{vendor.get('id')}:{product.get('id')}"}
+        adapter = element.find("source/adapter")
+        return {"type": kind, "address": adapter.get("name") if adapter is not None else None}
+    if kind == "pci":
+        return {"type": kind, "address": pci_address(address)}
+    if kind == "mdev":
+        return {"type": kind, "address": address.get("uuid")}
+    return {"type": kind, "address": ":".join(address.attrib[key] for key in sorted(address.attrib))}
+
+
+def parse_metadata(root):
+    """The texts below ``<drover:instance>``; other applications' metadata is not ours to read."""
+    instance = root.find(f"metadata/{{{METADATA_NAMESPACE}}}instance")
+    if instance is None:
+        return {}
+    prefix = f"{{{METADATA_NAMESPACE}}}"
+    return {
+        child.tag[len(prefix) :]: (child.text or "").strip()
+        for child in instance
+        if isinstance(child.tag, str) and child.tag.startswith(prefix)
+    }
+
+
+def devices_that_hold(text):
+    """What ties a domain to its host, each in a few words: pass-through, vDPA, local file systems."""
+    root = parse(text)
+    reasons = []
+    for device in root.findall("devices/hostdev"):
+        found = parse_hostdev(device)
+        reasons.append(f"the host's {found['type']} device {found['address']} is passed through to it")
+    for nic in root.findall("devices/interface"):
+        if nic.get("type") in ("hostdev", "vdpa"):
+            reasons.append(f"its interface {parse_interface(nic)['mac']} is a device of the host ({nic.get('type')})")
+    for tpm in root.findall("devices/tpm/backend"):
+        if tpm.get("type") == "passthrough":
+            reasons.append("the host's TPM is passed through to it")
+    for shared in root.findall("devices/filesystem"):
+        reasons.append(f"a folder of the host is shared with it ({source_of(shared) or shared.get('type')})")
+    return reasons
+
+
+def networks_of(text):
+    """What a domain's interfaces need at any host: ``{'network': [...], 'bridge': [...], 'dev': [...]}``."""
+    needs = {"network": [], "bridge": [], "dev": []}
+    for nic in parse(text).findall("devices/interface"):
+        found = parse_interface(nic)
+        kind = {"network": "network", "bridge": "bridge", "direct": "dev"}.get(found["type"])
+        if kind and found["source"] and found["source"] not in needs[kind]:
+            needs[kind].append(found["source"])
+    return needs
+
+
+def nvram_path(text):
+    """The file that keeps the domain's UEFI variables, or None."""
+    nvram = parse(text).find("os/nvram")
+    if nvram is None:
+        return None
+    return (nvram.text or "").strip() or source_of(nvram)
+
+
+def has_emulated_tpm(text):
+    """Whether the domain has a swtpm, whose state is a folder of the host."""
+    return any(b.get("type") == "emulator" for b in parse(text).findall("devices/tpm/backend"))

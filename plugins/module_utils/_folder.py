@@ -1,0 +1,289 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Files in a folder of another hypervisor, reached through its libvirt only.
+
+Private to the collection. libvirt reaches files through storage pools. The pool that has the folder
+is used if there is one; otherwise one is made for the moment.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import time
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
+
+#: Pools of this prefix are ours and of the moment; whoever comes across one takes it away after use.
+PREFIX = "drover-tmp-"
+
+#: Times to begin again when a pool goes away or is busy meanwhile, with a pause between (seconds).
+ATTEMPTS = 30
+PAUSE = 0.5
+
+
+def _escape(text):
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _pool_xml(name, path):
+    return f"<pool type='dir'><name>{name}</name><target><path>{_escape(path)}</path></target></pool>"
+
+
+def folder_is_seen(conn, path):
+    """Whether the hypervisor behind ``conn`` has a folder of that path.
+
+    Asked by starting a transient pool on it, which libvirt refuses when the folder is missing. No
+    other pool is touched or refreshed. Raises :class:`LibvirtProblem` when it cannot be told.
+    """
+    name = PREFIX + hashlib.sha256(path.encode()).hexdigest()[:16]
+    try:
+        pool = conn.storagePoolCreateXML(_pool_xml(name, path), 0)
+    except libvirt.libvirtError as exc:
+        if _is_missing(exc):
+            return False
+        raise LibvirtProblem(
+            f"libvirt of {conn.getHostname()} cannot look into {os.path.dirname(path)}: {_libvirt.text_of(exc)}"
+        ) from exc
+    try:
+        pool.destroy()
+    except libvirt.libvirtError:
+        pass
+    return True
+
+
+def _is_missing(error):
+    return error.get_int1() == errno.ENOENT or "No such file or directory" in str(error)
+
+
+class Folder:
+    """A folder of the hypervisor behind ``conn``; every method raises :class:`LibvirtProblem`."""
+
+    def __init__(self, conn, path):
+        self.conn = conn
+        self.path = os.path.normpath(path)
+
+    def stat(self, name):
+        """``{capacity, physical, allocation, format}`` of a file in bytes, or None if it is not there."""
+
+        def look(pool):
+            volume = _volume(pool, name)
+            return None if volume is None else _sizes(volume)
+
+        return self._within(look, missing=None)
+
+    def room(self):
+        """Bytes that are free, or None where the folder does not exist yet."""
+        return self._within(lambda pool: pool.info()[3], missing=None)
+
+    def create(self, name, capacity, image_format):
+        """Make an empty image; libvirt refuses if the file exists. The folder is made if missing."""
+
+        def make(pool):
+            pool.createXML(
+                f"<volume><name>{_escape(name)}</name><capacity>{int(capacity)}</capacity><allocation>0</allocation>"
+                f"<target><format type='{image_format}'/><permissions><mode>0600</mode></permissions></target></volume>",
+                0,
+            )
+
+        self._within(make, build=True)
+
+    def delete(self, name):
+        """Remove a file; True if it was there."""
+
+        def drop(pool):
+            volume = _volume(pool, name)
+            if volume is None:
+                return False
+            volume.delete(0)
+            return True
+
+        return self._within(drop, missing=False)
+
+    def upload(self, name, path, progress=None):
+        """Fill the file from the local file ``path``, holes kept; ``progress(bytes)`` is called now and then."""
+
+        def send(pool):
+            volume = _volume(pool, name)
+            if volume is None:
+                raise LibvirtProblem(f"{name} has vanished from {self.path} on {self.conn.getHostname()} while it was filled.")
+            with open(path, "rb") as handle:
+                _send(self.conn, volume, handle, progress)
+
+        self._within(send)
+
+    def read(self, name, limit):
+        """The content of a small file, at most ``limit`` bytes."""
+
+        def fetch(pool):
+            volume = _volume(pool, name)
+            if volume is None:
+                return None
+            stream = self.conn.newStream(0)
+            volume.download(stream, 0, limit, 0)
+            chunks = []
+            while True:
+                data = stream.recv(262144)
+                if not data:
+                    break
+                chunks.append(data)
+            stream.finish()
+            return b"".join(chunks)
+
+        return self._within(fetch, missing=None)
+
+    # -- the pool ----------------------------------------------------------------------------
+
+    def _within(self, action, build=False, **missing):
+        """Call ``action(pool)`` with a running, fresh pool on the folder."""
+        trouble = None
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                time.sleep(PAUSE)
+            undo = None
+            try:
+                pool, undo = self._pool(build)
+                if pool is None:
+                    if "missing" in missing:
+                        return missing["missing"]
+                    raise LibvirtProblem(f"The folder {self.path} does not exist on {self.conn.getHostname()}.")
+                pool.refresh(0)
+                return action(pool)
+            except libvirt.libvirtError as exc:
+                if not _passes(exc):
+                    raise LibvirtProblem(
+                        f"libvirt of {self._host()} cannot work in the folder {self.path}: {_libvirt.text_of(exc)}", _libvirt.code_of(exc)
+                    ) from exc
+                trouble = exc
+            finally:
+                if undo is not None:
+                    _quietly(undo)
+        raise LibvirtProblem(f"libvirt of {self._host()} is too busy with the folder {self.path}: {_libvirt.text_of(trouble)}")
+
+    def _host(self):
+        try:
+            return self.conn.getHostname()
+        except libvirt.libvirtError:
+            return "the destination"
+
+    def _pool(self, build):
+        """``(pool, what to call after use or None)``; ``(None, None)`` if the folder does not exist."""
+        for pool in self.conn.listAllStoragePools(0):
+            try:
+                target = child_text(parse(pool.XMLDesc(0)), "target/path")
+                if target is None or os.path.normpath(target) != self.path:
+                    continue
+                if pool.isActive():
+                    return pool, (pool.destroy if pool.name().startswith(PREFIX) else None)
+                # Somebody keeps it stopped: it is stopped again after use.
+                pool.create(0)
+                return pool, pool.destroy
+            except libvirt.libvirtError as exc:
+                if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_POOL:
+                    continue
+                raise
+        name = PREFIX + hashlib.sha256(self.path.encode()).hexdigest()[:16]
+        flags = libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD if build else 0
+        try:
+            pool = self.conn.storagePoolCreateXML(_pool_xml(name, self.path), flags)
+        except libvirt.libvirtError as exc:
+            if _is_missing(exc):
+                return None, None
+            raise
+        return pool, pool.destroy
+
+
+def _passes(error):
+    """Whether the trouble is another worker's doing and soon over."""
+    if _libvirt.code_of(error) in (libvirt.VIR_ERR_NO_STORAGE_POOL,):
+        return True
+    text = str(error)
+    return any(
+        words in text
+        for words in ("asynchronous jobs", "is not active", "already active", "already exists with uuid", "already defined", "already uses",
+                      "Storage source conflict", "is starting up", "is being")
+    )
+
+
+def _quietly(call):
+    try:
+        call()
+    except libvirt.libvirtError:
+        pass
+
+
+def _volume(pool, name):
+    try:
+        return pool.storageVolLookupByName(name)
+    except libvirt.libvirtError as exc:
+        if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_VOL:
+            return None
+        raise
+
+
+def _sizes(volume):
+    kind, capacity, allocation = volume.info()
+    try:
+        physical = volume.infoFlags(libvirt.VIR_STORAGE_VOL_GET_PHYSICAL)[2]
+    except libvirt.libvirtError:
+        physical = None
+    image_format = parse(volume.XMLDesc(0)).find("target/format")
+    return {
+        "capacity": int(capacity),
+        "allocation": int(allocation),
+        "physical": None if physical is None else int(physical),
+        "format": image_format.get("type") if image_format is not None else None,
+    }
+
+
+def _send(conn, volume, handle, progress):
+    """Upload a file into a volume with its holes."""
+    descriptor = handle.fileno()
+    total = os.fstat(descriptor).st_size
+    stream = conn.newStream(0)
+    volume.upload(stream, 0, total, libvirt.VIR_STORAGE_VOL_UPLOAD_SPARSE_STREAM)
+
+    def data(_stream, count, _opaque):
+        chunk = os.read(descriptor, count)
+        if progress is not None:
+            progress(os.lseek(descriptor, 0, os.SEEK_CUR))
+        return chunk
+
+    def hole(_stream, _opaque):
+        """``(is data here, bytes up to where that changes)``."""
+        here = os.lseek(descriptor, 0, os.SEEK_CUR)
+        if here >= total:
+            return False, 0
+        try:
+            start = os.lseek(descriptor, here, os.SEEK_DATA)
+        except OSError as exc:
+            if exc.errno == errno.ENXIO:
+                # Nothing but hole until the end.
+                os.lseek(descriptor, here, os.SEEK_SET)
+                return False, total - here
+            start = here
+        if start > here:
+            os.lseek(descriptor, here, os.SEEK_SET)
+            return False, start - here
+        try:
+            end = os.lseek(descriptor, here, os.SEEK_HOLE)
+        except OSError:
+            end = total
+        os.lseek(descriptor, here, os.SEEK_SET)
+        return True, end - here
+
+    def skip(_stream, length, _opaque):
+        os.lseek(descriptor, length, os.SEEK_CUR)
+        return 0
+
+    try:
+        stream.sparseSendAll(data, hole, skip, None)
+        stream.finish()
+    except BaseException:
+        _quietly(stream.abort)
+        raise

@@ -1,0 +1,107 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Everything that libvirt tells about one hypervisor, as the facts of ``hypervisor_info``.
+
+Private to the collection.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.module_utils._capabilities import (
+    cpu_element,
+    features_of,
+    parse_capabilities,
+)
+from ansible_collections.drover.compute.plugins.module_utils._devices import read_devices
+from ansible_collections.drover.compute.plugins.module_utils._domains import read_domains
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import is_local, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._storage import (
+    read_instances_storage,
+    read_networks,
+    read_pools,
+)
+
+
+def read_hypervisor(conn, uri, instances_path, warn):
+    """The facts of the hypervisor behind ``conn``; plain JSON types only.
+
+    ``warn`` is called with a sentence for each thing that could not be read.
+    Raises libvirt.libvirtError when the connection breaks.
+    """
+    local = is_local(uri)
+    text = conn.getCapabilities()
+    capabilities = parse_capabilities(text)
+    info = conn.getInfo()
+    pools = read_pools(conn)
+    domains = read_domains(conn, local, warn)
+    pci_devices, mdev_devices = read_devices(conn)
+    return {
+        "uri": uri,
+        "hypervisor_hostname": conn.getHostname(),
+        "hypervisor_type": conn.getType(),
+        "hypervisor_version": conn.getVersion(),
+        "libvirt_version": conn.getLibVersion(),
+        "host_uuid": capabilities["host_uuid"],
+        "cpu": _cpu(conn, capabilities["cpu"], text, info),
+        "memory_mb": int(info[1]),
+        "memory_used_mb": memory_used_mb(conn),
+        "numa_cells": capabilities["numa_cells"],
+        "storage": read_instances_storage(conn, local, instances_path, domains, pools, warn),
+        "pools": pools,
+        "networks": read_networks(conn),
+        "supported_instances": capabilities["supported_instances"],
+        "pci_devices": pci_devices,
+        "mdev_devices": mdev_devices,
+        "domains": domains,
+    }
+
+
+def _cpu(conn, cpu, text, info):
+    online = _online(conn, int(info[2]))
+    return {
+        "arch": cpu["arch"] or info[0],
+        "model": cpu["model"],
+        "vendor": cpu["vendor"],
+        "features": _all_features(conn, text) or cpu["features"],
+        "count": len(online),
+        "online": online,
+        "mhz": int(info[3]),
+        "topology": cpu["topology"],
+    }
+
+
+def _online(conn, active):
+    """The numbers of the CPUs that are online; the first ``active`` ones if libvirt does not say."""
+    try:
+        states = conn.getCPUMap(0)[1]
+    except libvirt.libvirtError:
+        return list(range(active))
+    return [number for number, online in enumerate(states) if online]
+
+
+def _all_features(conn, text):
+    """The features of the host's CPU with those that its model implies, or [] if not to be had.
+
+    The capabilities list only what the host has beyond its model; Nova expands it the same way.
+    """
+    element = cpu_element(text)
+    if element is None:
+        return []
+    try:
+        return features_of(conn.baselineCPU([element], libvirt.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES))
+    except (libvirt.libvirtError, ValueError):
+        return []
+
+
+def memory_used_mb(conn):
+    """MiB in use: total less free, buffers and cached, as Nova counts; None if the driver cannot tell."""
+    try:
+        stats = conn.getMemoryStats(libvirt.VIR_NODE_MEMORY_STATS_ALL_CELLS, 0)
+    except libvirt.libvirtError:
+        return None
+    if "total" not in stats or "free" not in stats:
+        return None
+    used = stats["total"] - stats["free"] - stats.get("buffers", 0) - stats.get("cached", 0)
+    return int(used // 1024)

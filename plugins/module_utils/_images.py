@@ -1,0 +1,184 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Disk images and seeds as files: made whole or not at all, and never over somebody's file.
+
+Private to the collection.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import host_name
+
+GIB = 2**30
+
+
+class ImageProblem(Exception):
+    """A disk or seed cannot be made or accepted; the text says why and what to do."""
+
+
+def check_disk(module, disk):
+    """Whether the disk has to be made: True if it is missing, False if the right one is there.
+
+    Raises :class:`ImageProblem` when it cannot be made or another file is in its place.
+    """
+    path = disk["path"]
+    _check_folder(path)
+    backing = disk["backing_file"]
+    base = None
+    if backing:
+        if not os.path.isfile(backing):
+            raise ImageProblem(f"The image {backing} that {path} is to be backed by does not exist on {host_name()}: copy it there first.")
+        base = image_info(module, backing)
+        backing_format = disk["backing_format"] or base["format"]
+        if base["format"] != backing_format:
+            raise ImageProblem(
+                f"The image {backing} on {host_name()} is of the format {base['format']}, not {backing_format}: correct backing_format."
+            )
+    if disk["size_gb"] is None and base is None:
+        raise ImageProblem(f"The disk {path} has neither size_gb nor backing_file: give one of them.")
+    size = wanted_size(disk, base)
+    if base is not None and size < base["virtual-size"]:
+        raise ImageProblem(
+            f"The disk {path} of {disk['size_gb']} GiB would be smaller than its image {backing} "
+            f"({base['virtual-size'] / GIB:.2f} GiB): make size_gb larger."
+        )
+    if not os.path.lexists(path):
+        return True
+    found = image_info(module, path)
+    problems = []
+    if found["format"] != disk["format"]:
+        problems.append(f"its format is {found['format']}, not {disk['format']}")
+    if found["virtual-size"] != size:
+        problems.append(f"its size is {found['virtual-size'] / GIB:.2f} GiB, not {size / GIB:.2f} GiB")
+    behind = found.get("full-backing-filename") or found.get("backing-filename")
+    if (behind or None) != (backing or None):
+        problems.append(f"it is backed by {behind or 'nothing'}, not by {backing or 'nothing'}")
+    if problems:
+        raise ImageProblem(
+            f"The file {path} exists on {host_name()} already and is not the disk that was asked for: "
+            f"{', '.join(problems)}. Nothing was overwritten: move it away or choose another path."
+        )
+    return False
+
+
+def wanted_size(disk, base):
+    """The virtual size in bytes of a disk: ``size_gb``, or that of the image it is backed by."""
+    if disk["size_gb"] is not None:
+        return disk["size_gb"] * GIB
+    return base["virtual-size"]
+
+
+def image_info(module, path):
+    """What ``qemu-img info`` says of an image, also while a running domain uses it."""
+    return json.loads(_qemu_img(module, ["info", "--output=json", "-U", path], f"reading {path}"))
+
+
+def make_disk(module, disk):
+    """Make the disk under a name of its own and link it into place, which fails if one is there."""
+    path = disk["path"]
+    part = _part_name(path)
+    arguments = ["create", "-q", "-f", disk["format"]]
+    if disk["backing_file"]:
+        backing_format = disk["backing_format"] or image_info(module, disk["backing_file"])["format"]
+        arguments += ["-b", disk["backing_file"], "-F", backing_format]
+    arguments.append(part)
+    if disk["size_gb"] is not None:
+        arguments.append(str(disk["size_gb"] * GIB))
+    try:
+        _qemu_img(module, arguments, f"making the disk {path}")
+        os.chmod(part, 0o600)
+        _put_in_place(part, path)
+    finally:
+        remove(part)
+
+
+def check_seed(path, content):
+    """Whether the seed has to be made; raises :class:`ImageProblem` if another file is there."""
+    _check_folder(path)
+    if not os.path.lexists(path):
+        return True
+    try:
+        with open(path, "rb") as handle:
+            same = handle.read() == content
+    except OSError as exc:
+        raise ImageProblem(f"The seed {path} exists on {host_name()} already and cannot be read: {exc.strerror}.") from exc
+    if not same:
+        raise ImageProblem(
+            f"The file {path} exists on {host_name()} already with other content than the seed that was asked for. "
+            "Nothing was overwritten: move it away or choose another path."
+        )
+    return False
+
+
+def make_seed(path, content):
+    """Write the seed, readable by root only, for it may hold passwords."""
+    part = _part_name(path)
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as handle:
+            handle.write(content)
+            handle.flush()
+            os.fsync(handle.fileno())
+        _put_in_place(part, path)
+    except OSError as exc:
+        raise ImageProblem(f"The seed {path} cannot be written on {host_name()}: {exc.strerror}.") from exc
+    finally:
+        remove(part)
+
+
+def remove(path):
+    """Remove a file; True if it was there."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _check_folder(path):
+    folder = os.path.dirname(path)
+    if not os.path.isabs(path) or not folder:
+        raise ImageProblem(f"The path {path!r} is not absolute: give the full path of the file.")
+    if not os.path.isdir(folder):
+        raise ImageProblem(f"The folder {folder} for {os.path.basename(path)} does not exist on {host_name()}: make or mount it first.")
+
+
+def _part_name(path):
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".drover-{secrets.token_hex(4)}-{name[:200]}.part")
+
+
+def _put_in_place(part, path):
+    """Give the finished file its name without ever replacing a file of that name."""
+    try:
+        try:
+            os.link(part, path)
+        except FileExistsError:
+            raise
+        except OSError:
+            # A file system without hard links: hold the name with an empty file of our own.
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            os.rename(part, path)
+    except FileExistsError as exc:
+        raise ImageProblem(f"The file {path} has just been made on {host_name()} by somebody else: nothing was overwritten.") from exc
+    except OSError as exc:
+        raise ImageProblem(f"The file {path} cannot be made on {host_name()}: {exc.strerror}.") from exc
+
+
+def _qemu_img(module, arguments, doing):
+    program = module.get_bin_path("qemu-img")
+    if program is None:
+        raise ImageProblem(
+            f"The program qemu-img, needed for {doing}, is missing on {host_name()}: "
+            "install the package qemu-utils (Debian, Ubuntu) or qemu-img (RHEL, Fedora)."
+        )
+    code, out, err = module.run_command([program, *arguments])
+    if code:
+        why = " ".join((err or out).split()).replace("qemu-img: ", "")
+        raise ImageProblem(f"On {host_name()}, {doing} failed: {why}.")
+    return out

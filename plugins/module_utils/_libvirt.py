@@ -1,0 +1,242 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The way to libvirt: guarded import, connections, and errors put in words.
+
+Private to the collection. Everything below raises :class:`LibvirtProblem`, whose text is one
+sentence for an operator; :func:`connect` turns it into the module's failure.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+import traceback
+import urllib.parse
+
+from ansible.module_utils.common.respawn import (
+    has_respawned,
+    probe_interpreters_for_module,
+    respawn_module,
+)
+
+try:
+    import libvirt
+except ImportError:
+    libvirt = None
+    LIBVIRT_IMPORT_ERROR = traceback.format_exc()
+else:
+    LIBVIRT_IMPORT_ERROR = None
+
+#: Seconds a connection may take to be made; a dead host behind SSH would take two minutes.
+CONNECT_TIMEOUT = 30
+
+#: Interpreters that distributions ship python3-libvirt for.
+SYSTEM_PYTHONS = ("/usr/bin/python3", "/usr/libexec/platform-python", "/usr/bin/python3.9")
+
+_EVENT_LOOP = {"started": False}
+
+
+class LibvirtProblem(Exception):
+    """Something about libvirt that an operator can act on; the text says what to do."""
+
+    def __init__(self, message, code=None):
+        super().__init__(message)
+        #: libvirt's error code (VIR_ERR_*) where libvirt was the one to complain, else None.
+        self.code = code
+
+
+def host_name():
+    """The name of the machine that this runs on."""
+    return socket.gethostname()
+
+
+def missing_binding_message():
+    """What to tell somebody whose hypervisor has no Python binding of libvirt."""
+    return (
+        f"The Python binding of libvirt is missing on {host_name()} (for {sys.executable}): "
+        "install the package python3-libvirt there (it has this name on Debian, Ubuntu, RHEL and "
+        "Fedora), or point ansible_python_interpreter at a Python that has it, mostly /usr/bin/python3."
+    )
+
+
+def require_binding(module):
+    """Make sure that libvirt's binding is there; the system's Python is tried before giving up.
+
+    Ansible may run modules with a Python of a virtual environment, for which distributions ship
+    no binding. Does not return in that case: the module runs again under the system's Python.
+    """
+    if libvirt is not None:
+        return
+    if not has_respawned():
+        interpreter = probe_interpreters_for_module(list(SYSTEM_PYTHONS), "libvirt")
+        if interpreter:
+            respawn_module(interpreter)
+    module.fail_json(msg=missing_binding_message(), exception=LIBVIRT_IMPORT_ERROR)
+
+
+def silence():
+    """Keep libvirt from printing each error to stderr by itself; errors arrive as exceptions."""
+    if libvirt is not None:
+        libvirt.registerErrorHandler(_swallow, None)
+
+
+def _swallow(context, error):
+    """An error handler that does nothing: see :func:`silence`."""
+
+
+def is_local(uri):
+    """Whether the hypervisor behind ``uri`` is the machine that this runs on.
+
+    libvirt's rule: a URI without a host part never leaves the machine.
+    """
+    try:
+        return not urllib.parse.urlsplit(uri).netloc
+    except ValueError:
+        return False
+
+
+def quiet_uri(uri):
+    """``uri`` with SSH's questions switched off, so that a missing key fails rather than hangs."""
+    parts = urllib.parse.urlsplit(uri)
+    if "+ssh" not in parts.scheme or "no_tty=" in parts.query:
+        return uri
+    query = parts.query + ("&" if parts.query else "") + "no_tty=1"
+    return urllib.parse.urlunsplit((parts.scheme, parts.netloc, parts.path, query, parts.fragment))
+
+
+def uri_host(uri):
+    """The host that ``uri`` names, or this machine's name."""
+    try:
+        return urllib.parse.urlsplit(uri).hostname or host_name()
+    except ValueError:
+        return host_name()
+
+
+def start_event_loop():
+    """Run libvirt's event loop in a daemon thread, which keep-alive messages need.
+
+    Call it after forking, never before: threads do not survive a fork.
+    """
+    if _EVENT_LOOP["started"]:
+        return
+    libvirt.virEventRegisterDefaultImpl()
+    _EVENT_LOOP["started"] = True
+    threading.Thread(target=_run_events, name="libvirt-events", daemon=True).start()
+
+
+def _run_events():
+    while True:
+        try:
+            libvirt.virEventRunDefaultImpl()
+        except libvirt.libvirtError:
+            return
+
+
+def text_of(error):
+    """The text of a libvirt error on one line, without libvirt's own prefix for oddities."""
+    text = " ".join(str(error).split())
+    for prefix in ("internal error: ", "operation failed: "):
+        if text.startswith(prefix):
+            text = text[len(prefix) :]
+    return text.rstrip(".")
+
+
+def code_of(error):
+    """libvirt's error code of an exception, or None."""
+    getter = getattr(error, "get_error_code", None)
+    return getter() if getter else None
+
+
+def open_connection(uri, timeout=CONNECT_TIMEOUT, keepalive=False):
+    """Open ``uri`` and return the connection.
+
+    ``timeout`` is in seconds. With ``keepalive`` a peer that goes silent makes calls fail after
+    about 25 seconds (needs :func:`start_event_loop`). Raises :class:`LibvirtProblem`.
+    """
+    if libvirt is None:
+        raise LibvirtProblem(missing_binding_message())
+    silence()
+    try:
+        urllib.parse.urlsplit(uri)
+    except ValueError as exc:
+        raise LibvirtProblem(f"{uri!r} is not a libvirt URI ({exc}); it looks like qemu:///system.") from exc
+    if is_local(uri):
+        outcome = _open(uri)
+    else:
+        outcome = _open_within(quiet_uri(uri), timeout)
+    if isinstance(outcome, Exception):
+        raise LibvirtProblem(_connect_message(uri, outcome), code_of(outcome)) from outcome
+    if outcome is None:
+        raise LibvirtProblem(
+            f"libvirt at {uri} did not answer within {timeout} s, asked from {host_name()}: "
+            f"check that {uri_host(uri)} is up and reachable from here."
+        )
+    if keepalive and _EVENT_LOOP["started"]:
+        try:
+            outcome.setKeepAlive(5, 5)
+        except libvirt.libvirtError:
+            # A driver that needs no connection (test:///) or an old daemon: nothing to keep alive.
+            pass
+    return outcome
+
+
+def _open(uri):
+    try:
+        return libvirt.open(uri)
+    except libvirt.libvirtError as exc:
+        return exc
+
+
+def _open_within(uri, timeout):
+    """Open in a thread, which is given up after ``timeout`` seconds (libvirt knows no limit)."""
+    answer = []
+    thread = threading.Thread(target=lambda: answer.append(_open(uri)), daemon=True)
+    thread.start()
+    thread.join(timeout)
+    return answer[0] if answer else None
+
+
+def _connect_message(uri, error):
+    text = text_of(error)
+    where = host_name()
+    if "Failed to connect socket" in text or "Unable to connect" in text:
+        if is_local(uri):
+            return (
+                f"libvirt is not running on {where} (URI {uri}): {text}. Start it there "
+                "(systemctl start libvirtd, or virtqemud.socket where the daemons are split), or correct the URI."
+            )
+        return (
+            f"libvirt at {uri} does not answer {where}: {text}. Start libvirtd on {uri_host(uri)}, or correct the URI."
+        )
+    if "Unable to parse URI" in text or "no connection driver available" in text or "is not supported" in text:
+        return f"{uri!r} is not a libvirt URI that {where} can use ({text}); a hypervisor's own is qemu:///system."
+    if "authentication" in text.lower() or "Permission denied" in text:
+        return (
+            f"libvirt at {uri} refused {where}: {text}. Run with become: true, add the user to group libvirt, "
+            "or give its SSH key access."
+        )
+    if "+ssh" in uri:
+        return f"No SSH connection from {where} to libvirt at {uri}: {text}. Check with: virsh -c '{uri}' uri."
+    return f"Cannot connect to libvirt at {uri} from {where}: {text}."
+
+
+def connect(module, uri):
+    """A connection to ``uri``, or the module's failure in words."""
+    require_binding(module)
+    try:
+        return open_connection(uri)
+    except LibvirtProblem as exc:
+        module.fail_json(msg=str(exc))
+
+
+def close(conn):
+    """Close a connection that may be None or already broken."""
+    if conn is None:
+        return
+    try:
+        conn.close()
+    except libvirt.libvirtError:
+        pass

@@ -1,0 +1,180 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What must hold before an instance is moved; each reason is a sentence of its own.
+
+Private to the collection. The order and the rules follow Nova's live-migration checks.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt
+from ansible_collections.drover.compute.plugins.module_utils._capabilities import (
+    cpu_element,
+    host_model_cpu,
+    parse_capabilities,
+)
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
+    devices_that_hold,
+    has_emulated_tpm,
+    networks_of,
+)
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
+from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
+
+
+def is_live(move, seen):
+    """Whether the move is a live one: as asked for, or by the instance's state."""
+    return seen["active"] if move.get("live") is None else bool(move["live"])
+
+
+def state_reasons(domain, move, seen):
+    """Reasons in the instance's own state."""
+    name = seen["name"]
+    if move.get("name") and move["name"] != name:
+        return [f"the domain {move['uuid']} is named {name!r} here, not {move['name']!r}"]
+    live = is_live(move, seen)
+    reasons = []
+    if live and seen["state"] not in ("running", "blocked", "paused"):
+        reasons.append(f"it is {seen['state']}, and only a running or paused instance can be moved live: ask for a cold move")
+    if not live and seen["active"]:
+        reasons.append(f"it is {seen['state']}, and a cold move wants it shut off: shut it down, or ask for a live move")
+    if not seen["active"] and not live and domain.hasManagedSaveImage(0):
+        reasons.append("it has a managed save image, which cannot be moved: start it, or remove the image (virsh managedsave-remove)")
+    snapshots = _count(domain.snapshotNum)
+    if snapshots:
+        reasons.append(f"it has {snapshots} snapshot{'s' if snapshots > 1 else ''}, which cannot be moved: delete them (virsh snapshot-delete)")
+    return reasons
+
+
+def _count(call):
+    try:
+        return call(0)
+    except libvirt.libvirtError:
+        return 0
+
+
+def device_reasons(text, live):
+    """Reasons in the instance's devices."""
+    reasons = [f"{reason}: take it away or move the instance by hand" for reason in devices_that_hold(text)]
+    if not live and has_emulated_tpm(text):
+        reasons.append("its emulated TPM keeps its state in a folder of this host, which a cold move does not take along: move it live")
+    return reasons
+
+
+def host_reasons(source, destination, move):
+    """Reasons in the pair of hosts."""
+    here = parse_capabilities(source.getCapabilities())["host_uuid"]
+    there = parse_capabilities(destination.getCapabilities())["host_uuid"]
+    reasons = []
+    # Cloned machines may share a uuid; libvirt itself refuses to migrate between them.
+    if here is not None and here == there:
+        if source.getHostname() == destination.getHostname():
+            reasons.append(f"the destination {move['destination']} is the host it is on")
+        else:
+            reasons.append(
+                f"libvirt of {source.getHostname()} and of {destination.getHostname()} have the same host uuid {here}: "
+                "give each its own host_uuid in libvirtd.conf"
+            )
+    elif source.getHostname() == destination.getHostname():
+        reasons.append(f"the destination {move['destination']} has the host name of the source, {source.getHostname()}")
+    if source.getType() != destination.getType():
+        reasons.append(f"the destination's hypervisor is {destination.getType()}, the source's {source.getType()}")
+    elif source.getVersion() > destination.getVersion():
+        reasons.append(
+            f"the destination's hypervisor is older ({_version(destination.getVersion())}) than the source's "
+            f"({_version(source.getVersion())}): upgrade the destination first"
+        )
+    return reasons
+
+
+def _version(number):
+    return f"{number // 1000000}.{number // 1000 % 1000}.{number % 1000}"
+
+
+def cpu_reasons(source, destination, text):
+    """Whether the destination's CPU can run the guest's; guests of plain QEMU bring their own."""
+    root = parse(text)
+    if root.get("type") == "qemu":
+        return []
+    cpu = root.find("cpu")
+    mode = cpu.get("mode", "custom") if cpu is not None else None
+    arch = root.find("os/type").get("arch")
+    machine = root.find("os/type").get("machine")
+    emulator = child_text(root, "devices/emulator")
+    try:
+        if mode in ("host-passthrough", "host-model", "maximum"):
+            wanted = host_model_cpu(source.getDomainCapabilities(emulator, arch, machine, root.get("type"), 0)) or cpu_element(
+                source.getCapabilities()
+            )
+        elif cpu is not None and cpu.find("model") is not None:
+            wanted = _as_text(cpu)
+        else:
+            wanted = None
+        if wanted is None:
+            return []
+        answer = destination.compareHypervisorCPU(None, arch, None, root.get("type"), wanted, 0)
+    except libvirt.libvirtError as exc:
+        if _libvirt.code_of(exc) in (
+            libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_CONFIG_UNSUPPORTED, libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED
+        ):
+            return []
+        return [f"the destination cannot compare its CPU with the instance's: {_libvirt.text_of(exc)}"]
+    if answer <= libvirt.VIR_CPU_COMPARE_INCOMPATIBLE:
+        return ["the destination's CPU lacks features that the instance uses: choose a host with the same or a newer CPU"]
+    return []
+
+
+def _as_text(element):
+    return ET.tostring(element, encoding="unicode")
+
+
+def network_reasons(destination, text, where):
+    """Whether the networks, bridges and devices that its interfaces plug into are at the destination."""
+    needs = networks_of(text)
+    reasons = []
+    for name in needs["network"]:
+        try:
+            if not destination.networkLookupByName(name).isActive():
+                reasons.append(f"the network {name} is not active on {where}: start it there (virsh net-start {name})")
+        except libvirt.libvirtError as exc:
+            if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_NETWORK:
+                reasons.append(f"the network {name} does not exist on {where}: define it there")
+            else:
+                reasons.append(f"libvirt of {where} does not tell about the network {name}: {_libvirt.text_of(exc)}")
+    devices = needs["bridge"] + needs["dev"]
+    if devices:
+        known = _host_devices(destination)
+        if known:
+            reasons.extend(f"the bridge or device {name} does not exist on {where}: make it there" for name in devices if name not in known)
+    return reasons
+
+
+def _host_devices(conn):
+    """Names of the host's network devices; empty when libvirt cannot tell (then QEMU's start will)."""
+    names = set()
+    try:
+        for device in conn.listAllDevices(libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_NET):
+            name = child_text(parse(device.XMLDesc(0)), "capability/interface")
+            if name:
+                names.add(name)
+    except libvirt.libvirtError:
+        return set()
+    # Without udev libvirt lists the loopback at most, which proves nothing about the rest.
+    return names if names - {"lo"} else set()
+
+
+def twin_reasons(destination, move, seen, where):
+    """Whether another domain at the destination is in the way."""
+    reasons = []
+    try:
+        twin = destination.lookupByName(seen["name"])
+        if twin.UUIDString() != move["uuid"]:
+            reasons.append(f"another domain named {seen['name']!r} ({twin.UUIDString()}) exists on {where}: rename or remove it")
+    except libvirt.libvirtError as exc:
+        if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_DOMAIN:
+            raise
+    return reasons

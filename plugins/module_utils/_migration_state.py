@@ -1,0 +1,117 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where an instance is, judged from what libvirt says on both sides.
+
+Private to the collection. :func:`classify` is pure, so that every case has a test.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import state_name
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
+
+#: What :func:`classify` answers.
+HERE = "here"  # at the source only
+THERE = "there"  # at the destination only
+MOVING = "moving"  # a migration runs at the source
+ARRIVING = "arriving"  # at the destination, not resumed yet
+BOTH_ACTIVE = "both active"
+BOTH_OFF = "both off"  # defined on both sides, running on neither
+OFF_HERE = "off here"  # running at the destination, still defined at the source
+OFF_THERE = "off there"  # running at the source, defined but off at the destination
+NOWHERE = "nowhere"
+
+
+def look(conn, uuid):
+    """What libvirt knows of the domain, or None if it does not know it.
+
+    ``{name, state, reason, active, persistent, job}``; ``job`` says that a job is under way, such
+    as a migration. Raises libvirt.libvirtError when the connection is broken.
+    """
+    try:
+        domain = conn.lookupByUUIDString(uuid)
+        state, reason = domain.state(0)
+        seen = {
+            "name": domain.name(),
+            "state": state_name(state),
+            "reason": reason,
+            "active": bool(domain.isActive()),
+            "persistent": bool(domain.isPersistent()),
+            "job": False,
+        }
+    except libvirt.libvirtError as exc:
+        if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_DOMAIN:
+            return None
+        raise
+    if seen["active"]:
+        try:
+            seen["job"] = domain.jobInfo()[0] in (libvirt.VIR_DOMAIN_JOB_BOUNDED, libvirt.VIR_DOMAIN_JOB_UNBOUNDED)
+        except libvirt.libvirtError as exc:
+            if _libvirt.code_of(exc) not in (
+                libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_NO_DOMAIN
+            ):
+                raise
+    return seen
+
+
+def classify(source, destination):
+    """Which of the words above the two looks come to."""
+    if source is not None and source["job"]:
+        return MOVING
+    if source is None and destination is None:
+        return NOWHERE
+    if source is None:
+        return ARRIVING if _is_arriving(destination) else THERE
+    if destination is None:
+        return HERE
+    if source["active"]:
+        return BOTH_ACTIVE if destination["active"] else OFF_THERE
+    if destination["active"]:
+        return ARRIVING if _is_arriving(destination) else OFF_HERE
+    return BOTH_OFF
+
+
+def _is_arriving(seen):
+    """Whether the destination still waits for the rest of the guest (VIR_DOMAIN_PAUSED_MIGRATION = 2, STARTING_UP = 11)."""
+    return seen["state"] == "paused" and seen["reason"] in (2, 11)
+
+
+def job_of(conn, uuid):
+    """Progress of the job at the source: ``{percent, total_mib, remaining_mib}``, or None without one."""
+    try:
+        stats = conn.lookupByUUIDString(uuid).jobStats(0)
+    except libvirt.libvirtError:
+        return None
+    if stats.get("type") not in (libvirt.VIR_DOMAIN_JOB_BOUNDED, libvirt.VIR_DOMAIN_JOB_UNBOUNDED):
+        return None
+    return progress_of(stats)
+
+
+def moved_mib(conn, uuid):
+    """What the migration that ended at ``conn`` moved, memory and disks together, in MiB; None if unknown."""
+    try:
+        stats = conn.lookupByUUIDString(uuid).jobStats(libvirt.VIR_DOMAIN_JOB_STATS_COMPLETED)
+    except libvirt.libvirtError:
+        return None
+    return progress_of(stats)["total_mib"] or None
+
+
+def progress_of(stats):
+    """Memory and disks taken together; the total of the two, in MiB, as far as libvirt tells."""
+    total = stats.get("data_total") or (stats.get("memory_total", 0) + stats.get("disk_total", 0))
+    remaining = stats.get("data_remaining")
+    if remaining is None:
+        remaining = stats.get("memory_remaining", 0) + stats.get("disk_remaining", 0)
+    percent = 0
+    if total:
+        # 100 is for what has been verified.
+        percent = max(0, min(99, int(100 * (total - remaining) / total)))
+    return {"percent": percent, "total_mib": int(total) >> 20, "remaining_mib": int(remaining) >> 20}
+
+
+def state_word(seen):
+    """The state as it is reported: libvirt's word, or ``absent``."""
+    return "absent" if seen is None else seen["state"]

@@ -1,0 +1,502 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One move of one instance, from the checks to the verification.
+
+Private to the collection. Runs in a process of its own (see ``_detach``). libvirt is asked at every turn
+where the instance is; the record only adds what libvirt cannot know. The source is the truth until the
+instance was seen at the destination and gone from the source, and nothing is ever "repaired" that two
+hosts disagree on.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import xml.etree.ElementTree as ET
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt
+from ansible_collections.drover.compute.plugins.module_utils import _migration_checks as checks
+from ansible_collections.drover.compute.plugins.module_utils import _migration_state as state
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._migration_record import (
+    ENDED,
+    new_record,
+    same_move,
+)
+from ansible_collections.drover.compute.plugins.module_utils._migration_storage import Storage, survey
+from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+
+#: Seconds to wait for two hosts to agree before their disagreement is reported.
+SETTLE = 20
+
+#: Seconds to try to reach a libvirt again that was lost in the middle.
+RECONNECT = 60
+
+POLL = 0.5
+
+
+class Refused(Exception):
+    """The move was not begun; the text holds all the reasons."""
+
+
+class Worker:
+    """Carries one move through, or finds out what became of it.
+
+    ``acknowledge(word)`` is called once, when it is known what this call is about to do: started,
+    following, or the status that the move has already.
+    """
+
+    def __init__(self, move, source_uri, records, acknowledge=None, may_start=True):
+        self.move = dict(move)
+        self.uuid = move["uuid"]
+        self.source_uri = source_uri
+        self.records = records
+        self._acknowledge = acknowledge or (lambda word: None)
+        self.may_start = may_start
+        self.previous = records.read(self.uuid)
+        if not same_move(self.previous, move, source_uri):
+            # Of another way, long over: nothing in it is about this move.
+            self.previous = None
+        self.record = new_record(move, source_uri)
+        self.source = None
+        self.destination = None
+
+    # -- the frame ---------------------------------------------------------------------------
+
+    def run(self):
+        """Do it all; never raises. The outcome is in the record."""
+        try:
+            self._run()
+        except Refused as exc:
+            self._end("failed", str(exc))
+        except LibvirtProblem as exc:
+            self._end("failed" if not self._begun() else "lost", f"{self._title()}: {exc}")
+        except libvirt.libvirtError as exc:
+            self._end("failed" if not self._begun() else "lost", f"{self._title()}: {_libvirt.text_of(exc)}.")
+        except Exception as exc:  # pylint: disable=broad-except
+            # A worker has nobody to raise to: an unforeseen error must end in the record as well.
+            self._end("lost" if self._begun() else "failed", f"{self._title()}: unforeseen {type(exc).__name__}: {exc}.")
+        finally:
+            self._acknowledge(self.record["status"])
+            _libvirt.close(self.source)
+            _libvirt.close(self.destination)
+
+    def _begun(self):
+        return self.record["phase"] in ("migrating", "verifying", "cleaning")
+
+    def _title(self):
+        return f"Moving {self.record['name'] or self.uuid} to {self.move['destination']}"
+
+    def save(self, **changes):
+        """Change the record and write it."""
+        self.record.update(changes)
+        self.records.write(self.record)
+
+    def _end(self, status, message="", **changes):
+        if status == "completed":
+            changes.update(percent=100, remaining_mib=0)
+        self.save(status=status, phase="done", message=message, finished_at=time.time(), **changes)
+
+    def _connect(self):
+        self.source = _libvirt.open_connection(self.source_uri, keepalive=True)
+        self.destination = _libvirt.open_connection(self.move["destination_uri"], keepalive=True)
+
+    def _reconnect(self):
+        """New connections in place of broken ones, with patience: a libvirtd may just be restarting."""
+        deadline = time.monotonic() + RECONNECT
+        while True:
+            _libvirt.close(self.source)
+            _libvirt.close(self.destination)
+            self.source = self.destination = None
+            try:
+                self._connect()
+                return
+            except LibvirtProblem:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(2)
+
+    # -- the course --------------------------------------------------------------------------
+
+    def _run(self):
+        if self.previous is not None and self.previous["status"] not in ENDED:
+            # A worker before us died: what it has noted is ours now.
+            self.record.update({key: self.previous[key] for key in (
+                "files", "probes", "leftovers", "was", "autostart", "started_at", "storage", "name", "phase", "message")})
+            self.record["temporary"] = self.previous.get("temporary")
+            self.record["took_over"] = True
+        self.save()
+        self._connect()
+        verdict = self._settled()
+        if verdict == state.MOVING:
+            verdict = self._follow_job()
+        if verdict == state.HERE and not self.record.get("took_over") and self.may_start:
+            self._start()
+            return
+        if verdict == state.HERE:
+            self._came_to_nothing()
+            return
+        if verdict == state.OFF_THERE and not self._begun():
+            raise Refused(
+                f"{self._title()} was refused: {self.move['destination']} has a definition of it that is shut off. Make sure that it is "
+                f"a leftover, then remove it there (virsh undefine {self.uuid})."
+            )
+        self._conclude(verdict)
+
+    def _settled(self, patience=SETTLE):
+        """The verdict of :func:`state.classify`, once both sides agree or patience is at its end."""
+        deadline = time.monotonic() + patience
+        while True:
+            here, there = self._look()
+            verdict = state.classify(here, there)
+            unsure = verdict in (state.ARRIVING, state.BOTH_ACTIVE, state.NOWHERE, state.OFF_HERE)
+            if verdict == state.THERE and there["state"] == "paused" and self.record["was"] != "paused" and self._begun():
+                unsure = True
+            if not unsure or time.monotonic() >= deadline:
+                return verdict
+            if verdict == state.NOWHERE and not self._begun():
+                return verdict
+            time.sleep(POLL)
+
+    def _look(self):
+        """Both sides, and their states noted."""
+        try:
+            here, there = state.look(self.source, self.uuid), state.look(self.destination, self.uuid)
+        except libvirt.libvirtError:
+            self._reconnect()
+            here, there = state.look(self.source, self.uuid), state.look(self.destination, self.uuid)
+        self.record.update(source_state=state.state_word(here), destination_state=state.state_word(there))
+        for seen in (here, there):
+            if seen is not None:
+                self.record["name"] = seen["name"]
+        return here, there
+
+    def _follow_job(self):
+        """Wait for a migration that a worker before us began; it runs inside libvirt without one."""
+        if not self.record.get("took_over"):
+            raise Refused(
+                f"{self._title()} was refused: a job that this run did not begin is under way on it at the source. Wait for its end, "
+                f"or abort it there (virsh domjobabort {self.uuid})."
+            )
+        self._acknowledge("following")
+        self.save(phase="migrating", status="running")
+        with Watch(self.source_uri, self.uuid, self.record) as watch:
+            while True:
+                here, there = self._look()
+                if state.classify(here, there) != state.MOVING:
+                    break
+                time.sleep(POLL)
+            watch.stop()
+        return self._settled()
+
+    def _start(self):
+        """Check, prepare, migrate, conclude."""
+        domain = self.source.lookupByUUIDString(self.uuid)
+        here, there = self._look()
+        live = checks.is_live(self.move, here)
+        previous_files = self.previous["files"] if self.previous else ()
+        self.record.update(
+            was="paused" if here["state"] == "paused" else "running" if here["active"] else "shutoff",
+            autostart=_autostart(domain) if self.move.get("autostart") is None else bool(self.move["autostart"]),
+            persistent=here["persistent"],
+        )
+        self._acknowledge("started")
+        storage = self.storage()
+        reasons = precheck(self.source, self.destination, domain, self.move, here, storage, previous_files)
+        self.save(storage=storage.word())
+        if reasons:
+            raise Refused(f"{self._title()} was refused: {'; '.join(reasons)}.")
+        self.save(phase="preparing")
+        try:
+            storage.make_room(live)
+            # The look that counts: right before the deed.
+            here, there = self._look()
+            if state.classify(here, there) != state.HERE or checks.is_live(self.move, here) != live or (
+                self.record["was"] == "shutoff" and here["active"]
+            ):
+                raise LibvirtProblem("the instance changed its state while the move was prepared; begin again")
+            self.save(phase="migrating")
+            self._migrate(domain, live, storage)
+            error = None
+        except (LibvirtProblem, libvirt.libvirtError) as exc:
+            error = exc
+        self.save(phase="verifying" if self.record["phase"] == "migrating" else self.record["phase"])
+        if error is not None and self.record["phase"] == "preparing":
+            storage.drop_copies()
+            self._look()
+            self._end("failed", f"{self._title()} failed before anything was moved: {_reason(error)}.")
+            return
+        verdict = self._settled()
+        if verdict == state.MOVING:
+            # The call broke, the migration did not: libvirt goes on by itself.
+            self.record["took_over"] = True
+            verdict = self._follow_job()
+        self._conclude(verdict, error)
+
+    def storage(self):
+        """The storage helper on the present connections."""
+        return Storage(self.record, self.source, self.destination, self.save)
+
+    def _migrate(self, domain, live, storage):
+        flags = libvirt.VIR_MIGRATE_PEER2PEER
+        parameters = {}
+        if self.move.get("migrate_uri"):
+            parameters[libvirt.VIR_MIGRATE_PARAM_URI] = self.move["migrate_uri"]
+        if domain.isPersistent():
+            flags |= libvirt.VIR_MIGRATE_PERSIST_DEST | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
+        copied = storage.copied("disk")
+        if live:
+            flags |= libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_ABORT_ON_ERROR
+            if self.move.get("auto_converge"):
+                flags |= libvirt.VIR_MIGRATE_AUTO_CONVERGE
+            if self.move.get("bandwidth_mib"):
+                parameters[libvirt.VIR_MIGRATE_PARAM_BANDWIDTH] = int(self.move["bandwidth_mib"])
+            if copied:
+                flags |= libvirt.VIR_MIGRATE_NON_SHARED_DISK
+                parameters[libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = [entry["target"] for entry in copied]
+        else:
+            flags |= libvirt.VIR_MIGRATE_OFFLINE
+        if any(entry["backing"] for entry in copied):
+            self._flatten_definitions(domain, [entry["target"] for entry in copied], parameters, live)
+        with Watch(self.source_uri, self.uuid, self.record, self._time_limit(storage) if live else None) as watch:
+            try:
+                domain.migrateToURI3(self.move["destination_uri"], parameters, flags)
+            except libvirt.libvirtError as exc:
+                if _libvirt.code_of(exc) != libvirt.VIR_ERR_MIGRATE_UNSAFE or not proven_safe(storage):
+                    raise self._explained(exc, storage, watch) from exc
+                # libvirt does not know this file system to be shared; the probe has just shown that it
+                # is, and the disks bypass the host's cache.
+                domain.migrateToURI3(self.move["destination_uri"], parameters, flags | libvirt.VIR_MIGRATE_UNSAFE)
+
+    def _flatten_definitions(self, domain, targets, parameters, live):
+        """A copied disk has nothing behind it any more: take that out of what is sent along."""
+        secure = libvirt.VIR_DOMAIN_XML_SECURE
+        inactive = _without_backing(domain.XMLDesc(secure | libvirt.VIR_DOMAIN_XML_INACTIVE), targets)
+        if live:
+            parameters[libvirt.VIR_MIGRATE_PARAM_DEST_XML] = _without_backing(
+                domain.XMLDesc(secure | libvirt.VIR_DOMAIN_XML_MIGRATABLE), targets
+            )
+            if domain.isPersistent():
+                parameters[libvirt.VIR_MIGRATE_PARAM_PERSIST_XML] = inactive
+        else:
+            parameters[libvirt.VIR_MIGRATE_PARAM_DEST_XML] = inactive
+
+    def _explained(self, error, storage, watch):
+        if _libvirt.code_of(error) == libvirt.VIR_ERR_MIGRATE_UNSAFE:
+            cached = [f["path"] for f in storage.files if f["mode"] == "shared" and f["cache"] not in ("none", "directsync")]
+            return LibvirtProblem(
+                f"libvirt calls it unsafe ({_libvirt.text_of(error)}): the file system of {', '.join(cached) or 'its disks'} is shared, but "
+                "libvirt cannot know that, and the disk's cache mode is not none. Set cache='none' in the domain's <driver>, or shut it down "
+                "and move it cold"
+            )
+        if watch.expired:
+            return LibvirtProblem(f"it was not done within {watch.limit} s and was aborted; allow more time, bandwidth or downtime")
+        return error
+
+    def _time_limit(self, storage):
+        """Seconds: as asked for, else as Nova has it, 800 per GiB of memory and of copied disk, each at least 2."""
+        if self.move.get("timeout"):
+            return self.move["timeout"]
+        domain = self.source.lookupByUUIDString(self.uuid)
+        units = max(2, domain.maxMemory() >> 20)
+        units += sum(max(2, entry["capacity"] >> 30) for entry in storage.copied("disk"))
+        return 800 * units
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def _conclude(self, verdict, error=None):
+        """Judge the verdict after a migration, ours or one taken over, and clean up."""
+        here, there = self._look()
+        if verdict == state.THERE:
+            self._arrived(there, error)
+        elif verdict in (state.OFF_HERE, state.BOTH_OFF) and self._may_finish(verdict):
+            self.save(phase="cleaning")
+            _undefine_quietly(self.source, self.uuid)
+            here, there = self._look()
+            if here is None and there is not None:
+                self._arrived(there, error)
+            else:
+                self._end("conflict", f"{self._title()}: it is at the destination, but its definition at the source cannot be removed.")
+        elif verdict in (state.HERE, state.OFF_THERE):
+            self._came_to_nothing(error)
+        elif verdict == state.NOWHERE:
+            if self._begun():
+                self._end("lost", f"{self._title()}: neither host knows the domain any more. Its disks are untouched; look at both hosts' logs.")
+            else:
+                self._end("failed", f"There is no domain {self.uuid} at the source, nor on {self.move['destination']}.")
+        elif verdict == state.ARRIVING:
+            self._end("conflict", f"{self._title()}: it waits paused at the destination for a migration that has ended. "
+                                  "Nothing was repaired: look at both hosts.")
+        else:
+            what = "runs on both hosts" if verdict == state.BOTH_ACTIVE else "is known to both hosts"
+            self._end(
+                "conflict",
+                f"{self._title()}: the domain {what} (source: {self.record['source_state']}, destination: "
+                f"{self.record['destination_state']}) and no migration is under way. Nothing was repaired: the source is the truth. "
+                f"Look at both, then remove the one that is wrong.",
+            )
+
+    def _may_finish(self, verdict):
+        """Whether the definition left at the source is the last step of our own move."""
+        if not self.record.get("took_over") and self.record["phase"] not in ("verifying", "cleaning"):
+            return False
+        if verdict == state.OFF_HERE:
+            return self.record["was"] in ("running", "paused") and self._begun()
+        # Both are off: the files decide. Begun means that every copy was complete and verified.
+        return self.record["was"] == "shutoff" and self._begun()
+
+    def _arrived(self, there, error):
+        """At the destination only: verify, carry over, clean the source."""
+        wanted = {"running": ("running", "blocked"), "paused": ("paused",), "shutoff": ("shutoff",), None: None}[self.record["was"]]
+        if wanted is None:
+            # Nothing is known of how it was: running and shut off are both a plain end of a move.
+            wanted = ("shutoff",) if self.move.get("live") is False else ("running", "blocked", "paused", "shutoff")
+        if there["state"] not in wanted:
+            self._end(
+                "conflict",
+                f"{self._title()}: it is gone from the source, but {there['state']} at the destination where it should be {wanted[0]}. "
+                f"Look at it there (virsh domstate --reason {self.uuid}).",
+            )
+            return
+        self.save(phase="cleaning")
+        notes = []
+        storage = self.storage()
+        if self.record["autostart"] is not None and there["persistent"]:
+            try:
+                self.destination.lookupByUUIDString(self.uuid).setAutostart(int(self.record["autostart"]))
+            except libvirt.libvirtError as exc:
+                notes.append(f"its autostart flag could not be set ({_libvirt.text_of(exc)})")
+        if self.record["files"]:
+            storage.drop_sources()
+        elif self.previous is None and _libvirt.is_local(self.source_uri):
+            storage.name_leftovers(self.destination.lookupByUUIDString(self.uuid).XMLDesc(0))
+        storage.drop_temporary()
+        storage.drop_probes()
+        if self.record["leftovers"]:
+            notes.append(f"left at the source: {', '.join(self.record['leftovers'])}")
+        self._look()
+        self.record.update(total_mib=state.moved_mib(self.destination, self.uuid))
+        if self.record["storage"] is None and self.previous is not None:
+            self.record["storage"] = self.previous["storage"]
+        self._end("completed", "; ".join(notes), storage=self.record["storage"])
+
+    def _came_to_nothing(self, error=None):
+        """At the source only: give it back as it was and remove the copies at the destination."""
+        here, there = self._look()
+        storage = self.storage()
+        storage.drop_probes()
+        if there is None:
+            storage.drop_copies()
+        message = _reason(error) if error is not None else "the worker that moved it died and the migration did not go through"
+        if self.record["was"] == "running" and here is not None and here["state"] == "paused":
+            # libvirt resumes a failed migration by itself; if it did not, that is for a human to know.
+            message += "; it is paused at the source now, look at it and resume it (virsh resume)"
+        notes = f" Left behind: {', '.join(self.record['leftovers'])}." if self.record["leftovers"] else ""
+        self._end("failed", f"{self._title()} failed: {message.rstrip('.')}. It is {self.record['source_state']} at the source.{notes}")
+
+
+class Watch:
+    """Looks at a migration from the side: its time limit and its downtime."""
+
+    def __init__(self, uri, uuid, record, limit=None):
+        self.uri = uri
+        self.uuid = uuid
+        self.downtime = record["move"].get("max_downtime_ms")
+        self.limit = limit
+        self.expired = False
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self):
+        if self.limit or self.downtime:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *exc_info):
+        self.stop()
+        return False
+
+    def stop(self):
+        """The migration is over."""
+        self._over.set()
+
+    def _run(self):
+        try:
+            conn = _libvirt.open_connection(self.uri)
+            domain = conn.lookupByUUIDString(self.uuid)
+        except (LibvirtProblem, libvirt.libvirtError):
+            return
+        deadline = None if self.limit is None else time.monotonic() + self.limit
+        while not self._over.wait(0.3):
+            try:
+                if self.downtime and domain.jobInfo()[0]:
+                    domain.migrateSetMaxDowntime(int(self.downtime), 0)
+                    self.downtime = None
+                if deadline is not None and time.monotonic() >= deadline:
+                    self.expired = True
+                    domain.abortJob()
+                    deadline = None
+            except libvirt.libvirtError:
+                # Too early or too late; the next look or the end of the migration settles it.
+                continue
+        _libvirt.close(conn)
+
+
+def precheck(source, destination, domain, move, here, storage, previous_files=()):
+    """All the reasons against a move, each a few words; ``storage`` knows the files afterwards."""
+    text = domain.XMLDesc(0)
+    live = checks.is_live(move, here)
+    reasons = checks.state_reasons(domain, move, here)
+    reasons += checks.host_reasons(source, destination, move)
+    reasons += checks.twin_reasons(destination, move, here, move["destination"])
+    reasons += checks.device_reasons(text, live)
+    if live:
+        reasons += checks.cpu_reasons(source, destination, text)
+    reasons += checks.network_reasons(destination, text, move["destination"])
+    files, storage_reasons = survey(source, domain, text)
+    storage.record["files"] = files
+    reasons += storage_reasons
+    reasons += storage.decide(live, previous_files)
+    return reasons
+
+
+def proven_safe(storage):
+    """Whether each writable disk is copied, or was proven shared and bypasses the host's cache."""
+    return all(
+        entry["mode"] == "copied" or (entry["mode"] == "shared" and entry["cache"] in ("none", "directsync"))
+        for entry in storage.files
+        if entry["kind"] == "disk"
+    )
+
+
+def _reason(error):
+    return _libvirt.text_of(error) if isinstance(error, libvirt.libvirtError) else str(error)
+
+
+def _autostart(domain):
+    try:
+        return bool(domain.autostart())
+    except libvirt.libvirtError:
+        return None
+
+
+def _without_backing(text, targets):
+    root = parse(text)
+    for disk in root.findall("devices/disk"):
+        target = disk.find("target")
+        if target is not None and target.get("dev") in targets:
+            for layer in disk.findall("backingStore"):
+                disk.remove(layer)
+    return ET.tostring(root, encoding="unicode")
+
+
+def _undefine_quietly(conn, uuid):
+    try:
+        domain = conn.lookupByUUIDString(uuid)
+        if not domain.isActive():
+            domain.undefineFlags(libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE)
+    except libvirt.libvirtError:
+        # The look that follows tells whether it is gone.
+        pass

@@ -1,0 +1,119 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Starting and stopping one domain, with verification and a time limit.
+
+Private to the collection.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import state_name
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+
+#: Seconds between two looks at a domain.
+POLL = 0.25
+
+#: A guest that is just booting ignores the power button: press it again every so many seconds.
+PRESS_AGAIN = 10
+
+
+def state_of(domain):
+    """The domain's state as one of the words of ``_domain_xml.STATES``."""
+    return state_name(domain.info()[0])
+
+
+def find(conn, uuid=None, name=None):
+    """The domain of that uuid, or of that name, or None."""
+    try:
+        return conn.lookupByUUIDString(uuid) if uuid else conn.lookupByName(name)
+    except libvirt.libvirtError as exc:
+        if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_DOMAIN:
+            return None
+        raise
+
+
+def start(domain, timeout):
+    """Bring the domain to ``running`` and watch it stay so; raises :class:`LibvirtProblem`.
+
+    ``timeout`` is in seconds and counts from when libvirt has started it.
+    """
+    state = state_of(domain)
+    if state == "paused":
+        domain.resume()
+    elif state == "pmsuspended":
+        domain.pMWakeup(0)
+    elif state == "crashed":
+        raise LibvirtProblem(
+            f"{domain.name()} on {host_name()} has crashed and was kept for inspection: look at it, "
+            "then destroy it (state=shutoff, force=true) and start it again."
+        )
+    elif state not in ("running", "blocked"):
+        domain.create()
+    deadline = time.monotonic() + timeout
+    seen = 0
+    while True:
+        state = state_of(domain)
+        seen = seen + 1 if state in ("running", "blocked") else 0
+        # Twice in a row: a QEMU that dies at once is seen running for a moment.
+        if seen >= 2:
+            return
+        if state in ("shutoff", "crashed") or time.monotonic() > deadline:
+            raise LibvirtProblem(
+                f"{domain.name()} was started on {host_name()} but is {state} rather than running: "
+                f"look at /var/log/libvirt/qemu/{domain.name()}.log there."
+            )
+        time.sleep(POLL)
+
+
+def stop(domain, timeout, force):
+    """Shut the guest down and wait; after ``timeout`` seconds destroy it if ``force``, else raise."""
+    deadline = time.monotonic() + timeout
+    press = 0.0
+    while domain.isActive():
+        now = time.monotonic()
+        if now >= deadline or state_of(domain) in ("paused", "crashed", "pmsuspended"):
+            if force:
+                _tolerate_off(domain, domain.destroy)
+                return
+            why = f"did not shut down within {timeout} s" if now >= deadline else f"is {state_of(domain)} and cannot shut down"
+            raise LibvirtProblem(
+                f"{domain.name()} on {host_name()} {why}: shut it down from inside, give it more time (timeout), "
+                "or have its power cut with force=true."
+            )
+        if now >= press:
+            _tolerate_off(domain, domain.shutdown)
+            press = now + PRESS_AGAIN
+        time.sleep(POLL)
+
+
+def _tolerate_off(domain, call):
+    """Call, and forgive the error of a domain that went off just before."""
+    try:
+        call()
+    except libvirt.libvirtError:
+        if domain.isActive():
+            raise
+
+
+def undefine(domain):
+    """Remove the definition with everything libvirt keeps beside it, as far as the driver can."""
+    flags = (
+        libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
+        | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+        | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
+        | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
+    )
+    simpler = libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+    for attempt in (flags, simpler):
+        try:
+            domain.undefineFlags(attempt)
+            return
+        except libvirt.libvirtError as exc:
+            if _libvirt.code_of(exc) not in (libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_NO_SUPPORT):
+                raise
+    domain.undefine()

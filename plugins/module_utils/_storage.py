@@ -1,0 +1,156 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Storage of a hypervisor: the instances' path, the pools, and what disks may still grow.
+
+Private to the collection. The rules are those of Nova's libvirt driver (get_available_resource).
+"""
+
+from __future__ import annotations
+
+import os
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
+from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
+
+GIB = 2**30
+
+_POOL_STATES = ("inactive", "building", "running", "degraded", "inaccessible")
+
+
+def read_pools(conn):
+    """The storage pools, sorted by name; sizes in GiB (fractions kept to two digits)."""
+    try:
+        pools = conn.listAllStoragePools(0)
+    except libvirt.libvirtError:
+        return []
+    found = []
+    for pool in pools:
+        try:
+            found.append(_pool(pool))
+        except (libvirt.libvirtError, ValueError):
+            # Undefined between the list and the look.
+            continue
+    return sorted(found, key=lambda pool: pool["name"])
+
+
+def _pool(pool):
+    root = parse(pool.XMLDesc(0))
+    state, capacity, allocation, available = pool.info()
+    return {
+        "name": pool.name(),
+        "uuid": pool.UUIDString(),
+        "type": root.get("type"),
+        "state": _POOL_STATES[state] if state < len(_POOL_STATES) else "unknown",
+        "path": child_text(root, "target/path"),
+        "capacity_gb": round(capacity / GIB, 2),
+        "allocation_gb": round(allocation / GIB, 2),
+        "available_gb": round(available / GIB, 2),
+        "autostart": bool(pool.autostart()),
+        "persistent": bool(pool.isPersistent()),
+    }
+
+
+def read_instances_storage(conn, local, instances_path, domains, pools, warn):
+    """Size and room of the storage below ``instances_path``, in whole GiB.
+
+    On the hypervisor the file system of the nearest existing parent is asked; from elsewhere the
+    running pool that covers the path. ``warn`` is told when neither is to be had.
+    """
+    sizes = _from_filesystem(instances_path) if local else _from_pools(instances_path, pools)
+    if sizes is None:
+        warn(
+            f"The room below {instances_path} on {conn.getHostname()} is unknown: the URI names another machine "
+            "and none of its running storage pools covers the path. Run the module on the hypervisor, or define such a pool."
+        )
+        return {
+            "instances_path": instances_path,
+            "total_gb": 0,
+            "used_gb": 0,
+            "free_gb": 0,
+            "disk_available_least_gb": None,
+        }
+    total, used, free = sizes
+    return {
+        "instances_path": instances_path,
+        "total_gb": int(total // GIB),
+        "used_gb": int(used // GIB),
+        "free_gb": int(free // GIB),
+        "disk_available_least_gb": int((int(free // GIB) * GIB - over_committed(domains)) // GIB),
+    }
+
+
+def _from_filesystem(path):
+    """``(total, used, free)`` in bytes of the file system that ``path`` is or would be on."""
+    place = os.path.abspath(path)
+    while not os.path.exists(place) and place != os.path.dirname(place):
+        place = os.path.dirname(place)
+    try:
+        info = os.statvfs(place)
+    except OSError:
+        return None
+    return (
+        info.f_frsize * info.f_blocks,
+        info.f_frsize * (info.f_blocks - info.f_bfree),
+        info.f_frsize * info.f_bavail,
+    )
+
+
+def _from_pools(path, pools):
+    """The same from the running pool with the longest target path that covers ``path``."""
+    wanted = os.path.normpath(path)
+    best = None
+    for pool in pools:
+        if pool["state"] != "running" or not pool["path"]:
+            continue
+        target = os.path.normpath(pool["path"])
+        if wanted == target or wanted.startswith(target.rstrip("/") + "/"):
+            if best is None or len(target) > len(os.path.normpath(best["path"])):
+                best = pool
+    if best is None:
+        return None
+    return best["capacity_gb"] * GIB, best["allocation_gb"] * GIB, best["available_gb"] * GIB
+
+
+def over_committed(domains):
+    """Bytes that the domains' local disks may still grow by.
+
+    As Nova counts: virtual size less space taken, never below nothing, for image files; block
+    devices are as large as they are; volumes and disks on the network are not on this storage.
+    """
+    total = 0
+    for domain in domains:
+        for disk in domain["disks"]:
+            if disk["type"] != "file" or disk["device"] not in ("disk", "lun"):
+                continue
+            if disk["capacity_bytes"] is None or disk["allocation_bytes"] is None:
+                continue
+            total += max(0, disk["capacity_bytes"] - disk["allocation_bytes"])
+    return total
+
+
+def read_networks(conn):
+    """The virtual networks, sorted by name, with the bridge of each and whether it is up."""
+    try:
+        networks = conn.listAllNetworks(0)
+    except libvirt.libvirtError:
+        return []
+    found = []
+    for network in networks:
+        try:
+            bridge = parse(network.XMLDesc(0)).find("bridge")
+            found.append(
+                {
+                    "name": network.name(),
+                    "uuid": network.UUIDString(),
+                    "bridge": bridge.get("name") if bridge is not None else None,
+                    "active": bool(network.isActive()),
+                }
+            )
+        except (libvirt.libvirtError, ValueError) as exc:
+            if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_NETWORK:
+                continue
+            raise
+    return sorted(found, key=lambda network: network["name"])

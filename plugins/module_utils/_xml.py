@@ -1,0 +1,92 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Reading libvirt's XML: tolerant parsing and units.
+
+Private to the collection.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+
+#: Bytes per unit, as https://libvirt.org/formatdomain.html (memory) and formatstorage.html name them.
+_UNITS = {
+    "b": 1,
+    "byte": 1,
+    "bytes": 1,
+    "kb": 10**3,
+    "k": 2**10,
+    "kib": 2**10,
+    "mb": 10**6,
+    "m": 2**20,
+    "mib": 2**20,
+    "gb": 10**9,
+    "g": 2**30,
+    "gib": 2**30,
+    "tb": 10**12,
+    "t": 2**40,
+    "tib": 2**40,
+    "pb": 10**15,
+    "p": 2**50,
+    "pib": 2**50,
+    "eb": 10**18,
+    "e": 2**60,
+    "eib": 2**60,
+}
+
+#: What XML 1.0 does not allow, literally or as a character reference.
+_FORBIDDEN = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\ufffe\uffff]")
+_FORBIDDEN_REFERENCE = re.compile(r"&#(?:0*(?:[0-8]|1[124-9]|2[0-9]|3[01])|x0*(?:[0-8bcefBCEF]|1[0-9a-fA-F]));")
+
+
+def parse(text):
+    """Parse a document; characters that XML forbids are replaced rather than fatal.
+
+    libvirt stores names byte by byte, so that a name may hold what XML may not.
+    Raises ValueError with the parser's words when it is no XML at all.
+    """
+    try:
+        return ET.fromstring(text)
+    except ET.ParseError:
+        cleaned = _FORBIDDEN_REFERENCE.sub("?", _FORBIDDEN.sub("?", text))
+    try:
+        return ET.fromstring(cleaned)
+    except ET.ParseError as exc:
+        raise ValueError(f"not well-formed XML: {exc}") from exc
+
+
+def integer(text, default=0):
+    """``text`` as an int (decimal, or hexadecimal with 0x), else ``default``."""
+    try:
+        return int(str(text).strip(), 0)
+    except ValueError:
+        try:
+            return int(str(text).strip())
+        except ValueError:
+            return default
+
+
+def size_bytes(element, default_unit="KiB", default=0):
+    """The size an element like ``<memory unit='MiB'>64</memory>`` holds, in bytes."""
+    if element is None or element.text is None:
+        return default
+    factor = _UNITS.get(element.get("unit", default_unit).lower(), 1024)
+    return integer(element.text) * factor
+
+
+def child_text(element, path, default=None):
+    """The text of the element at ``path``, stripped, or ``default`` when missing or empty."""
+    found = element.find(path)
+    if found is None or found.text is None:
+        return default
+    return found.text.strip() or default
+
+
+def pci_address(element):
+    """``0000:3b:00.1`` from an ``<address domain= bus= slot= function=>`` element, or a dict alike."""
+    return "{:04x}:{:02x}:{:02x}.{:x}".format(
+        *(integer(element.get(key, "0")) for key in ("domain", "bus", "slot", "function"))
+    )

@@ -1,0 +1,113 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: allocation
+short_description: Claim room for instances, release it, or swap it for a move
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - Writes down who holds which room, in one transaction that can never hand out more than there is, whoever else is claiming.
+  - A claim is idempotent by the uuid of the instance. An instance that has its room already keeps it.
+options:
+  state:
+    description:
+      - V(claimed) claims the destination of each of O(selections), or else its first alternate with room. All or none.
+      - V(next) gives up the room of one instance that is being built and claims the first of O(alternates) with room.
+      - V(released) gives back the room of O(instances) that have no domain, and forgets them.
+      - V(swapped) begins a move of O(instances) to O(host). The room at the source goes to the migration, the destination's is claimed.
+      - V(moved) ends it. The room at the source is free.
+      - V(swapped_back) undoes it. The instance has its room at the source again.
+    type: str
+    choices: [claimed, next, released, swapped, moved, swapped_back]
+    default: claimed
+  selections:
+    description:
+      - Selections as the lookup P(drover.compute.schedule#lookup) returns them. Each has at least C(name), C(uuid), C(host) and
+        C(resources) (a mapping such as C(VCPU), C(MEMORY_MB), C(DISK_GB)); and may have C(node), C(alternates), C(server_group),
+        C(project), C(user), C(availability_zone).
+    type: list
+    elements: dict
+  instances:
+    description: Uuids of instances.
+    type: list
+    elements: str
+  alternates:
+    description: The alternates that are left, each with C(host) and C(node).
+    type: list
+    elements: dict
+  host:
+    description: The destination of a move.
+    type: str
+  node:
+    description: The compute node of O(host), where it has several.
+    type: str
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.attributes
+  - drover.compute.attributes.actiongroup
+"""
+
+EXAMPLES = r"""
+- name: Pick a host and claim its room
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Schedule
+      ansible.builtin.set_fact:
+        selections: "{{ query('drover.compute.schedule', {'name': 'web1', 'vcpus': 1, 'memory_mb': 64}) }}"
+
+    - name: Claim
+      drover.compute.allocation:
+        selections: "{{ selections }}"
+      register: claimed
+
+    - name: Give it back
+      drover.compute.allocation:
+        state: released
+        instances: "{{ claimed.claims | map(attribute='uuid') | list }}"
+"""
+
+RETURN = r"""
+claims:
+  description: One item per instance, in the order of the selections.
+  returned: when O(state) is V(claimed) or V(next)
+  type: list
+  elements: dict
+  contains:
+    uuid: {description: The uuid of the instance., type: str, returned: always}
+    name: {description: Its name., type: str, returned: always}
+    host: {description: Where its room is., type: str, returned: always}
+    node: {description: The compute node., type: str, returned: always}
+    provider: {description: The uuid of the resource provider., type: str, returned: always}
+    resources: {description: What was claimed., type: dict, returned: always}
+    alternates: {description: The alternates that are left., type: list, elements: dict, returned: always}
+    uri: {description: The libvirt URI of the compute node., type: str, returned: always}
+    arch: {description: Its architecture., type: str, returned: always}
+    domain_type: {description: "The domain type to use there, such as C(kvm) or C(qemu).", type: str, returned: always}
+    new: {description: False when the instance had its room before., type: bool, returned: always}
+released:
+  description: Uuids that held something.
+  returned: when O(state=released)
+  type: list
+  elements: str
+migrations:
+  description: The migrations that were opened or closed.
+  returned: when O(state) is V(swapped), V(moved) or V(swapped_back)
+  type: list
+  elements: dict
+"""

@@ -1,0 +1,186 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: compute_node
+short_description: Record a hypervisor and its domains in the store
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - Reads a hypervisor as M(drover.compute.hypervisor_info) does and records it in one transaction. That is the heartbeat of
+    its service, its compute node with inventories and traits, and its domains as instances with their allocations.
+  - A compute node that its host no longer reports is removed when nothing is allocated on it. Otherwise it is kept, no longer
+    scheduled onto, and named in RV(unreported).
+  - When the hypervisor cannot be reached or read, its service is recorded as down, with the reason, and the task fails or
+    is unreachable as always. Other hosts go on.
+  - Each option but O(nodes), O(host) and O(store_url) also comes from the variable of its name with C(drover_) in front, such
+    as C(drover_reserved_host_memory_mb), so that it stands with the host in the inventory.
+  - Heartbeats and figures of use change at every run and do not count as a change.
+options:
+  uris:
+    description:
+      - The libvirt URIs behind this inventory host, each a compute node of its own. When two of them report the same host name, the
+        first keeps it and the others have their URI appended.
+    type: list
+    elements: str
+    default: ["qemu:///system"]
+  nodes:
+    description:
+      - Compute nodes given as data in place of gathering, for fleets that are not reached by libvirt and for tests.
+      - Each is a mapping with C(host) (default O(host)), C(hypervisor_hostname) (default C(host)), C(vcpus), C(memory_mb),
+        C(local_gb), C(disk_available_least_gb), C(domains) (a list of mappings with uuid, name, state, vcpus, memory_mb, disk_gb,
+        metadata), C(traits), and any option of this module that is about one node. C(hypervisor) in place of the figures takes the
+        whole facts of M(drover.compute.hypervisor_info).
+      - A host that is named must be given with all its nodes.
+    type: list
+    elements: dict
+  host:
+    description:
+      - The host to record. The default is the inventory host, or the one the task is delegated to.
+    type: str
+  instances_path:
+    description: The folder that holds the disks of the instances, whose file system is the node's DISK_GB.
+    type: path
+    default: /var/lib/libvirt/images
+  reserved_host_cpus:
+    description: CPUs kept for the host.
+    type: int
+    default: 0
+  reserved_host_memory_mb:
+    description: Memory kept for the host, in MiB.
+    type: int
+    default: 512
+  reserved_host_disk_mb:
+    description: Disk kept for the host, in MiB.
+    type: int
+    default: 0
+  cpu_allocation_ratio:
+    description:
+      - How many vCPUs one CPU may serve. When not given, the stored one stays, and a new node has 4.0.
+    type: float
+  ram_allocation_ratio:
+    description:
+      - The same for memory. A new node has 1.0.
+    type: float
+  disk_allocation_ratio:
+    description:
+      - The same for disk. A new node has 1.0.
+    type: float
+  cpu_shared_set:
+    description:
+      - The CPUs that serve shared vCPUs (VCPU), such as V(0-3,8,^2). All that are online, when neither set is given.
+    type: str
+  cpu_dedicated_set:
+    description:
+      - The CPUs that serve pinned vCPUs (PCPU).
+    type: str
+  availability_zone:
+    description:
+      - The availability zone of the host. The aggregate of that name is made when it is new. A host is in one zone.
+    type: str
+  cell:
+    description:
+      - The site or failure domain of the host. Alternates of a selection stay inside one cell.
+    type: str
+  migration_uri:
+    description:
+      - How other hypervisors reach the libvirt of this one for migration.
+      - The default is C(qemu+ssh://root@HYPERVISOR_HOSTNAME/system).
+    type: str
+  migration_address:
+    description:
+      - The address that memory is sent to in a migration, when it is not that of the host name.
+    type: str
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.attributes
+  - drover.compute.attributes.actiongroup
+"""
+
+EXAMPLES = r"""
+- name: Record the fleet
+  hosts: hypervisors
+  gather_facts: false
+  tasks:
+    - name: Gather and record
+      drover.compute.compute_node:
+        reserved_host_memory_mb: 2048
+        availability_zone: a
+
+- name: Record hosts that are known as data only
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Record two hosts
+      drover.compute.compute_node:
+        nodes:
+          - host: rack1-a
+            vcpus: 64
+            memory_mb: 262144
+            local_gb: 2000
+          - host: rack1-b
+            vcpus: 64
+            memory_mb: 262144
+            local_gb: 2000
+            cpu_allocation_ratio: 2.0
+"""
+
+RETURN = r"""
+nodes:
+  description: How many compute nodes were recorded.
+  returned: success
+  type: int
+instances:
+  description: How many domains they showed.
+  returned: success
+  type: int
+added:
+  description: Compute nodes that are new.
+  returned: success
+  type: list
+  elements: str
+removed:
+  description: Compute nodes that were removed, as their host no longer reports them and nothing is allocated on them.
+  returned: success
+  type: list
+  elements: str
+unreported:
+  description: Compute nodes that their host no longer reports while something is allocated on them.
+  returned: success
+  type: list
+  elements: str
+adopted:
+  description: Names of instances that the store did not know.
+  returned: success
+  type: list
+  elements: str
+moved:
+  description: Names of instances that are on another host than the store had it.
+  returned: success
+  type: list
+  elements: str
+missing:
+  description: Names of instances that their host no longer shows. Their allocations are kept.
+  returned: success
+  type: list
+  elements: str
+doubled:
+  description: Domains that more than one compute node shows.
+  returned: success
+  type: list
+  elements: dict
+"""

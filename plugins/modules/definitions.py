@@ -1,0 +1,97 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: definitions
+short_description: Read instance definitions, and write host and uuid back into their file
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - Reads and checks definitions of instances from a YAML file or from variables, and finds out which of them the store knows.
+  - With O(placements) it writes the host and the uuid of each instance back into the file. Comments, order and quoting stay as
+    they are, so that the file can live in git.
+options:
+  path:
+    description:
+      - A YAML file with the keys C(instances) and, if any, C(server_groups).
+    type: path
+  instances:
+    description:
+      - Definitions as data in place of a file. Each has C(name) and C(memory_mb) (MiB), and may have C(vcpus) (default 1),
+        C(disks) (each C(size_gb), and if wanted C(image), C(image_format), C(path)), C(networks) (each a C(bridge) or a C(network),
+        and if wanted C(mac), C(model)), C(server_group), C(availability_zone), C(hints), C(project), C(user), C(cloud_init)
+        (C(user_data), C(meta_data), C(network_config)), C(autostart), C(uuid).
+    type: list
+    elements: dict
+  server_groups:
+    description:
+      - Server groups of the definitions given as data, each C(name), C(policy), C(max_server_per_host).
+    type: list
+    elements: dict
+    default: []
+  placements:
+    description:
+      - Write these back into O(path), each C(name), C(host), C(uuid).
+    type: list
+    elements: dict
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.attributes
+  - drover.compute.attributes.actiongroup
+"""
+
+EXAMPLES = r"""
+- name: Check a definitions file
+  hosts: localhost
+  gather_facts: false
+  vars:
+    path: "{{ playbook_dir }}/fleet.yml"
+  tasks:
+    - name: Write a definitions file
+      ansible.builtin.copy:
+        dest: "{{ path }}"
+        mode: "0644"
+        content: |
+          instances:
+            # The first web server
+            - name: web1
+              memory_mb: 64
+              disks:
+                - size_gb: 1
+
+    - name: Read it
+      drover.compute.definitions:
+        path: "{{ path }}"
+      register: wanted
+
+    - name: Show which instances are new
+      ansible.builtin.debug:
+        msg: "{{ wanted.instances | selectattr('state', 'eq', 'new') | map(attribute='name') | list }}"
+"""
+
+RETURN = r"""
+instances:
+  description: The definitions with defaults filled in, each with C(uuid), C(disk_gb), and the C(host) and C(state) of the store.
+  returned: when O(placements) is not given
+  type: list
+  elements: dict
+server_groups:
+  description: The server groups.
+  returned: when O(placements) is not given
+  type: list
+  elements: dict
+"""

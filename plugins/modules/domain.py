@@ -1,0 +1,517 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: domain
+short_description: Make, define, start, stop or remove one libvirt domain with its disks
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - One call makes the disks and the seed, defines the domain, starts it and watches it run. When any
+    of this fails, exactly what this call made is removed again.
+  - A domain is known by its uuid. One that is defined already is not defined again, and its disks are
+    left alone.
+  - No file is ever overwritten. A disk that is there already, left by a run that was killed, is accepted if its
+    format, size and backing file are those asked for; a seed if its content is.
+options:
+  name:
+    description:
+      - The name of the domain. When O(xml) is given too, it must be the name in it.
+      - One of O(name), O(uuid) and O(xml) is required.
+    type: str
+  uuid:
+    description:
+      - The uuid of the domain. When O(xml) is given too, it must be the uuid in it, and is put in if there is none.
+    type: str
+  xml:
+    description:
+      - The domain XML to define if the domain is not defined yet.
+    type: str
+  state:
+    description:
+      - V(running) makes and defines the domain if it is missing, and starts or resumes it.
+      - V(present) makes and defines it if it is missing and leaves it as it is otherwise.
+      - V(shutoff) does so too and shuts it down if it runs, waiting until it is off.
+      - V(absent) shuts it down and removes its definition.
+    type: str
+    choices: [running, shutoff, present, absent]
+    default: running
+  disks:
+    description:
+      - The disks to make before the domain is defined.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path:
+        description: The file, an absolute path in a folder that exists.
+        type: path
+        required: true
+      size_gb:
+        description: The virtual size in GiB; by default that of O(disks[].backing_file).
+        type: int
+      format:
+        description: The format of the image.
+        type: str
+        choices: [qcow2, raw]
+        default: qcow2
+      backing_file:
+        description: An image that the disk is backed by, with O(disks[].format=qcow2). The image itself stays as it is.
+        type: path
+      backing_format:
+        description: The format of O(disks[].backing_file); by default the one it has.
+        type: str
+  seed:
+    description:
+      - A small image, mostly a cloud-init seed, to write before the domain is defined.
+    type: dict
+    suboptions:
+      path:
+        description: The file, an absolute path in a folder that exists.
+        type: path
+        required: true
+      content_b64:
+        description: Its content, in Base64.
+        type: str
+        required: true
+  timeout:
+    description:
+      - Seconds that starting or shutting down may take.
+    type: int
+    default: 60
+  force:
+    description:
+      - With O(state=shutoff) and O(state=absent), cut the power of a domain that does not shut down in time.
+    type: bool
+    default: false
+  remove_disks:
+    description:
+      - With O(state=absent), also remove the domain's writable image files, and its read-only images
+        whose file name holds the domain's name or uuid.
+      - An image that another domain of this hypervisor uses too is kept.
+    type: bool
+    default: false
+extends_documentation_fragment:
+  - drover.compute.libvirt
+  - drover.compute.attributes
+  - drover.compute.attributes.platform
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+seealso:
+  - module: drover.compute.hypervisor_info
+  - module: drover.compute.domain_migration
+"""
+
+EXAMPLES = r"""
+- name: An instance on libvirt's test driver
+  hosts: localhost
+  gather_facts: false
+  vars:
+    uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01
+  tasks:
+    - name: Define and start it
+      drover.compute.domain:
+        uri: test:///default
+        uuid: "{{ uuid }}"
+        xml: |
+          <domain type='test'>
+            <name>web-1</name>
+            <uuid>{{ uuid }}</uuid>
+            <memory unit='MiB'>64</memory>
+            <os><type>hvm</type></os>
+          </domain>
+
+- name: An instance with a disk on the hypervisors
+  hosts: hypervisors
+  gather_facts: false
+  tasks:
+    - name: Make the disk from an image, define and start
+      drover.compute.domain:
+        name: web-1
+        xml: "{{ lookup('ansible.builtin.template', 'domain.xml.j2') }}"
+        disks:
+          - path: /var/lib/libvirt/images/web-1.qcow2
+            size_gb: 20
+            backing_file: /var/lib/libvirt/images/debian-12.qcow2
+
+    - name: Remove it and its disks
+      drover.compute.domain:
+        name: web-1
+        state: absent
+        force: true
+        remove_disks: true
+"""
+
+RETURN = r"""
+domain:
+  description:
+    - The domain as M(drover.compute.hypervisor_info) describes it, after the change. Null if it is absent.
+    - In check mode, as far as it can be told beforehand.
+  returned: success
+  type: dict
+  sample: {name: web-1, state: running, uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01, vcpus: 1, memory_mb: 64}
+created_disks:
+  description: The files that this call made, the seed among them.
+  returned: success
+  type: list
+  elements: str
+  sample: [/var/lib/libvirt/images/web-1.qcow2]
+removed_disks:
+  description: The files that this call removed.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+"""
+
+import base64
+import binascii
+import os
+import signal
+import uuid as uuid_module
+import xml.etree.ElementTree as ET
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.drover.compute.plugins.module_utils import _images, _libvirt, _power
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_domain
+from ansible_collections.drover.compute.plugins.module_utils._domains import domain_from_xml, read_domain
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+
+DISK_SPEC = {
+    "path": {"type": "path", "required": True},
+    "size_gb": {"type": "int"},
+    "format": {"type": "str", "choices": ["qcow2", "raw"], "default": "qcow2"},
+    "backing_file": {"type": "path"},
+    "backing_format": {"type": "str"},
+}
+
+SEED_SPEC = {
+    "path": {"type": "path", "required": True},
+    "content_b64": {"type": "str", "required": True, "no_log": True},
+}
+
+
+class Stopped(Exception):
+    """The module was told to end; what it made is removed first."""
+
+
+class DomainChange:
+    """One run of the module: what is there, what is asked for, and the way between."""
+
+    def __init__(self, module, conn):
+        self.module = module
+        self.conn = conn
+        self.params = module.params
+        self.local = _libvirt.is_local(module.params["uri"])
+        self.made_files = []
+        self.removed_files = []
+        self.defined_here = False
+        self.xml, self.uuid, self.name = self._identity()
+
+    # -- what is asked for -------------------------------------------------------------------
+
+    def _identity(self):
+        """The XML to define (or None), the uuid (or None) and the name (or None)."""
+        wanted_uuid, wanted_name, text = self.params["uuid"], self.params["name"], self.params["xml"]
+        if wanted_uuid is not None:
+            try:
+                wanted_uuid = str(uuid_module.UUID(wanted_uuid))
+            except ValueError as exc:
+                raise LibvirtProblem(f"{wanted_uuid!r} is not a uuid.") from exc
+        if text is None:
+            return None, wanted_uuid, wanted_name
+        try:
+            parsed = parse_domain(text)
+        except ValueError as exc:
+            raise LibvirtProblem(f"The option xml is {exc}.") from exc
+        if not parsed["name"]:
+            raise LibvirtProblem("The option xml has no <name>: give the domain one.")
+        if wanted_name is not None and wanted_name != parsed["name"]:
+            raise LibvirtProblem(f"The option name is {wanted_name!r} but the XML is of {parsed['name']!r}: make them the same.")
+        own = parsed["uuid"]
+        if own is not None:
+            try:
+                own = str(uuid_module.UUID(own))
+            except ValueError as exc:
+                raise LibvirtProblem(f"The uuid {own!r} in the XML of {parsed['name']} is not a uuid.") from exc
+            if wanted_uuid is not None and own != wanted_uuid:
+                raise LibvirtProblem(f"The option uuid is {wanted_uuid} but the XML is of {own}: make them the same.")
+        elif wanted_uuid is not None:
+            root = parse(text)
+            for empty in root.findall("uuid"):
+                root.remove(empty)
+            ET.SubElement(root, "uuid").text = wanted_uuid
+            text = ET.tostring(root, encoding="unicode")
+        return text, own or wanted_uuid, parsed["name"]
+
+    def find(self):
+        """The domain, or None; a uuid or name that another domain has is a failure in words."""
+        by_uuid = _power.find(self.conn, uuid=self.uuid) if self.uuid else None
+        by_name = _power.find(self.conn, name=self.name) if self.name else None
+        if by_uuid is not None and self.name and by_uuid.name() != self.name:
+            raise LibvirtProblem(
+                f"The uuid {self.uuid} belongs to the domain {by_uuid.name()!r} on {host_name()}, not to {self.name!r}: "
+                "correct the uuid or the name."
+            )
+        if self.uuid and by_name is not None and by_name.UUIDString() != self.uuid:
+            raise LibvirtProblem(
+                f"A domain named {self.name!r} with another uuid ({by_name.UUIDString()}, not {self.uuid}) exists on {host_name()}: "
+                "choose another name, or remove that domain first."
+            )
+        return by_uuid if by_uuid is not None else by_name
+
+    # -- the states --------------------------------------------------------------------------
+
+    def run(self):
+        """Bring the domain to the state that was asked for and return the module's result."""
+        domain = self.find()
+        before = self._picture(domain)
+        if self.params["state"] == "absent":
+            changed, after = self._absent(domain)
+        else:
+            changed, after = self._present(domain)
+        result = {
+            "changed": changed,
+            "domain": after,
+            "created_disks": self.made_files,
+            "removed_disks": self.removed_files,
+        }
+        if self.module._diff:
+            result["diff"] = {
+                "before_header": self.name or self.uuid,
+                "after_header": self.name or self.uuid,
+                "before": before,
+                "after": _text_of(after, self.made_files),
+            }
+        return result
+
+    def _picture(self, domain):
+        return _text_of(read_domain(domain, self.local) if domain is not None else None, [])
+
+    def _present(self, domain):
+        state = self.params["state"]
+        if domain is None and self.xml is None:
+            raise LibvirtProblem(f"There is no domain {self.name or self.uuid} on {host_name()}: give its xml to have it defined.")
+        to_make = self._files_to_make() if domain is None else []
+        current = _power.state_of(domain) if domain is not None else "shutoff"
+        reached = (
+            state == "present"
+            or (state == "running" and current in ("running", "blocked"))
+            or (state == "shutoff" and not (domain is not None and domain.isActive()))
+        )
+        changed = domain is None or not reached
+        if self.module.check_mode:
+            self.made_files = [path for path, make in to_make]
+            final = state if state in ("running", "shutoff") and not reached else current
+            if domain is None:
+                return changed, domain_from_xml(self.xml, final)
+            return changed, dict(read_domain(domain, self.local), state=final)
+        if changed:
+            domain = self._change(domain, to_make, reached)
+        return changed, read_domain(domain, self.local)
+
+    def _files_to_make(self):
+        """``[(path, function that makes it)]`` for the files that are not there yet."""
+        found = []
+        for disk in self.params["disks"]:
+            if disk["size_gb"] is not None and disk["size_gb"] < 1:
+                raise _images.ImageProblem(f"The disk {disk['path']} cannot have {disk['size_gb']} GiB: size_gb is 1 or more.")
+            if disk["backing_file"] and disk["format"] != "qcow2":
+                raise _images.ImageProblem(f"The disk {disk['path']} is {disk['format']}, but only qcow2 can have a backing_file.")
+            self._refuse_used(disk["path"])
+            if _images.check_disk(self.module, disk):
+                found.append((disk["path"], lambda disk=disk: _images.make_disk(self.module, disk)))
+        seed = self.params["seed"]
+        if seed:
+            try:
+                content = base64.b64decode(seed["content_b64"], validate=True)
+            except (binascii.Error, ValueError) as exc:
+                raise _images.ImageProblem(f"The content of the seed {seed['path']} is not Base64: {exc}.") from exc
+            if _images.check_seed(seed["path"], content):
+                found.append((seed["path"], lambda: _images.make_seed(seed["path"], content)))
+        return found
+
+    def _refuse_used(self, path):
+        """A file that is there may be a killed run's, but not one that another domain has."""
+        if not os.path.lexists(path):
+            return
+        for other, text in self._other_domains(None):
+            if _mentions(text, path):
+                raise _images.ImageProblem(
+                    f"The file {path} is in use by the domain {other} on {host_name()}: choose another path for {self.name}."
+                )
+
+    def _other_domains(self, uuid):
+        """``[(name, XML)]`` of the hypervisor's domains but the one of that uuid."""
+        found = []
+        for other in self.conn.listAllDomains(0):
+            try:
+                if other.UUIDString() != uuid:
+                    found.append((other.name(), other.XMLDesc(0)))
+            except libvirt.libvirtError:
+                # Gone between the list and the look.
+                continue
+        return found
+
+    def _change(self, domain, to_make, reached):
+        try:
+            for path, make in to_make:
+                make()
+                self.made_files.append(path)
+            if domain is None:
+                domain = define(self.conn, self.xml)
+                self.defined_here = True
+            if not reached and self.params["state"] == "running":
+                _power.start(domain, self.params["timeout"])
+            elif not reached and self.params["state"] == "shutoff":
+                _power.stop(domain, self.params["timeout"], self.params["force"])
+            return domain
+        except BaseException as exc:
+            left = self._undo(domain)
+            if isinstance(exc, libvirt.libvirtError):
+                exc = LibvirtProblem(f"{self.name or self.uuid} cannot be brought to {self.params['state']} on {host_name()}: {_libvirt.text_of(exc)}.")
+            if left:
+                raise LibvirtProblem(f"{exc} What this call had made could not be removed: {'; '.join(left)}.") from exc
+            raise exc
+
+    def _undo(self, domain):
+        """Remove what this call made, the last first; returns what could not be removed, in words."""
+        left = []
+        if self.defined_here and domain is not None:
+            try:
+                if domain.isActive():
+                    domain.destroy()
+                _power.undefine(domain)
+            except libvirt.libvirtError as exc:
+                # Its files stay with it: a domain without disks helps nobody.
+                return [f"the domain ({_libvirt.text_of(exc)})"]
+        for path in reversed(self.made_files):
+            try:
+                _images.remove(path)
+            except OSError as exc:
+                left.append(f"{path} ({exc.strerror})")
+        self.made_files = []
+        return left
+
+    def _absent(self, domain):
+        if domain is None:
+            return False, None
+        facts = read_domain(domain, self.local)
+        self.name, self.uuid = facts["name"], facts["uuid"]
+        disks = self._removable(facts) if self.params["remove_disks"] else []
+        if self.module.check_mode:
+            self.removed_files = [path for path in disks if os.path.lexists(path)]
+            return True, None
+        persistent = domain.isPersistent()
+        if domain.isActive():
+            _power.stop(domain, self.params["timeout"], self.params["force"])
+        if persistent:
+            _power.undefine(domain)
+        for path in disks:
+            try:
+                if _images.remove(path):
+                    self.removed_files.append(path)
+            except OSError as exc:
+                raise LibvirtProblem(f"{self.name} was removed from {host_name()}, but not its image {path}: {exc.strerror}.") from exc
+        return True, None
+
+    def _removable(self, facts):
+        """The domain's own image files: no other domain here uses them, also not as a backing file."""
+        if not self.local:
+            raise LibvirtProblem(f"remove_disks works on the hypervisor only, and {self.params['uri']} is another machine: run the module there.")
+        used = [text for other, text in self._other_domains(facts["uuid"])]
+        found = []
+        for disk in facts["disks"]:
+            path = disk["source"]
+            if disk["type"] != "file" or not path or disk["shareable"]:
+                continue
+            if (disk["readonly"] or disk["device"] != "disk") and not (
+                facts["name"] in os.path.basename(path) or facts["uuid"] in os.path.basename(path)
+            ):
+                continue
+            if not any(_mentions(text, path) for text in used):
+                found.append(path)
+        return found
+
+
+def _mentions(text, path):
+    """Whether some attribute of a domain's XML is that path."""
+    return any(path in element.attrib.values() for element in parse(text).iter("source"))
+
+
+def define(conn, text):
+    """Define the domain, with libvirt's check of the schema where the host has it."""
+    try:
+        return conn.defineXMLFlags(text, libvirt.VIR_DOMAIN_DEFINE_VALIDATE)
+    except libvirt.libvirtError as exc:
+        if _libvirt.code_of(exc) == libvirt.VIR_ERR_INTERNAL_ERROR and "schema" in str(exc).lower():
+            # The host has libvirt without its schema files: define as virsh does by default.
+            return conn.defineXML(text)
+        raise
+
+
+def _text_of(facts, made_files):
+    """A domain as the text that a diff is made of."""
+    if facts is None:
+        return "state: absent\n"
+    files = "".join(f"file: {path}\n" for path in made_files)
+    return f"state: {facts['state']}\n{files}{facts['xml'].rstrip()}\n"
+
+
+def _on_term(number, frame):
+    raise Stopped(f"The module was ended by signal {number}.")
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "uri": {"type": "str", "default": "qemu:///system"},
+            "name": {"type": "str"},
+            "uuid": {"type": "str"},
+            "xml": {"type": "str"},
+            "state": {"type": "str", "choices": ["running", "shutoff", "present", "absent"], "default": "running"},
+            "disks": {"type": "list", "elements": "dict", "default": [], "options": DISK_SPEC},
+            "seed": {"type": "dict", "options": SEED_SPEC},
+            "timeout": {"type": "int", "default": 60},
+            "force": {"type": "bool", "default": False},
+            "remove_disks": {"type": "bool", "default": False},
+        },
+        required_one_of=[("name", "uuid", "xml")],
+        supports_check_mode=True,
+    )
+    if module.params["timeout"] < 0:
+        module.fail_json(msg=f"timeout is {module.params['timeout']} s: give 0 or more.")
+    conn = _libvirt.connect(module, module.params["uri"])
+    try:
+        previous = signal.signal(signal.SIGTERM, _on_term)
+    except ValueError:
+        # Not the main thread: then nobody sends us signals either.
+        previous = None
+    try:
+        result = DomainChange(module, conn).run()
+    except (LibvirtProblem, _images.ImageProblem, Stopped) as exc:
+        module.fail_json(msg=str(exc))
+    except libvirt.libvirtError as exc:
+        module.fail_json(msg=f"libvirt on {host_name()} refused: {_libvirt.text_of(exc)}.")
+    finally:
+        if previous is not None:
+            signal.signal(signal.SIGTERM, previous)
+        _libvirt.close(conn)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

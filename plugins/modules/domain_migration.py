@@ -1,0 +1,281 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: domain_migration
+short_description: Move domains to other hypervisors, live or shut off, and follow them
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - Runs on the hypervisor that the domains are on. For each move one worker process is started, which goes
+    on when the SSH connection or Ansible ends; libvirt's own peer-to-peer migration goes on even when the worker ends.
+  - A live move takes along what the guest has in memory, and its disks where they are not on storage that the
+    destination shares. A cold move takes a domain that is shut off, in the same way.
+  - Whether storage is shared is found out by a folder made beside the disk, which the destination
+    must see. Only disks that it does not see are copied.
+  - The source is the truth until the domain was seen running (shut off, for a cold move) at the destination
+    and gone from the source. Only then are local files that were copied removed at the source. After a
+    failure the copies at the destination are removed.
+  - No file at the destination is ever overwritten, and nothing is repaired when both hosts claim a domain.
+  - Asking twice is harmless. A move that is under way is followed, one that is done is reported as completed.
+options:
+  start:
+    description:
+      - The moves to start, or to follow if they are under way.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      uuid:
+        description: The uuid of the domain.
+        type: str
+        required: true
+      name:
+        description: The name of the domain; the move is refused if it has another.
+        type: str
+      destination:
+        description: The name of the destination, for messages.
+        type: str
+        required: true
+      destination_uri:
+        description: How the source reaches the destination's libvirt; by default C(qemu+ssh://root@DESTINATION/system).
+        type: str
+      migrate_uri:
+        description: Where the guest's memory is sent, such as C(tcp://10.0.0.2); by default what the destination offers.
+        type: str
+      live:
+        description: Whether to move it while it runs; by default it is if it does.
+        type: bool
+      copy_storage:
+        description:
+          - V(auto) copies the disks that are not on shared storage.
+          - V(never) refuses to move an instance with such disks.
+        type: str
+        choices: [auto, never]
+        default: auto
+      bandwidth_mib:
+        description: At most so many MiB per second.
+        type: int
+      autostart:
+        description: Whether the domain starts with the destination's libvirt; by default as at the source.
+        type: bool
+      max_downtime_ms:
+        description: For how many milliseconds the guest may stand still at the end of a live move; by default QEMU's own 300.
+        type: int
+      auto_converge:
+        description: Slow the guest's CPUs down when it writes to memory faster than it can be sent.
+        type: bool
+        default: false
+      timeout:
+        description:
+          - Seconds after which a live move is aborted and the guest goes on at the source.
+          - By default 800 for each GiB of memory and of disks to copy, as in Nova.
+        type: int
+  follow:
+    description:
+      - The uuids of moves to follow that were started before.
+      - A move whose worker died gets a new one, which finds out what became of it; none is started anew.
+    type: list
+    elements: str
+    default: []
+  wait:
+    description:
+      - Seconds to wait at most. The module returns earlier when one of the moves ends.
+    type: int
+    default: 0
+  check:
+    description:
+      - Only check the moves in O(start), and say for each whether it can be done. Check mode does the same.
+      - An empty folder is made beside the disks for a moment, to find out whether their storage is shared.
+    type: bool
+    default: false
+  run_dir:
+    description:
+      - The folder on the source that remembers moves under way.
+      - By default C(/run/drover/migrations) for root and a folder of the user's else.
+    type: path
+extends_documentation_fragment:
+  - drover.compute.libvirt
+  - drover.compute.attributes
+  - drover.compute.attributes.platform
+attributes:
+  check_mode:
+    support: full
+    details:
+      - The moves in O(start) are checked and none is started. RV(changed) says whether one would be.
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+seealso:
+  - module: drover.compute.hypervisor_info
+  - module: drover.compute.domain
+"""
+
+EXAMPLES = r"""
+- name: Move an instance away from a hypervisor
+  hosts: kvm1
+  gather_facts: false
+  vars:
+    moves:
+      - uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01
+        destination: kvm2
+  tasks:
+    - name: Can it be moved?
+      drover.compute.domain_migration:
+        start: "{{ moves }}"
+        check: true
+      register: checked
+
+    - name: Start moving it
+      drover.compute.domain_migration:
+        start: "{{ moves }}"
+
+    - name: Follow it to the end
+      drover.compute.domain_migration:
+        follow: "{{ moves | map(attribute='uuid') | list }}"
+        wait: 20
+      register: moving
+      until: moving.finished
+      retries: 180
+      delay: 0
+"""
+
+RETURN = r"""
+moves:
+  description:
+    - One entry for each move, those in O(start) before those in O(follow).
+    - C(status) is V(running), V(completed), V(failed), V(conflict) or V(lost).
+    - V(completed) means that the domain was seen at the destination, in the state that it had, and gone from the source.
+    - V(failed) means that it is at the source, as it was. C(message) says why.
+    - V(conflict) means that the two hosts do not agree on where it is, or that it is not in the state it should be in. Nothing was repaired.
+    - V(lost) means that it could not be found out where it is, mostly because a host cannot be reached. Ask again.
+    - C(storage) is V(shared), V(copied) or V(none).
+    - C(leftovers) are files that this move could not remove, or of which it cannot be proven that they are its own.
+    - With O(check=true) and in check mode the keys are C(uuid), C(name), C(destination), C(ok), C(would_start), C(storage), C(message),
+      C(source_state) and C(destination_state).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01
+      name: web-1
+      destination: kvm2
+      status: completed
+      phase: done
+      percent: 100
+      total_mib: 65
+      remaining_mib: 0
+      elapsed_s: 2.7
+      message: ""
+      storage: shared
+      source_state: absent
+      destination_state: running
+      leftovers: []
+finished:
+  description: Whether all the moves have ended.
+  returned: success
+  type: bool
+  sample: true
+"""
+
+import uuid as uuid_module
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _migration
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
+from ansible_collections.drover.compute.plugins.module_utils._migration_record import Records
+
+MOVE_SPEC = {
+    "uuid": {"type": "str", "required": True},
+    "name": {"type": "str"},
+    "destination": {"type": "str", "required": True},
+    "destination_uri": {"type": "str"},
+    "migrate_uri": {"type": "str"},
+    "live": {"type": "bool"},
+    "copy_storage": {"type": "str", "choices": ["auto", "never"], "default": "auto"},
+    "bandwidth_mib": {"type": "int"},
+    "autostart": {"type": "bool"},
+    "max_downtime_ms": {"type": "int"},
+    "auto_converge": {"type": "bool", "default": False},
+    "timeout": {"type": "int"},
+}
+
+
+def _uuid(module, text):
+    try:
+        return str(uuid_module.UUID(text))
+    except ValueError:
+        module.fail_json(msg=f"{text!r} is not the uuid of a domain: nothing was started.")
+
+
+def _moves(module):
+    """The moves with their uuids in one form and their defaults filled in."""
+    moves = []
+    for move in module.params["start"]:
+        move = dict(move)
+        move["uuid"] = _uuid(module, move["uuid"])
+        if move["uuid"] in [other["uuid"] for other in moves]:
+            module.fail_json(msg=f"The domain {move['uuid']} is to be moved twice in one call: nothing was started.")
+        for option in ("bandwidth_mib", "max_downtime_ms", "timeout"):
+            if move[option] is not None and move[option] < 1:
+                module.fail_json(msg=f"{option} of {move['uuid']} is {move[option]}: give 1 or more, or leave it out.")
+        if move["destination_uri"] is None:
+            move["destination_uri"] = f"qemu+ssh://root@{move['destination']}/system"
+        moves.append(move)
+    return moves
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "uri": {"type": "str", "default": "qemu:///system"},
+            "start": {"type": "list", "elements": "dict", "default": [], "options": MOVE_SPEC},
+            "follow": {"type": "list", "elements": "str", "default": []},
+            "wait": {"type": "int", "default": 0},
+            "check": {"type": "bool", "default": False},
+            "run_dir": {"type": "path"},
+        },
+        supports_check_mode=True,
+    )
+    _libvirt.require_binding(module)
+    uri = module.params["uri"]
+    moves = _moves(module)
+    started = [move["uuid"] for move in moves]
+    followed = [uuid for uuid in (_uuid(module, text) for text in module.params["follow"]) if uuid not in started]
+    followed = list(dict.fromkeys(followed))
+    if module.params["wait"] < 0:
+        module.fail_json(msg=f"wait is {module.params['wait']} s: give 0 or more.")
+    records = Records(module.params["run_dir"])
+    checking = module.params["check"] or module.check_mode
+    changed = False
+    try:
+        if checking:
+            answers = _migration.check(moves, uri, records) if moves else []
+            changed = module.check_mode and any(answer.get("would_start") for answer in answers)
+            reports = _migration.follow(followed, uri, records, 0) if followed else []
+            answers += reports
+        else:
+            # Processes first: libvirt must not have been touched when they are made.
+            words = _migration.launch(moves, uri, records)
+            changed = any(word in ("started", None) for word in words.values())
+            _migration.revive(followed, uri, records)
+            reports = answers = _migration.follow(started + followed, uri, records, module.params["wait"])
+    except LibvirtProblem as exc:
+        module.fail_json(msg=str(exc))
+    except _libvirt.libvirt.libvirtError as exc:
+        module.fail_json(msg=f"libvirt on {_libvirt.host_name()} refused: {_libvirt.text_of(exc)}.")
+    except OSError as exc:
+        module.fail_json(msg=f"The records of moves in {records.folder} on {_libvirt.host_name()} cannot be kept: {exc.strerror}.")
+    module.exit_json(changed=changed, moves=answers, finished=all(report["status"] != "running" for report in reports))
+
+
+if __name__ == "__main__":
+    main()

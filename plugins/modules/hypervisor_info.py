@@ -1,0 +1,239 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: hypervisor_info
+short_description: Read everything libvirt tells about a hypervisor and its domains
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - Reads the CPUs, NUMA cells, memory, storage, networks, devices and supported guests of a hypervisor,
+    and all its domains, and returns them as plain data.
+  - It changes nothing, neither on the hypervisor nor in the store. Use M(drover.compute.compute_node)
+    to record the same facts in the store.
+  - The number of calls to libvirt does not grow with the number of domains, except for the XML of
+    each domain and, when the URI names another machine, the disk sizes of domains that are shut off,
+    for which libvirt has no bulk call.
+options:
+  instances_path:
+    description:
+      - The folder that holds the disks of the instances; O(ignore:hypervisor.storage) describes its file system.
+      - On the hypervisor the nearest existing parent is looked at. When O(uri) names another machine,
+        the running storage pool that covers the path is.
+    type: path
+    default: /var/lib/libvirt/images
+extends_documentation_fragment:
+  - drover.compute.libvirt
+  - drover.compute.attributes
+  - drover.compute.attributes.info_module
+  - drover.compute.attributes.platform
+seealso:
+  - module: drover.compute.compute_node
+  - module: drover.compute.domain
+"""
+
+EXAMPLES = r"""
+- name: Read the hypervisors
+  hosts: hypervisors
+  gather_facts: false
+  tasks:
+    - name: Read everything that libvirt tells
+      drover.compute.hypervisor_info:
+        instances_path: /var/lib/libvirt/images
+      register: facts
+
+    - name: Show which domains run here
+      ansible.builtin.debug:
+        msg: "{{ facts.hypervisor.domains | selectattr('state', 'eq', 'running') | map(attribute='name') | list }}"
+
+- name: Read libvirt's test driver, which needs no hypervisor
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Read the fake host
+      drover.compute.hypervisor_info:
+        uri: test:///default
+"""
+
+RETURN = r"""
+hypervisor:
+  description: The hypervisor. Sizes are in the unit that a key's name ends in, MiB and GiB being meant by C(mb) and C(gb).
+  returned: success
+  type: dict
+  contains:
+    uri:
+      description: The URI that was read.
+      type: str
+      sample: qemu:///system
+    hypervisor_hostname:
+      description: The name libvirt has for the host.
+      type: str
+      sample: kvm1
+    hypervisor_type:
+      description: The type of the driver; QEMU also stands for KVM.
+      type: str
+      sample: QEMU
+    hypervisor_version:
+      description: Version of the hypervisor, major * 1000000 + minor * 1000 + release.
+      type: int
+      sample: 7002011
+    libvirt_version:
+      description: Version of libvirt in the same form.
+      type: int
+      sample: 9000000
+    host_uuid:
+      description: The host's uuid as libvirt knows it, or null where the driver has none.
+      type: str
+    cpu:
+      description:
+        - The host's CPU.
+        - C(count) is the number of CPUs that are online, C(online) their numbers.
+      type: dict
+      sample:
+        arch: x86_64
+        count: 2
+        features: [aes, apic]
+        mhz: 2000
+        model: EPYC
+        online: [0, 1]
+        topology: {cells: 1, cores: 2, sockets: 1, threads: 1}
+        vendor: AMD
+    memory_mb:
+      description: The host's memory.
+      type: int
+      sample: 24576
+    memory_used_mb:
+      description: Memory in use, without buffers and caches; null where the driver cannot tell.
+      type: int
+      sample: 2112
+    numa_cells:
+      description: The NUMA cells with their memory, CPUs and the number of pages of each size.
+      type: list
+      elements: dict
+      sample:
+        - id: 0
+          memory_mb: 24576
+          cpus: [{id: 0, socket: 0, core: 0, siblings: [0]}]
+          pages: [{size_kb: 4, count: 6291456}]
+    storage:
+      description:
+        - The file system of O(instances_path).
+        - C(disk_available_least_gb) is what would be left if every image grew to its full size; it may be
+          negative, and is null when the room is unknown.
+      type: dict
+      sample: {disk_available_least_gb: 55, free_gb: 60, instances_path: /var/lib/libvirt/images, total_gb: 100, used_gb: 40}
+    pools:
+      description: The storage pools.
+      type: list
+      elements: dict
+      sample:
+        - allocation_gb: 40.1
+          autostart: true
+          available_gb: 60.2
+          capacity_gb: 100.3
+          name: default
+          path: /var/lib/libvirt/images
+          persistent: true
+          state: running
+          type: dir
+          uuid: 2d9bb2f4-3b4f-4a5b-8b1c-111111111111
+    networks:
+      description: The virtual networks.
+      type: list
+      elements: dict
+      sample: [{active: true, bridge: virbr0, name: default, uuid: 2d9bb2f4-3b4f-4a5b-8b1c-222222222222}]
+    supported_instances:
+      description: Triples of architecture, domain type and operating system type that can run here.
+      type: list
+      elements: list
+      sample: [[x86_64, kvm, hvm]]
+    pci_devices:
+      description: The PCI devices.
+      type: list
+      elements: dict
+      sample:
+        - address: "0000:3b:00.0"
+          driver: vfio-pci
+          iommu_group: 12
+          mdev_types: []
+          name: pci_0000_3b_00_0
+          numa_node: 0
+          product: GA102
+          product_id: "2204"
+          vendor: NVIDIA Corporation
+          vendor_id: 10de
+    mdev_devices:
+      description: The mediated devices that exist.
+      type: list
+      elements: dict
+      sample: [{name: mdev_1, parent: pci_0000_3b_00_0, type: nvidia-35, uuid: 2d9bb2f4-3b4f-4a5b-8b1c-333333333333}]
+    domains:
+      description:
+        - The domains, sorted by name.
+        - C(state) is one of C(running), C(blocked), C(paused), C(shutdown), C(shutoff), C(crashed),
+          C(pmsuspended) and C(nostate).
+        - C(vcpus) is the maximum. C(metadata) is what drover itself has written into the domain.
+        - C(xml) is the definition that the domain would be started from the next time.
+      type: list
+      elements: dict
+      sample:
+        - uuid: 2d9bb2f4-3b4f-4a5b-8b1c-444444444444
+          name: web-1
+          title: null
+          state: running
+          vcpus: 2
+          memory_mb: 2048
+          persistent: true
+          autostart: false
+          managed_save: false
+          snapshots: false
+          disks:
+            - allocation_bytes: 200704
+              bus: virtio
+              cache: none
+              capacity_bytes: 1073741824
+              device: disk
+              format: qcow2
+              readonly: false
+              shareable: false
+              source: /var/lib/libvirt/images/web-1.qcow2
+              target: vda
+              type: file
+          interfaces: [{mac: "52:54:00:00:00:01", model: virtio, source: default, target: vnet0, type: network}]
+          hostdevs: []
+          metadata: {project: shop, user: ann}
+          xml: <domain type='kvm'>...</domain>
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt
+from ansible_collections.drover.compute.plugins.module_utils._host import read_hypervisor
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "uri": {"type": "str", "default": "qemu:///system"},
+            "instances_path": {"type": "path", "default": "/var/lib/libvirt/images"},
+        },
+        supports_check_mode=True,
+    )
+    uri = module.params["uri"]
+    conn = _libvirt.connect(module, uri)
+    try:
+        facts = read_hypervisor(conn, uri, module.params["instances_path"], module.warn)
+    except (_libvirt.libvirt.libvirtError, ValueError) as exc:
+        module.fail_json(msg=f"Reading {uri} from {_libvirt.host_name()} failed: {_libvirt.text_of(exc)}.")
+    _libvirt.close(conn)
+    module.exit_json(changed=False, hypervisor=facts)
+
+
+if __name__ == "__main__":
+    main()

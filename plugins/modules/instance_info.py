@@ -1,0 +1,75 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: instance_info
+short_description: Show instances and where they are
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - Returns the instances of the store, all of them or those of one host, name or uuid.
+options:
+  host:
+    description: Only instances on this host.
+    type: str
+  name:
+    description: Only instances of this name.
+    type: str
+  uuid:
+    description: Only the instance of this uuid.
+    type: str
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.attributes
+  - drover.compute.attributes.actiongroup
+  - drover.compute.attributes.info_module
+"""
+
+EXAMPLES = r"""
+- name: Show what runs on one host
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Read the instances of kvm1
+      drover.compute.instance_info:
+        host: kvm1
+      register: here
+
+    - name: Show them as a table
+      ansible.builtin.debug:
+        var: here.table
+"""
+
+RETURN = r"""
+instances:
+  description: The instances, sorted by name.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    uuid: {description: The uuid of the instance and of its domain., type: str, returned: always}
+    name: {description: Its name., type: str, returned: always}
+    host: {description: The host it is on., type: str, returned: always}
+    node: {description: The compute node it is on., type: str, returned: always}
+    state: {description: "The state of its domain, or C(building) or C(missing).", type: str, returned: always}
+    vcpus: {description: Its CPUs., type: int, returned: always}
+    memory_mb: {description: Its memory in MiB., type: int, returned: always}
+    disk_gb: {description: Its disks in GiB., type: int, returned: always}
+    server_group: {description: Its server group., type: str, returned: always}
+    availability_zone: {description: The zone it was asked for., type: str, returned: always}
+    project: {description: Its project., type: str, returned: always}
+    user: {description: Its user., type: str, returned: always}
+    autostart: {description: Whether its domain starts with its host., type: bool, returned: always}
+table:
+  description: The instances as lines of a plain text table.
+  returned: success
+  type: list
+  elements: str
+"""

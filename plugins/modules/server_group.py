@@ -1,0 +1,73 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: server_group
+short_description: Make or delete a server group
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - A server group says which instances must be on one host (affinity) or on different ones (anti-affinity).
+  - An instance joins a group when it is placed and cannot leave it. The policy of a group cannot change.
+options:
+  name:
+    description: The name of the group.
+    type: str
+    required: true
+  state:
+    description:
+      - V(absent) deletes the group, which must have no members.
+    type: str
+    choices: [present, absent]
+    default: present
+  policy:
+    description:
+      - Required with O(state=present).
+    type: str
+    choices: [affinity, anti-affinity]
+  max_server_per_host:
+    description:
+      - How many members one host may have. Only with O(policy=anti-affinity), where it is 1 when not given.
+    type: int
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.attributes
+  - drover.compute.attributes.actiongroup
+"""
+
+EXAMPLES = r"""
+- name: Keep the web servers apart
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Make the server group
+      drover.compute.server_group:
+        name: web
+        policy: anti-affinity
+"""
+
+RETURN = r"""
+server_group:
+  description: The group.
+  returned: when O(state=present)
+  type: dict
+  contains:
+    uuid: {description: Its uuid., type: str, returned: always}
+    name: {description: Its name., type: str, returned: always}
+    policy: {description: Its policy., type: str, returned: always}
+    max_server_per_host: {description: How many members one host may have., type: int, returned: always}
+"""

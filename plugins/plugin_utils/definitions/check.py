@@ -1,0 +1,147 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an instance definition may hold, checked before anything is decided or built."""
+
+from __future__ import annotations
+
+import uuid
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+
+KEYS = {
+    "name": str,
+    "uuid": str,
+    "host": str,
+    "vcpus": int,
+    "memory_mb": int,
+    "disks": list,
+    "networks": list,
+    "server_group": str,
+    "availability_zone": str,
+    "hints": dict,
+    "project": str,
+    "user": str,
+    "cloud_init": dict,
+    "autostart": bool,
+}
+DISK_KEYS = {"size_gb": int, "image": str, "image_format": str, "path": str}
+NETWORK_KEYS = {"bridge": str, "network": str, "mac": str, "model": str}
+GROUP_KEYS = {"name": str, "policy": str, "max_server_per_host": int}
+CLOUD_INIT_KEYS = {"user_data": (str, dict), "meta_data": (str, dict), "network_config": (str, dict)}
+_WORDS = {str: "a text", int: "a whole number", list: "a list", dict: "a mapping", bool: "true or false"}
+
+
+def instances(items, where):
+    """Check a list of instance definitions.
+
+    :param where: a function item -> text that says where it stands.
+    :returns: a list of plain dicts with defaults filled in and disk_gb summed up.
+    :raises DroverError: the first thing that is wrong, in words.
+    """
+    if not isinstance(items, list):
+        raise DroverError(f"{where(items)}: instances must be a list of mappings, each with a name.")
+    checked, names, uuids = [], {}, {}
+    for item in items:
+        place = where(item)
+        if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item["name"].strip():
+            raise DroverError(f"{place}: each instance is a mapping with a name that is not empty.")
+        place = f"{place}: instance {item['name']}"
+        _unique(names, item["name"], place, "name")
+        _keys(item, KEYS, place)
+        _name(item["name"], place)
+        _at_least(item, "vcpus", 1, place, default=1)
+        _at_least(item, "memory_mb", 1, place)
+        if item.get("uuid"):
+            _uuid(item["uuid"], place)
+            _unique(uuids, item["uuid"], place, "uuid")
+        disks = [_disk(disk, f"{place}, disk {number}") for number, disk in enumerate(item.get("disks") or [], 1)]
+        for number, network in enumerate(item.get("networks") or [], 1):
+            _network(network, f"{place}, network {number}")
+        _keys(item.get("cloud_init") or {}, CLOUD_INIT_KEYS, f"{place}, cloud_init")
+        checked.append(
+            {
+                **item,
+                "vcpus": item.get("vcpus", 1),
+                "disks": disks,
+                "networks": item.get("networks") or [],
+                "disk_gb": sum(disk["size_gb"] for disk in disks),
+            }
+        )
+    return checked
+
+
+def server_groups(items, where):
+    """Check a list of server groups: name, policy, max_server_per_host."""
+    if not isinstance(items, list):
+        raise DroverError(f"{where(items)}: server_groups must be a list of mappings with name and policy.")
+    names = {}
+    for item in items:
+        place = where(item)
+        if not isinstance(item, dict) or not item.get("name") or not item.get("policy"):
+            raise DroverError(f"{place}: each server group is a mapping with name and policy.")
+        place = f"{place}: server group {item['name']}"
+        _keys(item, GROUP_KEYS, place)
+        _unique(names, item["name"], place, "name")
+        if item["policy"] not in ("affinity", "anti-affinity"):
+            raise DroverError(f"{place}: policy must be affinity or anti-affinity, not {item['policy']!r}.")
+        if item.get("max_server_per_host") is not None:
+            _at_least(item, "max_server_per_host", 1, place)
+    return [dict(item) for item in items]
+
+
+def _keys(item, known, place):
+    if not isinstance(item, dict):
+        raise DroverError(f"{place}: must be a mapping.")
+    unknown = sorted(str(key) for key in item if key not in known)
+    if unknown:
+        raise DroverError(f"{place}: unknown key {', '.join(unknown)}. Known: {', '.join(sorted(known))}.")
+    for key, value in item.items():
+        if value is None:
+            continue
+        wanted = known[key]
+        kinds = wanted if isinstance(wanted, tuple) else (wanted,)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            words = " or ".join(_WORDS[kind] for kind in kinds)
+            raise DroverError(f"{place}: {key} must be {words}, not {value!r}.")
+
+
+def _name(name, place):
+    # libvirt refuses / and line breaks; other control characters cannot stand in XML at all.
+    if "/" in name or any(ord(character) < 32 or ord(character) == 127 for character in name) or len(name) > 200:
+        raise DroverError(f"{place}: a name has at most 200 characters, no / and no control characters.")
+
+
+def _at_least(item, key, least, place, default=None):
+    value = item.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= 2**31 - 1:
+        raise DroverError(f"{place}: {key} must be a whole number from {least} to {2**31 - 1}, not {value!r}.")
+
+
+def _uuid(text, place):
+    try:
+        same = str(uuid.UUID(text)) == text
+    except ValueError:
+        same = False
+    if not same:
+        raise DroverError(f"{place}: {text!r} is no uuid in lower case. Leave uuid out to get a new one.")
+
+
+def _unique(seen, value, place, what):
+    if value in seen:
+        raise DroverError(f"{place}: the {what} {value} stands twice; first at {seen[value]}. Nothing was placed.")
+    seen[value] = place
+
+
+def _disk(disk, place):
+    _keys(disk, DISK_KEYS, place)
+    _at_least(disk, "size_gb", 1, place)
+    if disk.get("path") and not str(disk["path"]).startswith("/"):
+        raise DroverError(f"{place}: path must be absolute, not {disk['path']!r}.")
+    return dict(disk)
+
+
+def _network(network, place):
+    _keys(network, NETWORK_KEYS, place)
+    if bool(network.get("bridge")) == bool(network.get("network")):
+        raise DroverError(f"{place}: name either a bridge or a libvirt network.")

@@ -1,0 +1,64 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which instance of the store a definition means."""
+
+from __future__ import annotations
+
+import uuid
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+
+
+REQUEST_KEYS = ("name", "uuid", "vcpus", "memory_mb", "disk_gb", "availability_zone", "hints", "project", "user")
+
+
+def resolve(definitions, known, groups=()):
+    """Give each definition its uuid: its own, that of the instance of its name, or a new one.
+
+    :param definitions: checked definitions.
+    :param known: the store's instances (dicts with uuid, name, host, state).
+    :param groups: checked server groups of the definitions.
+    :returns: the definitions with uuid, with state and host of the store (new and None for an unknown
+        one), with request (what the lookup schedule takes) and, for one that has its claim, selection.
+    :raises DroverError: a name is on several instances, or uuid and name belong to different ones.
+    """
+    groups = {group["name"]: group for group in groups}
+    by_uuid = {instance["uuid"]: instance for instance in known}
+    by_name = {}
+    for instance in known:
+        by_name.setdefault(instance["name"], []).append(instance)
+    resolved = []
+    for definition in definitions:
+        name = definition["name"]
+        same_name = by_name.get(name, [])
+        found = by_uuid.get(definition.get("uuid"))
+        if found is not None and found["name"] != name:
+            raise DroverError(
+                f"Instance {name}: its uuid {found['uuid']} belongs to {found['name']}. Correct the definition."
+            )
+        if found is None and definition.get("uuid") and same_name:
+            raise DroverError(
+                f"Instance {name}: the store has an instance of this name with uuid {same_name[0]['uuid']}, not "
+                f"{definition['uuid']}. Rename one, or take uuid out of the definition to mean that one."
+            )
+        if found is None and len(same_name) > 1:
+            places = ", ".join(f"{instance['uuid']} on {instance['host']}" for instance in same_name)
+            raise DroverError(f"Instance {name}: several instances have this name: {places}. Say which with uuid.")
+        if found is None and same_name:
+            found = same_name[0]
+        if found is None:
+            found = {"uuid": definition.get("uuid") or str(uuid.uuid4()), "host": None, "node": None, "state": "new"}
+        resolved.append(_resolved(definition, found, groups))
+    return resolved
+
+
+def _resolved(definition, found, groups):
+    instance = {**definition, **{key: found[key] for key in ("uuid", "host", "node", "state")}}
+    request = {key: instance[key] for key in REQUEST_KEYS if instance.get(key) is not None}
+    group = instance.get("server_group")
+    if group is not None:
+        request["server_group"] = groups.get(group, group)
+    resources = {"VCPU": instance["vcpus"], "MEMORY_MB": instance["memory_mb"], "DISK_GB": instance["disk_gb"]}
+    selection = {key: instance[key] for key in ("name", "uuid", "host", "node")}
+    return {**instance, "request": request, "selection": {**selection, "resources": resources}}

@@ -1,0 +1,30 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one exception the engine raises for anything an operator can act on."""
+
+from __future__ import annotations
+
+
+class DroverError(Exception):
+    """A failure told in a sentence: what, where, why, what to do.
+
+    ``details`` (a dict of plain types) is added to the result of the task.
+    """
+
+    def __init__(self, message, **details):
+        super().__init__(message)
+        self.details = details
+
+
+def require(name, module):
+    """Raise DroverError when a guarded import left nothing behind.
+
+    :param name: the package as pip knows it.
+    :param module: the imported module, or None.
+    """
+    if module is None:
+        raise DroverError(
+            f"The Python package {name} is missing on this controller. Install what drover.compute "
+            "needs with: pip install -r requirements.txt (the file is in the collection's folder)."
+        )

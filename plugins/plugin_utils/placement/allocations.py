@@ -1,0 +1,102 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Consumers and what they hold, replaced in bulk (NOVA_SEMANTICS 10.5). No capacity check here."""
+
+from __future__ import annotations
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    sa = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import providers
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+
+INSTANCE, MIGRATION = "INSTANCE", "MIGRATION"
+
+
+def read(connection, consumer_uuids):
+    """What consumers hold.
+
+    :returns: dict consumer uuid -> dict provider id -> dict class name -> amount.
+    """
+    allocations, consumers, classes = tables.allocations, tables.consumers, tables.resource_classes
+    query = (
+        sa.select(consumers.c.uuid, allocations.c.provider_id, classes.c.name, allocations.c.used)
+        .join(consumers, consumers.c.id == allocations.c.consumer_id)
+        .join(classes, classes.c.id == allocations.c.class_id)
+    )
+    held = {}
+    for row in bulk.among(connection, query, consumers.c.uuid, consumer_uuids):
+        held.setdefault(row.uuid, {}).setdefault(row.provider_id, {})[row.name] = row.used
+    return held
+
+
+def used_providers(connection, provider_ids):
+    """Those of the providers that something is allocated on, as a set of ids."""
+    table = tables.allocations
+    rows = bulk.among(connection, sa.select(table.c.provider_id).distinct(), table.c.provider_id, provider_ids)
+    return {row.provider_id for row in rows}
+
+
+def replace(connection, wanted, now, consumer_type=INSTANCE, owners=None):
+    """Make consumers hold exactly this; one that shall hold nothing is removed.
+
+    :param wanted: dict consumer uuid -> dict provider id -> dict class name -> amount.
+    :param owners: dict consumer uuid -> (project, user), for consumers that are new.
+    """
+    table = tables.consumers
+    owners = owners or {}
+    rows = {row.uuid: row for row in bulk.among(connection, sa.select(table), table.c.uuid, wanted)}
+    touched = _drop(connection, [row.id for row in rows.values()])
+    keep = [uuid for uuid, held in wanted.items() if held]
+    new = [uuid for uuid in keep if uuid not in rows]
+    bulk.delete(connection, table, table.c.id, [row.id for uuid, row in rows.items() if not wanted[uuid]])
+    bulk.insert(
+        connection,
+        table,
+        [
+            {
+                "uuid": uuid,
+                "type": consumer_type,
+                "project": owners.get(uuid, (None, None))[0],
+                "user": owners.get(uuid, (None, None))[1],
+                "generation": 1,
+                "created_at": now,
+            }
+            for uuid in new
+        ],
+    )
+    bulk.update(
+        connection,
+        table,
+        [{"id": rows[uuid].id, "generation": rows[uuid].generation + 1} for uuid in keep if uuid in rows],
+    )
+    ids = {row.uuid: row.id for row in bulk.among(connection, sa.select(table.c.uuid, table.c.id), table.c.uuid, keep)}
+    classes = bulk.ids_by_name(
+        connection,
+        tables.resource_classes,
+        {name for held in wanted.values() for amounts in held.values() for name in amounts},
+    )
+    bulk.insert(
+        connection,
+        tables.allocations,
+        [
+            {"consumer_id": ids[uuid], "provider_id": provider, "class_id": classes[name], "used": amount}
+            for uuid in keep
+            for provider, amounts in wanted[uuid].items()
+            for name, amount in amounts.items()
+            if amount
+        ],
+    )
+    touched |= {provider for held in wanted.values() for provider in held}
+    providers.bump(connection, touched)
+
+
+def _drop(connection, consumer_ids):
+    table = tables.allocations
+    query = sa.select(table.c.provider_id, table.c.consumer_id).distinct()
+    touched = {row.provider_id for row in bulk.among(connection, query, table.c.consumer_id, consumer_ids)}
+    bulk.delete(connection, table, table.c.consumer_id, consumer_ids)
+    return touched

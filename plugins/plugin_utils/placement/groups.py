@@ -1,0 +1,136 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Server groups, and their late check at the claim (NOVA_SEMANTICS section 8, last paragraph)."""
+
+from __future__ import annotations
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    sa = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+
+AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
+POLICIES = (AFFINITY, ANTI_AFFINITY)
+
+
+def ensure(connection, name, policy, max_server_per_host=None):
+    """Make a server group, or find it with this policy.
+
+    :returns: (row, True when it was made).
+    :raises DroverError: it exists with another policy, or the limit goes with another policy.
+    """
+    if max_server_per_host is not None and policy != ANTI_AFFINITY:
+        raise DroverError(
+            f"Server group {name}: max_server_per_host goes with the policy anti-affinity only, not {policy}. "
+            "Leave it out or change the policy."
+        )
+    most = max_server_per_host or 1
+    row = _by_name(connection, name)
+    if row is not None:
+        if (row.policy, row.max_server_per_host) != (policy, most):
+            raise DroverError(
+                f"Server group {name} exists with policy {row.policy} and max_server_per_host "
+                f"{row.max_server_per_host}; it cannot become {policy} with {most}, as its members were placed "
+                "under the old rule. Use another name, or delete the group when it has no members."
+            )
+        return row, False
+    connection.execute(
+        sa.insert(tables.server_groups).values(uuid=bulk.new_uuid(), name=name, policy=policy, max_server_per_host=most)
+    )
+    return _by_name(connection, name), True
+
+
+def delete(connection, name):
+    """Delete a server group without members.
+
+    :returns: True when it existed.
+    :raises DroverError: it has members.
+    """
+    row = _by_name(connection, name)
+    if row is None:
+        return False
+    names = [member.name for member in _member_rows(connection, row)]
+    if names:
+        raise DroverError(
+            f"Server group {name} has members: {', '.join(names[:10])}. A server cannot leave its group; "
+            "delete the group after its instances are gone."
+        )
+    connection.execute(sa.delete(tables.server_groups).where(tables.server_groups.c.id == row.id))
+    return True
+
+
+def find(connection, name):
+    """The row of a server group by name (a text, or a mapping with name and policy, made when new)."""
+    if not name:
+        return None
+    if isinstance(name, dict):
+        return ensure(connection, name["name"], name["policy"], name.get("max_server_per_host"))[0]
+    row = _by_name(connection, name)
+    if row is None:
+        raise DroverError(f"Server group {name} is not in the store. Make it with drover.compute.server_group.")
+    return row
+
+
+def by_id(connection, group_id):
+    """The row of a server group by id; None for None."""
+    if group_id is None:
+        return None
+    return connection.execute(sa.select(tables.server_groups).where(tables.server_groups.c.id == group_id)).one()
+
+
+def lock(connection, group):
+    """Hold a group until the end of the transaction: two claims must not both be its first on a host."""
+    if connection.dialect.name != "sqlite":
+        table = tables.server_groups
+        connection.execute(sa.select(table.c.id).where(table.c.id == group.id).with_for_update()).all()
+
+
+def members(connection, group):
+    """Where the members are and, while they move, will be.
+
+    :returns: dict instance uuid -> set of compute node ids.
+    """
+    migrations = tables.migrations
+    where = {
+        row.uuid: {row.compute_node_id} for row in _member_rows(connection, group) if row.compute_node_id is not None
+    }
+    query = sa.select(migrations.c.instance_uuid, migrations.c.destination_node_id).where(
+        migrations.c.status.in_(tables.OPEN_MIGRATION)
+    )
+    for row in bulk.among(connection, query, migrations.c.instance_uuid, where):
+        if row.destination_node_id is not None:
+            where[row.instance_uuid].add(row.destination_node_id)
+    return where
+
+
+def refusal(group, where, uuid, place):
+    """Why the group's policy keeps the instance off this place, in words; None when it does not.
+
+    :param where: as members() returns it.
+    :param place: a row with id, the compute node's.
+    """
+    others = {member: nodes for member, nodes in where.items() if member != uuid}
+    here = sum(1 for nodes in others.values() if place.id in nodes)
+    if group.policy == ANTI_AFFINITY and here >= group.max_server_per_host:
+        return f"server group {group.name} (anti-affinity) has {here} of at most {group.max_server_per_host} there"
+    if group.policy == AFFINITY and others and not here:
+        return f"server group {group.name} (affinity) is on other hosts"
+    return None
+
+
+def _by_name(connection, name):
+    table = tables.server_groups
+    return connection.execute(sa.select(table).where(table.c.name == name)).one_or_none()
+
+
+def _member_rows(connection, group):
+    table = tables.instances
+    return connection.execute(
+        sa.select(table.c.uuid, table.c.name, table.c.compute_node_id)
+        .where(table.c.server_group_id == group.id)
+        .order_by(table.c.name)
+    ).all()

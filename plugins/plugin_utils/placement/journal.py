@@ -1,0 +1,72 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The moves off one host as a run of the migration action needs them: opened, followed, closed."""
+
+from __future__ import annotations
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    sa = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, moves
+from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
+
+
+def pending(connection, host):
+    """The migrations off a host that an earlier run left open.
+
+    :returns: a list of orders, see order().
+    """
+    return [order(connection, row.uuid) for row in moves.open_migrations(connection, host=host).values()]
+
+
+def order(connection, migration_uuid):
+    """What the hypervisor needs to know of a migration.
+
+    :returns: a dict: migration, uuid (the instance's), name, source, destination, destination_uri,
+        migration_address, live, source_uri.
+    """
+    migrations, nodes = tables.migrations, tables.compute_nodes
+    source, destination = nodes.alias("source"), nodes.alias("destination")
+    row = connection.execute(
+        sa.select(
+            migrations,
+            destination.c.migration_uri,
+            destination.c.migration_address,
+            destination.c.hypervisor_hostname,
+            source.c.uri.label("source_uri"),
+        )
+        .outerjoin(source, source.c.id == migrations.c.source_node_id)
+        .outerjoin(destination, destination.c.id == migrations.c.destination_node_id)
+        .where(migrations.c.uuid == migration_uuid)
+    ).one()
+    return {
+        "migration": row.uuid,
+        "uuid": row.instance_uuid,
+        "name": row.instance_name,
+        "source": row.source,
+        "destination": row.destination,
+        "destination_uri": row.migration_uri,
+        "migration_address": row.migration_address,
+        "source_uri": row.source_uri,
+        "live": row.type == "live-migration",
+    }
+
+
+def unopened(connection, move):
+    """The order of a move of a plan that nobody has opened yet, for a check beforehand.
+
+    :param move: uuid, name, from_host, host, node, live.
+    """
+    destination = claims.find_node(connection, move["host"], move.get("node"))
+    return {
+        "uuid": move["uuid"],
+        "name": move["name"],
+        "source": move["from_host"],
+        "destination": move["host"],
+        "destination_uri": destination.migration_uri,
+        "migration_address": destination.migration_address,
+        "live": move["live"],
+    }

@@ -1,0 +1,158 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Resource providers with their inventories and traits, written in bulk (NOVA_SEMANTICS 10.1, 10.3)."""
+
+from __future__ import annotations
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    sa = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+
+DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
+INVENTORY_FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
+
+
+def ensure(connection, names):
+    """Make sure that root providers exist.
+
+    :param names: dict provider uuid -> name.
+    :returns: dict provider uuid -> provider id.
+    """
+    table = tables.resource_providers
+    query = sa.select(table.c.uuid, table.c.id)
+    found = {row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, names)}
+    new = [uuid for uuid in names if uuid not in found]
+    bulk.insert(connection, table, [{"uuid": uuid, "name": names[uuid], "generation": 0} for uuid in new])
+    found.update({row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, new)})
+    return found
+
+
+def ids(connection, uuids):
+    """Ids of providers: dict uuid -> id."""
+    table = tables.resource_providers
+    return {
+        row.uuid: row.id for row in bulk.among(connection, sa.select(table.c.uuid, table.c.id), table.c.uuid, uuids)
+    }
+
+
+def ratios(connection, provider_ids):
+    """The allocation ratios that are stored: dict (provider id, class name) -> float."""
+    table, classes = tables.inventories, tables.resource_classes
+    query = sa.select(table.c.provider_id, classes.c.name, table.c.allocation_ratio).join(
+        classes, classes.c.id == table.c.class_id
+    )
+    rows = bulk.among(connection, query, table.c.provider_id, provider_ids)
+    return {(row.provider_id, row.name): row.allocation_ratio for row in rows}
+
+
+def set_inventories(connection, wanted):
+    """Bring providers to exactly these inventories, writing only what differs.
+
+    An inventory in use is kept (with total 0 it would be lost with the allocations' meaning) until
+    nothing uses it.
+
+    :param wanted: dict provider id -> dict class name -> dict of INVENTORY_FIELDS.
+    :returns: set of provider ids that changed; their generation went up by one.
+    """
+    table = tables.inventories
+    classes = bulk.ids_by_name(
+        connection, tables.resource_classes, {name for inventories in wanted.values() for name in inventories}
+    )
+    current = {}
+    for row in bulk.among(connection, sa.select(table), table.c.provider_id, wanted):
+        current.setdefault(row.provider_id, {})[row.class_id] = row
+    new, different, surplus = [], [], {}
+    changed = set()
+    for provider, inventories in wanted.items():
+        rows = current.get(provider, {})
+        for name, values in inventories.items():
+            row = rows.pop(classes[name], None)
+            if row is None:
+                new.append({"provider_id": provider, "class_id": classes[name], **values})
+                changed.add(provider)
+            elif any(getattr(row, field) != values[field] for field in INVENTORY_FIELDS):
+                different.append({"id": row.id, **values})
+                changed.add(provider)
+        surplus.update({row.id: row for row in rows.values()})
+    changed |= _remove_unused(connection, surplus)
+    bulk.insert(connection, table, new)
+    bulk.update(connection, table, different)
+    bump(connection, changed)
+    return changed
+
+
+def _remove_unused(connection, surplus):
+    if not surplus:
+        return set()
+    allocations = tables.allocations
+    used = {
+        (row.provider_id, row.class_id)
+        for row in bulk.among(
+            connection,
+            sa.select(allocations.c.provider_id, allocations.c.class_id).distinct(),
+            allocations.c.provider_id,
+            {row.provider_id for row in surplus.values()},
+        )
+    }
+    unused = {key: row for key, row in surplus.items() if (row.provider_id, row.class_id) not in used}
+    bulk.delete(connection, tables.inventories, tables.inventories.c.id, unused)
+    return {row.provider_id for row in unused.values()}
+
+
+def set_traits(connection, wanted):
+    """Bring providers to exactly these traits.
+
+    :param wanted: dict provider id -> set of trait names.
+    :returns: set of provider ids that changed; their generation went up by one.
+    """
+    table = tables.provider_traits
+    ids = bulk.ids_by_name(connection, tables.traits, {name for names in wanted.values() for name in names})
+    current = {}
+    for row in bulk.among(connection, sa.select(table), table.c.provider_id, wanted):
+        current.setdefault(row.provider_id, set()).add(row.trait_id)
+    new, changed = [], set()
+    for provider, names in wanted.items():
+        want, have = {ids[name] for name in names}, current.get(provider, set())
+        if want == have:
+            continue
+        changed.add(provider)
+        new.extend({"provider_id": provider, "trait_id": trait} for trait in sorted(want - have))
+        gone = have - want
+        if gone:
+            connection.execute(sa.delete(table).where(table.c.provider_id == provider, table.c.trait_id.in_(gone)))
+    bulk.insert(connection, table, new)
+    bump(connection, changed)
+    return changed
+
+
+def set_disabled_trait(connection, provider_ids, disabled):
+    """Give or take COMPUTE_STATUS_DISABLED, leaving every other trait as it is."""
+    table = tables.provider_traits
+    trait = bulk.ids_by_name(connection, tables.traits, {DISABLED_TRAIT})[DISABLED_TRAIT]
+    query = sa.select(table.c.provider_id).where(table.c.trait_id == trait)
+    have = {row.provider_id for row in bulk.among(connection, query, table.c.provider_id, provider_ids)}
+    changed = set(provider_ids) - have if disabled else have
+    if disabled:
+        bulk.insert(connection, table, [{"provider_id": key, "trait_id": trait} for key in sorted(changed)])
+    elif changed:
+        connection.execute(sa.delete(table).where(table.c.trait_id == trait, table.c.provider_id.in_(sorted(changed))))
+    bump(connection, changed)
+
+
+def bump(connection, provider_ids):
+    """Raise the generation of providers by one."""
+    table = tables.resource_providers
+    if provider_ids:
+        connection.execute(
+            sa.update(table).where(table.c.id == sa.bindparam("provider")).values(generation=table.c.generation + 1),
+            [{"provider": key} for key in sorted(provider_ids)],
+        )
+
+
+def remove(connection, provider_ids):
+    """Remove providers that nothing is allocated on, with their inventories and traits."""
+    bulk.delete(connection, tables.resource_providers, tables.resource_providers.c.id, provider_ids)

@@ -1,0 +1,56 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which instances can be moved at all, and how."""
+
+from __future__ import annotations
+
+#: States of a domain in which it moves while it goes on (NOVA_SEMANTICS 9.2: running or paused).
+LIVE_STATES = ("running", "blocked", "paused")
+COLD_STATES = ("shutoff",)
+
+STATE_REASONS = {
+    "shutdown": "it is shutting down; try again when it is off",
+    "crashed": "it has crashed; start it or destroy it first",
+    "pmsuspended": "the guest has suspended itself; wake it first (virsh dompmwakeup)",
+    "nostate": "libvirt does not know its state",
+    "building": "it is still being built; try again when it runs, or release its claim",
+    "missing": "its host no longer reports it; run drover.compute.discover, and release it if it is gone",
+}
+
+
+def is_live(instance):
+    """True when the instance moves running (or paused), False when it moves shut off."""
+    return instance.get("state") in LIVE_STATES
+
+
+def why_unmovable(instance):
+    """Why an instance cannot be moved wherever there is room, in words; None when it can.
+
+    :param instance: a dict as the store's read_host_instances returns it: state, hostdevs,
+        managed_save, snapshots, persistent; and policy (``never`` forbids to move it).
+    """
+    if instance.get("policy") == "never":
+        return "its migration policy is 'never'"
+    state = instance.get("state")
+    if state not in LIVE_STATES + COLD_STATES:
+        return STATE_REASONS.get(state, f"its state is {state or 'unknown'}")
+    hostdevs = instance.get("hostdevs") or []
+    if hostdevs:
+        return f"it uses devices of its host ({', '.join(_device(each) for each in hostdevs)}); detach them first"
+    if instance.get("snapshots"):
+        return "it has snapshots, with which libvirt migrates nothing; delete them first"
+    if state in COLD_STATES:
+        if instance.get("managed_save"):
+            return (
+                "it has a saved memory image on its host (managed save); start it, or drop the image"
+                " with virsh managedsave-remove"
+            )
+        if instance.get("persistent") is False:
+            return "it is shut off but not persistent, so nothing is left to move; run drover.compute.discover"
+    return None
+
+
+def _device(hostdev):
+    words = [str(hostdev[key]) for key in ("type", "address") if hostdev.get(key)]
+    return " ".join(words) or "unknown device"

@@ -1,0 +1,68 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The capacity rule for one resource class, shared by CoreFilter, RamFilter and DiskFilter."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+
+def number(value):
+    """12.0 as ``12``, 1.5 as ``1.5``."""
+    value = float(value)
+    return str(int(value)) if value.is_integer() else f"{value:g}"
+
+
+class CapacityFilter(HostFilter):
+    """Room for one resource class by Placement's rule (NOVA_SEMANTICS 10.2).
+
+    used + asked <= (total - reserved) * ratio, unrounded, and min_unit <= asked <= max_unit, and
+    asked a multiple of step_size. It is the rule of the claim, so a host that passes here is one
+    where the claim succeeds unless somebody was faster. Asked 0: every host passes. A node without
+    an inventory of the class fails.
+
+    Unlike Nova's old Core/Ram/DiskFilter (2.7) a host without inventory does not pass, and reserved
+    room is taken off before the ratio is applied: Placement counts so.
+    """
+
+    resource_class = ""
+    label = ""
+    unit = ""
+
+    def passes(self, states, spec):
+        amount = spec.resources.get(self.resource_class, 0)
+        if not amount:
+            return np.ones(states.size, dtype=bool)
+        resource = states.resources.get(self.resource_class)
+        if resource is None:
+            return np.zeros(states.size, dtype=bool)
+        return resource.fits(amount)
+
+    def lacks(self, states, spec, index):
+        amount = spec.resources[self.resource_class]
+        resource = states.resources.get(self.resource_class)
+        asked = f"{self.label}: asked {amount} {self.unit}"
+        if resource is None or not resource.total[index]:
+            return f"{asked}, the host reports none at all"
+        if resource.used[index] + amount > resource.capacity[index]:
+            free = max(resource.capacity[index] - resource.used[index], 0)
+            return f"{asked}, {number(free)} {self.unit} free of {number(resource.capacity[index])}"
+        if amount > resource.max_unit[index]:
+            return f"{asked}, one instance may have {resource.max_unit[index]} {self.unit} at most"
+        if amount < resource.min_unit[index]:
+            return f"{asked}, one instance must take {resource.min_unit[index]} {self.unit} at least"
+        return f"{asked}, the host gives multiples of {resource.step_size[index]} {self.unit} only"
+
+    def distance(self, states, spec, index):
+        amount = spec.resources.get(self.resource_class, 0)
+        resource = states.resources.get(self.resource_class)
+        if not amount or resource is None:
+            return 1.0
+        short = resource.used[index] + amount - resource.capacity[index]
+        return float(short) / amount if short > 0 else 1.0

@@ -1,0 +1,31 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The service is enabled and up."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+
+
+class ComputeFilter(HostFilter):
+    """The service of the host is not disabled, and up.
+
+    Inputs: enabled, up (the store works "up" out of the heartbeat and forced_down).
+    Rule: enabled and up. Source: NOVA_SEMANTICS 2.1 and 7.
+    """
+
+    name = "ComputeFilter"
+
+    def passes(self, states, spec):
+        return states.enabled & states.up
+
+    def lacks(self, states, spec, index):
+        found = []
+        if not states.enabled[index]:
+            reason = states.disabled_reason[index]
+            found.append(f"disabled, '{reason}'" if reason else "disabled")
+        if not states.up[index]:
+            reason = states.down_reason[index]
+            found.append(f"down, {reason}" if reason else "down")
+        return " and ".join(found)

@@ -1,0 +1,32 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Away from named instances."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+
+class DifferentHostFilter(HostFilter):
+    """The host holds none of the instances that the hint different_host names.
+
+    Inputs: the hint (uuids or names, also of instances placed earlier in the batch); who is where.
+    Rule: no hint, pass; else no named instance is on the host. Names nobody knows count for
+    nothing. Source: NOVA_SEMANTICS 2.1.
+    """
+
+    name = "DifferentHostFilter"
+
+    def passes(self, states, spec):
+        named = spec.hints.get("different_host")
+        return ~states.holds(named) if named else np.ones(states.size, dtype=bool)
+
+    def lacks(self, states, spec, index):
+        held = [name for name in spec.hints["different_host"] if states.holds((name,))[index]]
+        return f"different_host: the host holds {', '.join(held)}"

@@ -1,0 +1,35 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Beside a named instance."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+
+class SameHostFilter(HostFilter):
+    """The host holds at least one of the instances that the hint same_host names.
+
+    Inputs: the hint (uuids or names, also of instances placed earlier in the batch); who is where.
+    Rule: no hint, pass; else one named instance is on the host. Names nobody knows count for
+    nothing, so a hint of only such names passes no host. Source: NOVA_SEMANTICS 2.1.
+    """
+
+    name = "SameHostFilter"
+
+    def passes(self, states, spec):
+        named = spec.hints.get("same_host")
+        return states.holds(named) if named else np.ones(states.size, dtype=bool)
+
+    def lacks(self, states, spec, index):
+        named = spec.hints["same_host"]
+        unknown = [name for name in named if not states.resolve(name)]
+        if len(unknown) == len(named):
+            return f"same_host: no host holds {', '.join(named)}"
+        return f"same_host: the host does not hold {', '.join(named)}"

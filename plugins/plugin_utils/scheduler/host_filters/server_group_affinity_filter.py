@@ -1,0 +1,36 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Members of an affinity group stay together."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+
+class ServerGroupAffinityFilter(HostFilter):
+    """The host already holds the server group, or nobody does yet.
+
+    Inputs: the request's server group; on which hosts its members are, those placed earlier in the
+    batch included.
+    Rule: no group, or policy not affinity, or no member anywhere: pass; else the host holds a
+    member. The first member may go anywhere. Source: NOVA_SEMANTICS 2.1.
+    """
+
+    name = "ServerGroupAffinityFilter"
+
+    def passes(self, states, spec):
+        group = states.group(spec.server_group.name) if spec.server_group else None
+        if group is None or group.policy != "affinity" or not group.per_host.any():
+            return np.ones(states.size, dtype=bool)
+        return (group.per_host > 0)[states.host_of]
+
+    def lacks(self, states, spec, index):
+        group = states.group(spec.server_group.name)
+        hosts = sorted({states.host[i] for i in np.flatnonzero(group.per_host[states.host_of] > 0)})
+        return f"affinity: server group {group.name} is on {', '.join(hosts)}"

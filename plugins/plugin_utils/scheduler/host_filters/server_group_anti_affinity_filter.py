@@ -1,0 +1,41 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Members of an anti-affinity group stay apart."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+
+class ServerGroupAntiAffinityFilter(HostFilter):
+    """The host holds fewer members of the server group than max_server_per_host.
+
+    Inputs: the request's server group; how many of its members each host holds, those placed
+    earlier in the batch included; the group's max_server_per_host [1].
+    Rule: no group, or policy not anti-affinity: pass; this very instance is on the host already:
+    pass (a move may keep its source); else members on the host < max_server_per_host.
+    Source: NOVA_SEMANTICS 2.1. Members count per host, not per compute node: nodes of one host fail
+    together.
+    """
+
+    name = "ServerGroupAntiAffinityFilter"
+
+    def passes(self, states, spec):
+        group = states.group(spec.server_group.name) if spec.server_group else None
+        if group is None or group.policy != "anti-affinity":
+            return np.ones(states.size, dtype=bool)
+        allowed = group.per_host < group.max_server_per_host
+        for index in states.where(spec.key):
+            allowed[states.host_of[index]] = True
+        return allowed[states.host_of]
+
+    def lacks(self, states, spec, index):
+        group = states.group(spec.server_group.name)
+        held = int(group.per_host[states.host_of[index]])
+        return f"anti-affinity: the host holds {held} of server group {group.name}, {group.max_server_per_host} allowed"

@@ -1,0 +1,305 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The compute nodes as one scheduling run sees them: columns of NumPy arrays."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import require
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+NO_LIMIT = 2147483647
+
+
+class ResourceColumns:
+    """One resource class over all n compute nodes.
+
+    total, reserved, used, min_unit, max_unit, step_size: int64 arrays; ratio, capacity: float64.
+    ``capacity`` is the unrounded (total - reserved) * ratio of NOVA_SEMANTICS 10.2. A node without
+    an inventory of the class has total 0.
+    """
+
+    def __init__(self, columns, size):
+        def ints(key, default):
+            values = columns.get(key)
+            if values is None:
+                return np.full(size, default, dtype=np.int64)
+            return np.array([default if value is None else value for value in values], dtype=np.int64)
+
+        self.total = ints("total", 0)
+        self.reserved = ints("reserved", 0)
+        self.used = ints("used", 0)
+        self.min_unit = ints("min_unit", 1)
+        self.max_unit = ints("max_unit", NO_LIMIT)
+        self.step_size = np.maximum(ints("step_size", 1), 1)
+        ratios = columns.get("ratio") or [1.0] * size
+        self.ratio = np.array([1.0 if ratio is None else ratio for ratio in ratios], dtype=np.float64)
+        self.capacity = (self.total - self.reserved) * self.ratio
+
+    def reorder(self, order):
+        """Put the rows in another order (int array of old row numbers)."""
+        for key, column in vars(self).items():
+            setattr(self, key, column[order])
+
+    def allowed(self, amount):
+        """bool array: may one allocation be of this amount at all (min, max, step)?"""
+        return (self.total > 0) & (amount >= self.min_unit) & (amount <= self.max_unit) & (amount % self.step_size == 0)
+
+    def fits(self, amount):
+        """bool array: is there room now (the rule that the claim uses, NOVA_SEMANTICS 10.2)?"""
+        return (self.used + amount <= self.capacity) & self.allowed(amount)
+
+    def fits_empty(self, amount):
+        """bool array: would there be room if nothing were allocated?"""
+        return (amount <= self.capacity) & self.allowed(amount)
+
+
+class GroupState:
+    """A server group during one run.
+
+    members: set of instance keys; per_host: int64 array, members on each host (not node).
+    """
+
+    def __init__(self, name, policy, max_server_per_host, members, per_host, in_store):
+        self.name = name
+        self.policy = policy
+        self.max_server_per_host = max_server_per_host or 1
+        self.members = members
+        self.per_host = per_host
+        self.in_store = in_store
+
+    @property
+    def description(self):
+        """Plain dict, from which a claim can make the group if it is new."""
+        most = self.max_server_per_host if self.policy == "anti-affinity" else None
+        return {"name": self.name, "policy": self.policy, "max_server_per_host": most}
+
+
+class HostStates:
+    """n compute nodes, sorted by (host, node): the order in which equal weights are taken.
+
+    Built from the columns of ``store.fleet.read_fleet`` (plain lists of length n).
+    Amounts are in MiB for MEMORY_MB and GiB for DISK_GB.
+
+    Public columns: host, node, uuid, cell, zones, disabled_reason, down_reason (lists);
+    enabled, up (bool arrays); num_instances, host_of (int64 arrays; host_of numbers the hosts, so
+    that nodes of one host share a number); disk_available_least (float64, +inf where unknown);
+    resources ({class: ResourceColumns}).
+    """
+
+    def __init__(self, columns):
+        require("numpy", np)
+        self.size = len(columns["host"])
+        self.host = list(columns["host"])
+        self.node = list(columns["node"])
+        self.uuid = self._column(columns, "uuid")
+        self.cell = self._column(columns, "cell")
+        self.zones = [list(zones or ()) for zones in self._column(columns, "zones")]
+        self.disabled_reason = self._column(columns, "disabled_reason")
+        self.down_reason = self._column(columns, "down_reason")
+        self.enabled = ~np.array(columns["disabled"], dtype=bool)
+        self.up = np.array(columns["up"], dtype=bool)
+        self.num_instances = np.array(columns.get("num_instances") or [0] * self.size, dtype=np.int64)
+        least = self._column(columns, "disk_available_least_gb")
+        self.disk_available_least = np.array([np.inf if gb is None else gb for gb in least], dtype=np.float64)
+        self.resources = {
+            rc: ResourceColumns(resource, self.size) for rc, resource in columns.get("resources", {}).items()
+        }
+        self._base_where = columns.get("instances") or {}
+        self._sort()
+        numbers = {}
+        self.host_of = np.array([numbers.setdefault(host, len(numbers)) for host in self.host], dtype=np.int64)
+        self.host_count = len(numbers)
+        cells = {}
+        self.cell_of = np.array([cells.setdefault(cell, len(cells)) for cell in self.cell], dtype=np.int64)
+        self._where = {}
+        self._names = columns.get("instance_names") or {}
+        self._new_names = {}
+        self._stored_groups = columns.get("server_groups") or {}
+        self._groups = {}
+        self._zone_masks = None
+
+    def _column(self, columns, key):
+        values = columns.get(key)
+        return [None] * self.size if values is None else list(values)
+
+    def _sort(self):
+        """Bring the rows into (host, node) order, should the reader not have done it."""
+        keys = list(zip(self.host, self.node))
+        if all(keys[i] <= keys[i + 1] for i in range(self.size - 1)):
+            return
+        order = sorted(range(self.size), key=keys.__getitem__)
+        for name in ("host", "node", "uuid", "cell", "zones", "disabled_reason", "down_reason"):
+            column = getattr(self, name)
+            setattr(self, name, [column[old] for old in order])
+        index = np.array(order, dtype=np.int64)
+        for name in ("enabled", "up", "num_instances", "disk_available_least"):
+            setattr(self, name, getattr(self, name)[index])
+        for resource in self.resources.values():
+            resource.reorder(index)
+        new_of = {old: new for new, old in enumerate(order)}
+        self._base_where = {key: new_of[old] for key, old in self._base_where.items()}
+
+    # Who is where
+
+    def label(self, index):
+        """The host's name for people; with the node's when one name does not say which node."""
+        host, node = self.host[index], self.node[index]
+        if host == node:
+            return host
+        alone = int(np.count_nonzero(self.host_of == self.host_of[index])) == 1
+        return host if alone else f"{host}/{node}"
+
+    def mask(self, predicate):
+        """bool array from a Python predicate over row numbers."""
+        return np.fromiter((predicate(i) for i in range(self.size)), dtype=bool, count=self.size)
+
+    def where(self, key):
+        """Row numbers of the nodes that hold an instance (tuple; two while it moves)."""
+        if key in self._where:
+            return self._where[key]
+        index = self._base_where.get(key)
+        return () if index is None else (index,)
+
+    def resolve(self, name_or_uuid):
+        """Keys of the known instances that a hint names (tuple, may be empty)."""
+        if self.where(name_or_uuid):
+            return (name_or_uuid,)
+        lowered = name_or_uuid.lower()
+        if self.where(lowered):
+            return (lowered,)
+        return tuple(self._names.get(name_or_uuid, ())) + tuple(self._new_names.get(name_or_uuid, ()))
+
+    def holds(self, names):
+        """bool array: does the node's host hold one of the instances named (uuids or names)?"""
+        hosts = np.zeros(self.host_count, dtype=bool)
+        for name in names:
+            for key in self.resolve(name):
+                for index in self.where(key):
+                    hosts[self.host_of[index]] = True
+        return hosts[self.host_of]
+
+    # Zones
+
+    @property
+    def zone_names(self):
+        """Every zone that some node is in, sorted."""
+        return sorted(zone for zone in self._zones() if zone is not None)
+
+    def in_zone(self, zone):
+        """bool array: is the node in this zone? None asks for nodes that are in no zone."""
+        found = self._zones().get(zone)
+        return np.zeros(self.size, dtype=bool) if found is None else found
+
+    def _zones(self):
+        if self._zone_masks is None:
+            members = {}
+            for index, zones in enumerate(self.zones):
+                for zone in zones or (None,):
+                    members.setdefault(zone, []).append(index)
+            self._zone_masks = {}
+            for zone, indexes in members.items():
+                mask = np.zeros(self.size, dtype=bool)
+                mask[indexes] = True
+                self._zone_masks[zone] = mask
+        return self._zone_masks
+
+    # Server groups
+
+    def group(self, name):
+        """The GroupState of a server group, or None when neither store nor batch knows it."""
+        if name not in self._groups and name in self._stored_groups:
+            stored = self._stored_groups[name]
+            members = set(stored.get("members") or ())
+            self._groups[name] = GroupState(
+                name, stored["policy"], stored.get("max_server_per_host"), members, self._count(members), True
+            )
+        return self._groups.get(name)
+
+    def add_group(self, request):
+        """Make sure that the server group a request names exists.
+
+        :param request: request_spec.ServerGroupRequest.
+        :returns: True if the group is new and was added.
+        :raises RequestError: unknown group without a policy, or another policy than the store's.
+        """
+        known = self.group(request.name)
+        if known is None:
+            if request.policy is None:
+                names = sorted(set(self._stored_groups) | set(self._groups))
+                has = f"it has: {', '.join(names)}" if names else "it has none"
+                raise RequestError(
+                    f"Server group '{request.name}' is not in the store ({has});"
+                    " give name and policy to make it, or correct the name."
+                )
+            self._groups[request.name] = GroupState(
+                request.name, request.policy, request.max_server_per_host, set(), self._count(()), False
+            )
+            return True
+        origin = "in the store" if known.in_store else "in another request"
+        if request.policy not in (None, known.policy):
+            raise RequestError(
+                f"Server group '{request.name}' has policy {known.policy} {origin}, but a request says"
+                f" {request.policy}; make them agree or use another name."
+            )
+        if request.max_server_per_host not in (None, known.max_server_per_host):
+            raise RequestError(
+                f"Server group '{request.name}' has max_server_per_host {known.max_server_per_host} {origin}, but"
+                f" a request says {request.max_server_per_host}; make them agree or use another name."
+            )
+        return False
+
+    def drop_group(self, name):
+        """Forget a group that add_group added (a batch that failed)."""
+        self._groups.pop(name, None)
+
+    def _count(self, members):
+        counts = np.zeros(self.host_count, dtype=np.int64)
+        for key in members:
+            for number in {int(self.host_of[index]) for index in self.where(key)}:
+                counts[number] += 1
+        return counts
+
+    # Consumption
+
+    def consume(self, index, spec):
+        """Put an instance on a node, in memory (NOVA_SEMANTICS 1.1, consuming a request)."""
+        self._change(index, spec, 1)
+        self._where[spec.key] = self.where(spec.key) + (index,)
+        self._new_names.setdefault(spec.name, []).append(spec.key)
+        group = self.group(spec.server_group.name) if spec.server_group else None
+        if group is not None:
+            group.members.add(spec.key)
+            group.per_host[self.host_of[index]] += 1
+
+    def release(self, index, spec):
+        """Take an instance off a node: the exact opposite of consume.
+
+        :raises ValueError: the instance is not on that node.
+        """
+        places = list(self.where(spec.key))
+        if index not in places:
+            raise ValueError(f"instance {spec.name} is not on {self.label(index)}")
+        places.remove(index)
+        self._where[spec.key] = tuple(places)
+        self._change(index, spec, -1)
+        named = self._new_names.get(spec.name)
+        if named and spec.key in named:
+            named.remove(spec.key)
+        group = self.group(spec.server_group.name) if spec.server_group else None
+        if group is not None and spec.key in group.members:
+            group.per_host[self.host_of[index]] -= 1
+            if not places:
+                group.members.discard(spec.key)
+
+    def _change(self, index, spec, sign):
+        for rc, amount in spec.resources.items():
+            if rc in self.resources:
+                self.resources[rc].used[index] += sign * amount
+        self.disk_available_least[index] -= sign * spec.resources.get("DISK_GB", 0)
+        self.num_instances[index] += sign

@@ -1,0 +1,75 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reading and writing many rows with few statements."""
+
+from __future__ import annotations
+
+import uuid
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    sa = None
+
+# Past this many values one scan of the table is faster than naming them (and SQLite has a limit).
+NAMED_VALUES = 1000
+
+
+def new_uuid():
+    """A random uuid as text."""
+    return str(uuid.uuid4())
+
+
+def among(connection, query, column, values):
+    """The rows of ``query`` whose ``column`` is one of ``values``, as a list of Row."""
+    values = set(values)
+    if not values:
+        return []
+    if len(values) <= NAMED_VALUES:
+        return connection.execute(query.where(column.in_(values))).all()
+    query = query.add_columns(column.label("among_key"))
+    return [row for row in connection.execute(query) if row.among_key in values]
+
+
+def insert(connection, table, rows):
+    """Insert rows (a list of dicts with the same keys); an empty list is no statement."""
+    if rows:
+        connection.execute(sa.insert(table), rows)
+
+
+def update(connection, table, rows):
+    """Update rows (a list of dicts with ``id`` and the same keys to change)."""
+    if not rows:
+        return
+    changed = [name for name in rows[0] if name != "id"]
+    statement = (
+        sa.update(table)
+        .where(table.c.id == sa.bindparam("row_id"))
+        .values({name: sa.bindparam(f"new_{name}") for name in changed})
+    )
+    connection.execute(
+        statement, [{"row_id": row["id"], **{f"new_{name}": row[name] for name in changed}} for row in rows]
+    )
+
+
+def delete(connection, table, column, values):
+    """Delete the rows whose ``column`` is one of ``values``."""
+    values = list(values)
+    for start in range(0, len(values), NAMED_VALUES):
+        connection.execute(sa.delete(table).where(column.in_(values[start : start + NAMED_VALUES])))
+
+
+def ids_by_name(connection, table, names):
+    """The ids of names in a table of names (resource classes, traits), which are added when new.
+
+    :returns: dict name -> id.
+    """
+    names = set(names)
+    query = sa.select(table.c.name, table.c.id)
+    found = {row.name: row.id for row in among(connection, query, table.c.name, names)}
+    new = sorted(names - set(found))
+    if new:
+        insert(connection, table, [{"name": name} for name in new])
+        found.update({row.name: row.id for row in among(connection, query, table.c.name, new)})
+    return found

@@ -1,0 +1,176 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Opening the store: one URL in, transactions out, on SQLite and PostgreSQL alike.
+
+No connection is kept between transactions: Ansible forks a process per task, and a pooled
+connection that crosses a fork is shared by two processes (measured: lost rows and a hang).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+try:
+    import sqlalchemy as sa
+    from sqlalchemy import event, exc, pool
+except ImportError:
+    sa = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require
+from ansible_collections.drover.compute.plugins.plugin_utils.store import schema
+
+# A writer waits this long (seconds) for another one: a fleet's hosts report at the same moment.
+SQLITE_BUSY_TIMEOUT = 60
+
+
+class Store:
+    """The store behind one URL.
+
+    ``read()`` and ``write()`` give a connection inside a transaction; ``write()`` makes or upgrades
+    the schema first where that is needed. With check_mode every write is rolled back at its end.
+    """
+
+    def __init__(self, url, check_mode=False):
+        self.url = url
+        self.check_mode = check_mode
+        self._engine = _engine(url, in_memory=check_mode and _missing_file(url))
+
+    @classmethod
+    def open(cls, url, check_mode=False):
+        """Open the store of a URL given as text.
+
+        :raises DroverError: SQLAlchemy is missing, or the URL is malformed or of an unknown kind.
+        """
+        require("SQLAlchemy", sa)
+        return cls(_parse(url), check_mode)
+
+    @property
+    def shown_url(self):
+        """The URL without its password."""
+        return self.url.render_as_string(hide_password=True)
+
+    @contextlib.contextmanager
+    def write(self):
+        """A transaction that may write; on SQLite it is the only writer from its start."""
+        with self._writing() as connection:
+            schema.upgrade(connection, self.shown_url)
+            yield connection
+
+    def upgrade(self):
+        """Make or upgrade the schema.
+
+        :returns: the revision found before, or None for an empty store.
+        """
+        with self._writing() as connection:
+            return schema.upgrade(connection, self.shown_url)
+
+    @contextlib.contextmanager
+    def read(self):
+        """A transaction that sees one state of the store and writes nothing."""
+        if _missing_file(self.url):
+            raise DroverError(
+                f"There is no store at {self.shown_url} yet. Run the playbook drover.compute.discover first, "
+                "or set drover_store_url to the store that discovery wrote."
+            )
+        with self._translated(), self._engine.connect() as connection, connection.begin():
+            schema.check(connection, self.shown_url)
+            yield connection
+
+    @contextlib.contextmanager
+    def _writing(self):
+        with self._translated(), self._engine.connect() as connection:
+            with connection.execution_options(drover_write=True).begin() as transaction:
+                yield connection
+                if self.check_mode:
+                    transaction.rollback()
+
+    @contextlib.contextmanager
+    def _translated(self):
+        try:
+            yield
+        except exc.SQLAlchemyError as problem:
+            raise DroverError(self._sentence(problem)) from problem
+
+    def _sentence(self, problem):
+        cause = str(getattr(problem, "orig", None) or problem).strip().splitlines()
+        cause = cause[0] if cause else type(problem).__name__
+        if self.url.password:
+            cause = cause.replace(str(self.url.password), "***")
+        if "database is locked" in cause:
+            advice = f"Another run has held it for over {SQLITE_BUSY_TIMEOUT} s: wait for it, or use PostgreSQL."
+        elif isinstance(problem, (exc.OperationalError, exc.InterfaceError)):
+            advice = "Check that the database runs, and the host, user, password and permissions of drover_store_url."
+        else:
+            advice = "Nothing was written. This is a defect of drover.compute or a damaged store: please report it."
+        return f"The store {self.shown_url} cannot be used: {cause}. {advice}"
+
+
+def _parse(text):
+    try:
+        url = sa.engine.make_url(text)
+        if url.drivername in ("postgresql", "postgres"):
+            url = url.set(drivername="postgresql+psycopg")
+        backend = url.get_backend_name()
+        url.get_dialect()
+    except (exc.ArgumentError, exc.NoSuchModuleError, ValueError) as problem:
+        # The text itself may hold a password, so it is not repeated.
+        raise DroverError(
+            "The store URL (drover_store_url) is malformed or of an unknown kind. "
+            "Write sqlite:////absolute/path.db or postgresql://user:password@host/database."
+        ) from problem
+    if backend not in ("sqlite", "postgresql"):
+        raise DroverError(f"The store can be SQLite or PostgreSQL, not {backend}. Change drover_store_url.")
+    if backend == "sqlite" and url.database:
+        url = url.set(database=os.path.abspath(os.path.expanduser(url.database)))
+    return url
+
+
+def _missing_file(url):
+    return url.get_backend_name() == "sqlite" and bool(url.database) and not os.path.exists(url.database)
+
+
+def _engine(url, in_memory):
+    if url.get_backend_name() == "postgresql":
+        try:
+            return sa.create_engine(url, poolclass=pool.NullPool)
+        except ImportError as problem:
+            raise DroverError(
+                f"The store {url.render_as_string(hide_password=True)} needs the Python package psycopg on this "
+                "controller. Install it with: pip install 'psycopg[binary]'."
+            ) from problem
+    if in_memory:
+        engine = sa.create_engine("sqlite://", poolclass=pool.StaticPool)
+    else:
+        engine = sa.create_engine(url, poolclass=pool.NullPool, connect_args={"timeout": SQLITE_BUSY_TIMEOUT})
+        event.listen(engine, "do_connect", _make_folder)
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _make_folder(dialect, record, cargs, cparams):
+    folder = os.path.dirname(cargs[0])
+    try:
+        # The store tells what runs where and every instance's XML: for its owner's eyes.
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError as problem:
+        raise DroverError(
+            f"The folder {folder} of the store cannot be made: {problem.strerror}. "
+            "Set drover_store_url to a place you may write."
+        ) from problem
+
+
+def _prepare_sqlite(connection, record):
+    # The driver's own begin would come too late and never be immediate; _begin_sqlite does it.
+    connection.isolation_level = None
+    connection.execute("PRAGMA foreign_keys=ON")
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def _begin_sqlite(connection):
+    # A writer that starts as a reader may find the store changed when it first writes, and fail.
+    write = connection.get_execution_options().get("drover_write")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")

@@ -1,0 +1,109 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts as an administrator sees them: services, their nodes, their figures (NOVA_SEMANTICS section 8)."""
+
+from __future__ import annotations
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    sa = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.store import fleet, instances, services, tables
+
+_FIGURES = (("vcpus", "VCPU"), ("memory_mb", "MEMORY_MB"), ("disk_gb", "DISK_GB"))
+
+
+def listing(connection, now, service_down_time=0):
+    """Every host with its service and its compute nodes.
+
+    :returns: a list of dicts sorted by host: host, state (up or down), status (enabled or disabled),
+        maintenance, forced_down, disabled_reason, down_reason, last_seen_up, drained, zones, instances,
+        nodes (a list of dicts: node, uuid, cell, hypervisor_type, hypervisor_version, uri, and the
+        figures) and the figures summed: vcpus, vcpus_used, vcpus_capacity, memory_mb, memory_mb_used,
+        memory_mb_capacity, disk_gb, disk_gb_used, disk_gb_capacity. Used is allocated; capacity is
+        (total - reserved) x ratio.
+    """
+    columns = fleet.read_fleet(connection, now, service_down_time)
+    details = {row.uuid: row for row in connection.execute(sa.select(tables.compute_nodes))}
+    nodes = {}
+    for place, host in enumerate(columns["host"]):
+        nodes.setdefault(host, []).append(_node(columns, place, details[columns["uuid"][place]]))
+    zones = fleet.read_zones(connection)
+    table = tables.services
+    rows = connection.execute(sa.select(table).where(table.c.binary == services.BINARY).order_by(table.c.host))
+    return sorted(
+        (_host(row, nodes.get(row.host, []), zones.get(row.host, []), now, service_down_time) for row in rows),
+        key=lambda host: host["host"],
+    )
+
+
+def resource_rows(connection, host, hosts):
+    """The rows Nova shows of one host: (total), (used_now), (used_max) and one per project.
+
+    (used_now) is what is reserved and allocated; (used_max) and the projects are sums over instances.
+
+    :param hosts: the listing.
+    :returns: a list of dicts: host, project, vcpus, memory_mb, disk_gb.
+    """
+    entry = next(found for found in hosts if found["host"] == host)
+    rows = [
+        {"host": host, "project": "(total)", **{name: entry[name] for name, dummy in _FIGURES}},
+        {
+            "host": host,
+            "project": "(used_now)",
+            **{name: entry[f"{name}_used"] + entry[f"{name}_reserved"] for name, dummy in _FIGURES},
+        },
+    ]
+    projects, most = {}, dict.fromkeys((name for name, dummy in _FIGURES), 0)
+    for instance in instances.listing(connection, host=host):
+        sums = projects.setdefault(instance["project"] or "(none)", dict.fromkeys(most, 0))
+        for name in most:
+            most[name] += instance[name]
+            sums[name] += instance[name]
+    rows.append({"host": host, "project": "(used_max)", **most})
+    rows.extend({"host": host, "project": project, **projects[project]} for project in sorted(projects))
+    return rows
+
+
+def _node(columns, place, row):
+    node = {
+        "node": row.hypervisor_hostname,
+        "uuid": row.uuid,
+        "uri": row.uri,
+        "cell": row.cell,
+        "reported": bool(row.reported),
+        "hypervisor_type": row.hypervisor_type,
+        "hypervisor_version": row.hypervisor_version,
+        "instances": columns["num_instances"][place],
+    }
+    for name, resource in _FIGURES:
+        column = columns["resources"][resource]
+        node[name] = column["total"][place]
+        node[f"{name}_used"] = column["used"][place]
+        node[f"{name}_reserved"] = column["reserved"][place]
+        node[f"{name}_capacity"] = int((column["total"][place] - column["reserved"][place]) * column["ratio"][place])
+    return node
+
+
+def _host(row, nodes, zones, now, service_down_time):
+    reason = services.down_reason(row, now, service_down_time)
+    host = {
+        "host": row.host,
+        "state": "up" if reason is None else "down",
+        "status": "disabled" if row.disabled else "enabled",
+        "maintenance": bool(row.maintenance),
+        "forced_down": bool(row.forced_down),
+        "disabled_reason": row.disabled_reason,
+        "down_reason": reason,
+        "last_seen_up": row.last_seen_up,
+        "drained": row.status_before_drain is not None,
+        "zones": zones,
+        "nodes": nodes,
+        "instances": sum(node["instances"] for node in nodes),
+    }
+    for name, dummy in _FIGURES:
+        for suffix in ("", "_used", "_reserved", "_capacity"):
+            host[name + suffix] = sum(node[name + suffix] for node in nodes)
+    return host

@@ -1,0 +1,158 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compute nodes and the domains they show, written in bulk."""
+
+from __future__ import annotations
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    sa = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+
+
+def by_host(connection, hosts):
+    """The compute nodes of hosts.
+
+    :returns: dict (host, hypervisor_hostname) -> row.
+    """
+    table = tables.compute_nodes
+    rows = bulk.among(connection, sa.select(table), table.c.host, hosts)
+    return {(row.host, row.hypervisor_hostname): row for row in rows}
+
+
+def write(connection, wanted, services, now):
+    """Add or update compute nodes.
+
+    :param wanted: dict (host, hypervisor_hostname) -> columns.
+    :param services: dict host -> service id.
+    :returns: (dict (host, hypervisor_hostname) -> row, set of keys that are new or whose columns that
+        do not change by themselves, unlike what is used, differ).
+    """
+    table = tables.compute_nodes
+    known = by_host(connection, {host for host, node in wanted})
+    new = [key for key in wanted if key not in known]
+    changed = set(new)
+    updates = []
+    for key, columns in wanted.items():
+        if key in known:
+            updates.append({"id": known[key].id, "updated_at": now, **columns})
+            if _differs(known[key], columns):
+                changed.add(key)
+    bulk.insert(
+        connection,
+        table,
+        [
+            {
+                "uuid": bulk.new_uuid(),
+                "service_id": services[key[0]],
+                "host": key[0],
+                "hypervisor_hostname": key[1],
+                "created_at": now,
+                "updated_at": now,
+                **wanted[key],
+            }
+            for key in new
+        ],
+    )
+    bulk.update(connection, table, updates)
+    return by_host(connection, {host for host, node in wanted}), changed
+
+
+# Figures that move by themselves: a new value is no change the operator made.
+_VOLATILE = {"memory_mb_used", "local_gb_used", "disk_available_least", "facts"}
+
+
+def _differs(row, columns):
+    return any(getattr(row, name) != value for name, value in columns.items() if name not in _VOLATILE)
+
+
+def remove(connection, node_ids):
+    """Remove compute nodes and what they showed."""
+    bulk.delete(connection, tables.compute_nodes, tables.compute_nodes.c.id, node_ids)
+
+
+def mark_unreported(connection, node_ids):
+    """Keep nodes whose host no longer reports them, as something is allocated on them."""
+    bulk.update(connection, tables.compute_nodes, [{"id": key, "reported": False} for key in node_ids])
+
+
+def write_domains(connection, reported, now):
+    """Replace what nodes show by what they show now.
+
+    :param reported: dict node id -> dict uuid -> domain as tracker.domain.describe() returns it.
+    """
+    table = tables.domains
+    bulk.delete(connection, table, table.c.compute_node_id, reported)
+    bulk.insert(
+        connection,
+        table,
+        [
+            {"compute_node_id": node, "seen_at": now, **domain["columns"]}
+            for node, domains in reported.items()
+            for domain in domains.values()
+        ],
+    )
+
+
+def write_domain(connection, node_id, domain, now):
+    """Replace what a node shows of one domain."""
+    table = tables.domains
+    uuid = domain["columns"]["uuid"]
+    connection.execute(sa.delete(table).where(table.c.compute_node_id == node_id, table.c.uuid == uuid))
+    connection.execute(sa.insert(table).values(compute_node_id=node_id, seen_at=now, **domain["columns"]))
+
+
+def sightings(connection, uuids):
+    """Which nodes showed domains when they last reported.
+
+    :returns: dict uuid -> set of node ids.
+    """
+    table = tables.domains
+    found = {}
+    query = sa.select(table.c.uuid, table.c.compute_node_id)
+    for row in bulk.among(connection, query, table.c.uuid, uuids):
+        found.setdefault(row.uuid, set()).add(row.compute_node_id)
+    return found
+
+
+def set_zones(connection, wanted):
+    """Put hosts into the aggregate of their availability zone, making it when it is new.
+
+    A host is in one zone at most; it leaves the aggregate of the zone it was in.
+
+    :param wanted: dict host -> zone.
+    :returns: set of hosts that changed.
+    """
+    aggregates, hosts = tables.aggregates, tables.aggregate_hosts
+    zones = {row.id: row.metadata.get("availability_zone") for row in connection.execute(sa.select(aggregates))}
+    current = {}
+    for row in bulk.among(connection, sa.select(hosts), hosts.c.host, wanted):
+        if zones[row.aggregate_id]:
+            current.setdefault(row.host, {})[zones[row.aggregate_id]] = row.aggregate_id
+    changed = {host for host, zone in wanted.items() if set(current.get(host, {})) != {zone}}
+    missing = sorted({wanted[host] for host in changed} - {zone for zone in zones.values() if zone})
+    bulk.insert(
+        connection,
+        aggregates,
+        [{"uuid": bulk.new_uuid(), "name": zone, "metadata": {"availability_zone": zone}} for zone in missing],
+    )
+    by_zone = {}
+    for row in connection.execute(sa.select(aggregates).order_by(aggregates.c.id.desc())):
+        by_zone[row.metadata.get("availability_zone")] = row.id
+    for host in sorted(changed):
+        stale = [aggregate for zone, aggregate in current.get(host, {}).items() if zone != wanted[host]]
+        if stale:
+            connection.execute(sa.delete(hosts).where(hosts.c.host == host, hosts.c.aggregate_id.in_(stale)))
+    bulk.insert(
+        connection,
+        hosts,
+        [
+            {"aggregate_id": by_zone[wanted[host]], "host": host}
+            for host in sorted(changed)
+            if wanted[host] not in current.get(host, {})
+        ],
+    )
+    return changed

@@ -1,0 +1,102 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The schema's revision: made and upgraded by Alembic, inside the caller's transaction."""
+
+from __future__ import annotations
+
+import os
+
+try:
+    import sqlalchemy as sa
+    from alembic.config import Config
+    from alembic.runtime.environment import EnvironmentContext
+    from alembic.script import ScriptDirectory
+except ImportError:
+    sa = ScriptDirectory = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require
+
+# One name for one lock: two first runs on PostgreSQL must not both make the tables.
+ADVISORY_LOCK = 0x64726F766572
+
+
+def head():
+    """The revision this version of the collection works with."""
+    return _scripts().get_current_head()
+
+
+def revision(connection):
+    """The store's revision, or None for an empty database."""
+    # pg_catalog rather than an inspector: this runs at the start of each transaction.
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def check(connection, shown_url):
+    """Refuse a store that this version cannot read.
+
+    :raises DroverError: the store is empty, older or newer.
+    """
+    found = revision(connection)
+    if found == LATEST:
+        return
+    if found is None:
+        raise DroverError(
+            f"The store {shown_url} is empty. Run the playbook drover.compute.discover first, "
+            "or the module drover.compute.store to make its tables."
+        )
+    _refuse_newer(found, shown_url)
+    raise DroverError(
+        f"The store {shown_url} has the older schema {found}; this drover.compute needs {LATEST}. "
+        "Upgrade it with the module drover.compute.store (any playbook that writes does it too)."
+    )
+
+
+def upgrade(connection, shown_url):
+    """Bring the schema to LATEST. Does nothing, with one query, when it is.
+
+    :returns: the revision found before, or None for an empty database.
+    :raises DroverError: the store was written by a newer version.
+    """
+    found = revision(connection)
+    if found == LATEST:
+        return found
+    require("alembic", ScriptDirectory)
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADVISORY_LOCK})
+        found = revision(connection)
+        if found == LATEST:
+            return found
+    if found is not None:
+        _refuse_newer(found, shown_url)
+    _run(connection)
+    return found
+
+
+def _refuse_newer(found, shown_url):
+    require("alembic", ScriptDirectory)
+    if found not in {script.revision for script in _scripts().walk_revisions()}:
+        raise DroverError(
+            f"The store {shown_url} has schema {found}, which this drover.compute does not know (its own is "
+            f"{LATEST}): a newer version wrote it. Upgrade the collection on this controller; nothing was changed."
+        )
+
+
+def _scripts():
+    return ScriptDirectory(os.path.join(os.path.dirname(__file__), "migrations"))
+
+
+def _run(connection):
+    scripts = _scripts()
+
+    def steps(current, context):
+        return scripts._upgrade_revs("head", current)
+
+    with EnvironmentContext(Config(), scripts, fn=steps) as environment:
+        environment.configure(connection=connection, transactional_ddl=True)
+        environment.run_migrations()
+
+
+LATEST = "0001"

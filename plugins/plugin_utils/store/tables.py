@@ -1,0 +1,226 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The store's tables, as DESIGN's words name them. Migrations make them; a test compares both.
+
+Times are seconds since 1970 (UTC) as floating point. Sizes are MiB or GiB as the name says.
+"""
+
+from __future__ import annotations
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    sa = None
+
+if sa is not None:
+    metadata = sa.MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+
+    def _id():
+        return sa.Column("id", sa.Integer, primary_key=True)
+
+    def _uuid():
+        return sa.Column("uuid", sa.String(36), nullable=False, unique=True)
+
+    def _reference(name, target, nullable=False, ondelete=None):
+        return sa.Column(name, sa.ForeignKey(target, ondelete=ondelete), nullable=nullable, index=True)
+
+    # One process unit on one host. Up or down is worked out from what is here, see services.py.
+    services = sa.Table(
+        "services",
+        metadata,
+        _id(),
+        _uuid(),
+        sa.Column("host", sa.String(255), nullable=False),
+        sa.Column("binary", sa.String(255), nullable=False),
+        sa.Column("disabled", sa.Boolean, nullable=False, default=False),
+        sa.Column("disabled_reason", sa.Text),
+        sa.Column("forced_down", sa.Boolean, nullable=False, default=False),
+        sa.Column("maintenance", sa.Boolean, nullable=False, default=False),
+        # What drain found before it disabled the host, for undrain to give back (rule S5).
+        sa.Column("status_before_drain", sa.JSON(none_as_null=True)),
+        sa.Column("last_seen_up", sa.Double),
+        sa.Column("last_error", sa.Text),
+        sa.Column("created_at", sa.Double, nullable=False),
+        sa.UniqueConstraint("host", "binary"),
+    )
+
+    # What the scheduler places on. Its room is in the inventories of the provider of its uuid.
+    compute_nodes = sa.Table(
+        "compute_nodes",
+        metadata,
+        _id(),
+        _uuid(),
+        _reference("service_id", "services.id"),
+        sa.Column("host", sa.String(255), nullable=False),
+        sa.Column("hypervisor_hostname", sa.String(255), nullable=False),
+        sa.Column("uri", sa.Text),
+        sa.Column("cell", sa.String(255)),
+        sa.Column("migration_uri", sa.Text),
+        sa.Column("migration_address", sa.Text),
+        # False once its host no longer reports it while something is still allocated on it.
+        sa.Column("reported", sa.Boolean, nullable=False, default=True),
+        sa.Column("hypervisor_type", sa.String(255)),
+        sa.Column("hypervisor_version", sa.Integer),
+        sa.Column("memory_mb_used", sa.Integer),
+        sa.Column("local_gb_used", sa.Integer),
+        sa.Column("disk_available_least", sa.Integer),
+        sa.Column("cpu_info", sa.JSON(none_as_null=True)),
+        sa.Column("numa_cells", sa.JSON(none_as_null=True)),
+        sa.Column("supported_instances", sa.JSON(none_as_null=True)),
+        # Pools, networks, devices and whatever else discovery saw.
+        sa.Column("facts", sa.JSON(none_as_null=True)),
+        sa.Column("created_at", sa.Double, nullable=False),
+        sa.Column("updated_at", sa.Double, nullable=False),
+        sa.UniqueConstraint("host", "hypervisor_hostname"),
+    )
+
+    resource_classes = sa.Table(
+        "resource_classes", metadata, _id(), sa.Column("name", sa.String(255), nullable=False, unique=True)
+    )
+    traits = sa.Table("traits", metadata, _id(), sa.Column("name", sa.String(255), nullable=False, unique=True))
+
+    resource_providers = sa.Table(
+        "resource_providers",
+        metadata,
+        _id(),
+        _uuid(),
+        sa.Column("name", sa.String(512), nullable=False, unique=True),
+        sa.Column("generation", sa.Integer, nullable=False, default=0),
+        _reference("parent_id", "resource_providers.id", nullable=True),
+        # Null means that the provider is a root itself.
+        _reference("root_id", "resource_providers.id", nullable=True),
+    )
+    inventories = sa.Table(
+        "inventories",
+        metadata,
+        _id(),
+        _reference("provider_id", "resource_providers.id", ondelete="CASCADE"),
+        _reference("class_id", "resource_classes.id"),
+        sa.Column("total", sa.BigInteger, nullable=False),
+        sa.Column("reserved", sa.BigInteger, nullable=False),
+        sa.Column("min_unit", sa.BigInteger, nullable=False),
+        sa.Column("max_unit", sa.BigInteger, nullable=False),
+        sa.Column("step_size", sa.BigInteger, nullable=False),
+        sa.Column("allocation_ratio", sa.Double, nullable=False),
+        sa.UniqueConstraint("provider_id", "class_id"),
+    )
+    provider_traits = sa.Table(
+        "provider_traits",
+        metadata,
+        sa.Column("provider_id", sa.ForeignKey("resource_providers.id", ondelete="CASCADE"), primary_key=True),
+        sa.Column("trait_id", sa.ForeignKey("traits.id"), primary_key=True),
+    )
+
+    # Host aggregates; the key availability_zone of their metadata makes one a zone.
+    aggregates = sa.Table(
+        "aggregates",
+        metadata,
+        _id(),
+        _uuid(),
+        sa.Column("name", sa.String(255), nullable=False, unique=True),
+        sa.Column("metadata", sa.JSON, nullable=False),
+    )
+    aggregate_hosts = sa.Table(
+        "aggregate_hosts",
+        metadata,
+        sa.Column("aggregate_id", sa.ForeignKey("aggregates.id", ondelete="CASCADE"), primary_key=True),
+        sa.Column("host", sa.String(255), primary_key=True),
+    )
+
+    consumers = sa.Table(
+        "consumers",
+        metadata,
+        _id(),
+        _uuid(),
+        sa.Column("type", sa.String(255), nullable=False),
+        sa.Column("project", sa.String(255)),
+        sa.Column("user", sa.String(255)),
+        sa.Column("generation", sa.Integer, nullable=False, default=0),
+        sa.Column("created_at", sa.Double, nullable=False),
+    )
+    allocations = sa.Table(
+        "allocations",
+        metadata,
+        _id(),
+        _reference("provider_id", "resource_providers.id"),
+        _reference("class_id", "resource_classes.id"),
+        _reference("consumer_id", "consumers.id", ondelete="CASCADE"),
+        sa.Column("used", sa.BigInteger, nullable=False),
+        sa.UniqueConstraint("consumer_id", "provider_id", "class_id"),
+    )
+
+    server_groups = sa.Table(
+        "server_groups",
+        metadata,
+        _id(),
+        _uuid(),
+        sa.Column("name", sa.String(255), nullable=False, unique=True),
+        sa.Column("policy", sa.String(64), nullable=False),
+        sa.Column("max_server_per_host", sa.Integer, nullable=False, default=1),
+    )
+
+    # What the store holds of an instance, from its claim on.
+    instances = sa.Table(
+        "instances",
+        metadata,
+        _id(),
+        _uuid(),
+        sa.Column("name", sa.String(255), nullable=False, index=True),
+        _reference("compute_node_id", "compute_nodes.id", nullable=True),
+        # building (claimed), active (a domain exists) or missing (its host no longer shows it).
+        sa.Column("state", sa.String(32), nullable=False),
+        _reference("server_group_id", "server_groups.id", nullable=True),
+        sa.Column("vcpus", sa.Integer, nullable=False),
+        sa.Column("memory_mb", sa.Integer, nullable=False),
+        sa.Column("disk_gb", sa.Integer, nullable=False),
+        sa.Column("availability_zone", sa.String(255)),
+        sa.Column("project", sa.String(255)),
+        sa.Column("user", sa.String(255)),
+        sa.Column("flavor", sa.String(255)),
+        sa.Column("created_at", sa.Double, nullable=False),
+    )
+    # What a compute node's libvirt last showed; a uuid with two rows is one domain on two hosts.
+    domains = sa.Table(
+        "domains",
+        metadata,
+        sa.Column("compute_node_id", sa.ForeignKey("compute_nodes.id", ondelete="CASCADE"), primary_key=True),
+        sa.Column("uuid", sa.String(36), primary_key=True, index=True),
+        sa.Column("name", sa.String(255), nullable=False),
+        sa.Column("state", sa.String(32), nullable=False),
+        sa.Column("persistent", sa.Boolean, nullable=False),
+        sa.Column("autostart", sa.Boolean, nullable=False),
+        # Disks, interfaces, pass-through devices, metadata and the rest of the domain's facts.
+        sa.Column("facts", sa.JSON, nullable=False),
+        sa.Column("xml", sa.Text),
+        sa.Column("seen_at", sa.Double, nullable=False),
+    )
+
+    # One move of one instance. While it is open its uuid is the consumer of the source's room.
+    migrations = sa.Table(
+        "migrations",
+        metadata,
+        _id(),
+        _uuid(),
+        sa.Column("instance_uuid", sa.String(36), nullable=False, index=True),
+        sa.Column("instance_name", sa.String(255), nullable=False),
+        _reference("source_node_id", "compute_nodes.id", nullable=True, ondelete="SET NULL"),
+        _reference("destination_node_id", "compute_nodes.id", nullable=True, ondelete="SET NULL"),
+        sa.Column("source", sa.String(512), nullable=False),
+        sa.Column("destination", sa.String(512), nullable=False),
+        sa.Column("type", sa.String(32), nullable=False),
+        sa.Column("status", sa.String(32), nullable=False, index=True),
+        sa.Column("message", sa.Text),
+        sa.Column("created_at", sa.Double, nullable=False),
+        sa.Column("updated_at", sa.Double, nullable=False),
+    )
+
+# A migration in one of these states is under way, or was when its run was killed.
+OPEN_MIGRATION = ("accepted", "running")

@@ -1,0 +1,50 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Switching hosts on and off: enable, disable, drain and its way back, force down, maintenance."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import providers
+from ansible_collections.drover.compute.plugins.plugin_utils.store import nodes, services
+
+FIELDS = ("disabled", "disabled_reason", "maintenance", "forced_down")
+
+
+def change(connection, host, state=None, reason=None, forced_down=None):
+    """Bring a host's service to a state.
+
+    :param state: enabled, disabled, maintenance, draining (disabled, remembering what was before),
+        restored (what draining remembered), or None to leave it.
+    :param reason: why, for disabled, maintenance and draining.
+    :param forced_down: True or False; None leaves it.
+    :returns: (before, after), dicts of FIELDS.
+    :raises DroverError: unknown host, or a reason with a state that has none.
+    """
+    row = services.get(connection, host)
+    if reason is not None and state in ("enabled", "restored"):
+        raise DroverError(f"Host {host}: a reason goes with disabled, maintenance or draining, not with {state}.")
+    before = {name: getattr(row, name) for name in FIELDS}
+    wanted = {**before, "status_before_drain": row.status_before_drain}
+    if state == "enabled":
+        wanted.update(disabled=False, disabled_reason=None, maintenance=False, status_before_drain=None)
+    elif state == "disabled":
+        wanted.update(disabled=True, disabled_reason=reason or row.disabled_reason, maintenance=False)
+    elif state == "maintenance":
+        wanted.update(disabled=True, disabled_reason=reason or row.disabled_reason, maintenance=True)
+    elif state == "draining":
+        # A second drain must not remember what the first one made of the host.
+        if row.status_before_drain is None:
+            wanted["status_before_drain"] = {name: before[name] for name in FIELDS if name != "forced_down"}
+        wanted.update(disabled=True, disabled_reason=reason or row.disabled_reason)
+    elif state == "restored" and row.status_before_drain is not None:
+        wanted.update(row.status_before_drain, status_before_drain=None)
+    if forced_down is not None:
+        wanted["forced_down"] = forced_down
+    changes = {name: value for name, value in wanted.items() if getattr(row, name) != value}
+    services.change(connection, row, changes)
+    if "disabled" in changes:
+        uuids = [node.uuid for node in nodes.by_host(connection, [host]).values()]
+        providers.set_disabled_trait(connection, providers.ids(connection, uuids).values(), wanted["disabled"])
+    return before, {name: wanted[name] for name in FIELDS}

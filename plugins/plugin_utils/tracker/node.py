@@ -1,0 +1,161 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A hypervisor's facts and its operator's options, made into a compute node (NOVA_SEMANTICS 6).
+
+Data in, data out: no database, no libvirt, no Ansible.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import cpu_set, domain, traits
+
+NODE_FACTS = ("pools", "networks", "pci_devices", "mdev_devices", "storage", "libvirt_version", "host_uuid", "cpu")
+# Nova's initial_*_allocation_ratio, used while neither an option nor the store has a value.
+INITIAL_RATIOS = {"VCPU": 4.0, "PCPU": 1.0, "MEMORY_MB": 1.0, "DISK_GB": 1.0}
+
+
+def describe(hypervisor, options):
+    """One compute node, ready for the store.
+
+    :param hypervisor: facts as the module hypervisor_info returns them.
+    :param options: dict of the options of compute_node (reserved_host_memory_mb and so on).
+    :returns: a dict: hypervisor_hostname, columns (of the compute_nodes table), inventories (an
+        allocation_ratio of None keeps the stored one), traits, domains, availability_zone.
+    :raises DroverError: an option contradicts the facts.
+    """
+    name = hypervisor["hypervisor_hostname"]
+    storage = hypervisor.get("storage") or {}
+    cpu = hypervisor.get("cpu") or {}
+    columns = {
+        "uri": hypervisor.get("uri"),
+        "cell": options.get("cell"),
+        "migration_uri": options.get("migration_uri") or _default_migration_uri(name, hypervisor.get("uri")),
+        "migration_address": options.get("migration_address"),
+        "reported": True,
+        "hypervisor_type": hypervisor.get("hypervisor_type"),
+        "hypervisor_version": hypervisor.get("hypervisor_version"),
+        "memory_mb_used": hypervisor.get("memory_used_mb"),
+        "local_gb_used": storage.get("used_gb"),
+        "disk_available_least": storage.get("disk_available_least_gb"),
+        "cpu_info": cpu or None,
+        "numa_cells": hypervisor.get("numa_cells"),
+        "supported_instances": hypervisor.get("supported_instances"),
+        "facts": {key: hypervisor[key] for key in NODE_FACTS if hypervisor.get(key) is not None},
+    }
+    return {
+        "hypervisor_hostname": name,
+        "columns": columns,
+        "inventories": _inventories(name, hypervisor, storage, options),
+        "traits": {"COMPUTE_NODE"}
+        | traits.from_cpu(cpu.get("arch"), cpu.get("features") or [])
+        | set(options.get("traits") or []),
+        "domains": [domain.describe(found) for found in hypervisor.get("domains") or []],
+        "availability_zone": options.get("availability_zone"),
+    }
+
+
+def _default_migration_uri(name, uri):
+    """How another hypervisor reaches this one's libvirt: ssh is what needs no further set-up."""
+    return f"qemu+ssh://root@{name}/system" if (uri or "").startswith("qemu") else None
+
+
+def distinct_names(hypervisors):
+    """Give hypervisors behind one host names of their own.
+
+    Several URIs of one machine report one host name; the first keeps it and the others add their URI.
+
+    :param hypervisors: facts as hypervisor_info returns them, in the order of the option uris.
+    """
+    taken, distinct = set(), []
+    for facts in hypervisors:
+        name = facts["hypervisor_hostname"]
+        if name in taken:
+            name = f"{name} ({facts['uri']})"
+        taken.add(name)
+        distinct.append({**facts, "hypervisor_hostname": name})
+    return distinct
+
+
+def flat_facts(node):
+    """Facts in hypervisor_info's shape from the few figures of a node given as data."""
+    return {
+        "uri": node.get("uri"),
+        "hypervisor_hostname": node.get("hypervisor_hostname") or node["host"],
+        "hypervisor_type": node.get("hypervisor_type"),
+        "hypervisor_version": node.get("hypervisor_version"),
+        "cpu": {"count": node.get("vcpus") or 0, "online": None},
+        "memory_mb": node.get("memory_mb") or 0,
+        "storage": {
+            "total_gb": node.get("local_gb") or 0,
+            "disk_available_least_gb": node.get("disk_available_least_gb"),
+        },
+        "domains": node.get("domains") or [],
+    }
+
+
+def _inventories(name, hypervisor, storage, options):
+    cpu = hypervisor.get("cpu") or {}
+    online = cpu.get("online")
+    count = len(online) if online is not None else cpu.get("count") or 0
+    shared, dedicated = _cpu_sets(name, set(online) if online is not None else set(range(count)), options)
+    vcpus = len(shared) if shared is not None else (0 if dedicated else count)
+    disk_reserved = math.ceil((options.get("reserved_host_disk_mb") or 0) / 1024)
+    rows = (
+        ("VCPU", vcpus, options.get("reserved_host_cpus") or 0, options.get("cpu_allocation_ratio")),
+        ("PCPU", len(dedicated or ()), 0, 1.0),
+        (
+            "MEMORY_MB",
+            hypervisor.get("memory_mb") or 0,
+            options.get("reserved_host_memory_mb") or 0,
+            options.get("ram_allocation_ratio"),
+        ),
+        ("DISK_GB", storage.get("total_gb") or 0, disk_reserved, options.get("disk_allocation_ratio")),
+    )
+    inventories = {}
+    for resource, total, reserved, ratio in rows:
+        if not total:
+            continue
+        if not 0 <= reserved <= total:
+            raise DroverError(
+                f"Compute node {name}: {reserved} of {resource} cannot be reserved of the {total} it has. "
+                "Change the drover_reserved_host_* variables of this host."
+            )
+        if ratio is not None and ratio <= 0:
+            raise DroverError(
+                f"Compute node {name}: the allocation ratio of {resource} is {ratio:g}; it must be above 0."
+            )
+        inventories[resource] = {
+            "total": total,
+            "reserved": reserved,
+            "min_unit": 1,
+            "max_unit": total,
+            "step_size": 1,
+            "allocation_ratio": float(ratio) if ratio else None,
+        }
+    return inventories
+
+
+def _cpu_sets(name, online, options):
+    sets = {}
+    for option in ("cpu_shared_set", "cpu_dedicated_set"):
+        text = options.get(option)
+        if text in (None, ""):
+            sets[option] = None
+            continue
+        sets[option] = cpu_set.parse(text, option)
+        missing = sorted(sets[option] - online)
+        if missing:
+            raise DroverError(
+                f"Compute node {name}: {option} names CPUs that are not online: {', '.join(map(str, missing))}."
+            )
+    shared, dedicated = sets["cpu_shared_set"], sets["cpu_dedicated_set"]
+    both = sorted((shared or set()) & (dedicated or set()))
+    if both:
+        raise DroverError(
+            f"Compute node {name}: CPUs {', '.join(map(str, both))} are in cpu_shared_set and in cpu_dedicated_set."
+        )
+    return shared, dedicated

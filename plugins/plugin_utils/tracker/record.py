@@ -1,0 +1,196 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One discovery written into the store, however many hosts it is of, in the caller's transaction."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, moves, providers
+from ansible_collections.drover.compute.plugins.plugin_utils.store import instances as instance_rows
+from ansible_collections.drover.compute.plugins.plugin_utils.store import nodes as node_rows
+from ansible_collections.drover.compute.plugins.plugin_utils.store import services
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker.node import INITIAL_RATIOS
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker.reconcile import reconcile
+
+
+def record(connection, reports, now):
+    """Record what hosts report: heartbeat, compute nodes, inventories, traits, instances, allocations.
+
+    :param reports: dict host -> list of compute nodes as tracker.node.describe() returns them. It is
+        all that the host has: a node of it that is not in the list is removed, or kept and marked
+        when something is allocated on it.
+    :returns: a dict of plain types: changed (bool; heartbeats and figures of use do not count), nodes,
+        instances (counts), and lists of names for people: added, removed, unreported, adopted, moved,
+        missing, doubled.
+    :raises DroverError: two nodes of one host have one name.
+    """
+    wanted = _by_key(reports)
+    service_ids, returned = services.heartbeat(connection, set(reports), now)
+    before = node_rows.by_host(connection, set(reports))
+    rows, changed_nodes = node_rows.write(
+        connection, {key: node["columns"] for key, node in wanted.items()}, service_ids, now
+    )
+    provider_ids = _write_providers(connection, wanted, rows)
+    zones = {host: node["availability_zone"] for (host, dummy), node in wanted.items() if node["availability_zone"]}
+    changed_zones = node_rows.set_zones(connection, zones)
+    reported = {
+        rows[key].id: {found["columns"]["uuid"]: found for found in node["domains"]} for key, node in wanted.items()
+    }
+    found = _write_instances(connection, reported, rows, provider_ids["ids"], now)
+    instances_changed = found.pop("changed")
+    removed, unreported = _retire(connection, {key: row for key, row in before.items() if key not in wanted})
+    return {
+        "changed": bool(
+            returned
+            or changed_nodes
+            or provider_ids["changed"]
+            or changed_zones
+            or removed
+            or unreported
+            or instances_changed
+        ),
+        "nodes": len(wanted),
+        "instances": sum(len(domains) for domains in reported.values()),
+        "added": sorted(node for host, node in set(wanted) - set(before)),
+        "removed": removed,
+        "unreported": unreported,
+        **found,
+    }
+
+
+def _by_key(reports):
+    wanted = {}
+    for host, nodes in reports.items():
+        for node in nodes:
+            key = (host, node["hypervisor_hostname"])
+            if key in wanted:
+                raise DroverError(
+                    f"Host {host} reports two compute nodes named {key[1]}. A compute node is unique by host and "
+                    "hypervisor_hostname: give each its own, and nothing was recorded."
+                )
+            wanted[key] = node
+    return wanted
+
+
+def _write_providers(connection, wanted, rows):
+    # The provider's name is the node's when that is the host's too; else it says both.
+    names = {rows[key].uuid: key[0] if key[0] == key[1] else f"{key[0]}/{key[1]}" for key in wanted}
+    by_uuid = providers.ensure(connection, names)
+    ids = {key: by_uuid[rows[key].uuid] for key in wanted}
+    stored = providers.ratios(connection, ids.values())
+    inventories = {}
+    for key, node in wanted.items():
+        inventories[ids[key]] = {
+            name: {
+                **values,
+                "allocation_ratio": values["allocation_ratio"] or stored.get((ids[key], name)) or INITIAL_RATIOS[name],
+            }
+            for name, values in node["inventories"].items()
+        }
+    changed = providers.set_inventories(connection, inventories)
+    disabled = services.disabled_hosts(connection, {host for host, dummy in wanted})
+    traits = {
+        ids[key]: node["traits"] | ({providers.DISABLED_TRAIT} if key[0] in disabled else set())
+        for key, node in wanted.items()
+    }
+    changed |= providers.set_traits(connection, traits)
+    return {"ids": {rows[key].id: ids[key] for key in wanted}, "changed": bool(changed)}
+
+
+def _write_instances(connection, reported, rows, provider_ids, now):
+    uuids = {uuid for domains in reported.values() for uuid in domains}
+    known = instance_rows.concerned(connection, uuids, reported)
+    moving = set(moves.open_migrations(connection, uuids | set(known)))
+    seen = node_rows.sightings(connection, uuids | set(known))
+    result = reconcile(reported, known, seen, moving)
+    node_rows.write_domains(connection, reported, now)
+
+    held = allocations.read(connection, result["here"])
+    groups = instance_rows.group_ids(connection)
+    wanted, claims, owners = {}, {}, {}
+    for uuid, (node, domain) in result["here"].items():
+        row = known.get(uuid)
+        resources = dict(domain["resources"])
+        if resources["DISK_GB"] is None:
+            resources["DISK_GB"] = row.disk_gb if row is not None else 0
+        wanted[uuid] = _instance_columns(row, node, domain, resources, groups)
+        owners[uuid] = (wanted[uuid]["project"], wanted[uuid]["user"])
+        amounts = {name: amount for name, amount in resources.items() if amount}
+        if held.get(uuid, {}) != {provider_ids[node]: amounts}:
+            claims[uuid] = {provider_ids[node]: amounts}
+    changed = instance_rows.write(connection, wanted, known, now)
+    allocations.replace(connection, claims, now, owners=owners)
+    lost = [known[uuid] for uuid in result["missing"] if known[uuid].state != "missing"]
+    instance_rows.set_state(connection, lost, "missing")
+
+    names = {row.id: row.hypervisor_hostname for row in rows.values()}
+    return {
+        "changed": bool(changed or claims or lost),
+        "adopted": sorted(wanted[uuid]["name"] for uuid in result["adopted"]),
+        "moved": sorted(wanted[uuid]["name"] for uuid in result["moved"]),
+        "missing": sorted(known[uuid].name for uuid in result["missing"]),
+        "doubled": [_doubled(uuid, nodes, reported, names) for uuid, nodes in result["doubled"]],
+    }
+
+
+def _instance_columns(row, node, domain, resources, groups):
+    metadata = domain["metadata"]
+
+    def kept(name):
+        return metadata.get(name) or (getattr(row, name) if row is not None else None)
+
+    return {
+        "name": domain["columns"]["name"],
+        "compute_node_id": node,
+        "state": "active",
+        "server_group_id": row.server_group_id
+        if row is not None and row.server_group_id
+        else groups.get(metadata.get("server_group")),
+        "vcpus": resources["VCPU"],
+        "memory_mb": resources["MEMORY_MB"],
+        "disk_gb": resources["DISK_GB"],
+        "availability_zone": kept("availability_zone"),
+        "project": kept("project"),
+        "user": kept("user"),
+        "flavor": kept("flavor"),
+    }
+
+
+def _doubled(uuid, nodes, reported, names):
+    name = next(domains[uuid]["columns"]["name"] for domains in reported.values() if uuid in domains)
+    return {"uuid": uuid, "name": name, "nodes": sorted(names.get(node, f"node {node}") for node in nodes)}
+
+
+def _retire(connection, gone):
+    by_uuid = providers.ids(connection, {row.uuid for row in gone.values()})
+    used = allocations.used_providers(connection, by_uuid.values())
+    kept = {key: row for key, row in gone.items() if by_uuid.get(row.uuid) in used}
+    free = {key: row for key, row in gone.items() if key not in kept}
+    node_rows.mark_unreported(connection, [row.id for row in kept.values()])
+    instance_rows.forget_nodes(connection, [row.id for row in free.values()])
+    node_rows.remove(connection, [row.id for row in free.values()])
+    providers.remove(connection, [by_uuid[row.uuid] for row in free.values() if row.uuid in by_uuid])
+    return sorted(node for host, node in free), sorted(node for host, node in kept)
+
+
+def record_built(connection, uuid, host, domain, now):
+    """Record that the instance of a claim has its domain on a host.
+
+    :param domain: the domain as tracker.domain.describe() returns it.
+    :returns: True when the store did not know it yet.
+    :raises DroverError: the instance has no claim on that host.
+    """
+    row = instance_rows.concerned(connection, [uuid], []).get(uuid)
+    node = instance_rows.place(connection, uuid)
+    if row is None or node is None or node.host != host:
+        where = node.host if node is not None else "no host"
+        raise DroverError(
+            f"Instance {domain['columns']['name']} ({uuid}) was built on {host}, but the store has its claim on "
+            f"{where}. Run drover.compute.discover, which records what really runs."
+        )
+    node_rows.write_domain(connection, node.id, domain, now)
+    if row.state == "active":
+        return False
+    instance_rows.set_state(connection, [row], "active")
+    return True

@@ -1,0 +1,257 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The command line of the lab."""
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import contextlib
+import fcntl
+import os
+import pathlib
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import typing
+
+from . import control, files
+from .layout import (CHECKOUT, MAX_HOSTS, Host, LabError, Layout, NoLabHere, as_root,
+                     find_programs, run)
+
+
+@contextlib.contextmanager
+def locked(layout: Layout) -> typing.Iterator[None]:
+    """One command at a time may change which processes the lab has."""
+    layout.folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(layout.lock, "a+", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise LabError(f"Another command is at work on this lab ({lock.read().strip()}); "
+                           "wait until it is done.") from None
+        lock.truncate(0)
+        lock.write(f"process {os.getpid()}: lab {shlex.join(sys.argv[1:])}\n")
+        lock.flush()
+        yield
+
+
+def up(layout: Layout, count: int | None) -> None:
+    began = time.monotonic()
+    find_programs()
+    with locked(layout):
+        try:
+            control.ask(layout, "status", timeout=10)
+            if count not in (None, len(layout.hosts())):
+                raise LabError(f"The lab is up with {len(layout.hosts())} hosts; "
+                               "take it down first to have another number.")
+        except control.LabIsDown:
+            start_switch(layout, [Host(number) for number in range(1, (count or 3) + 1)])
+        for_each(layout.hosts(), lambda host: power_on(layout, host))
+        for_each(layout.hosts(), lambda host: check(layout, host))
+    names = ", ".join(host.name for host in layout.hosts())
+    print(f"The lab is up: {names} ({time.monotonic() - began:.1f} s).")
+
+
+def start_switch(layout: Layout, hosts: list[Host]) -> None:
+    """Write the files and start the lab's first process, away from this terminal."""
+    root = as_root()
+    new_namespaces = ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork"]
+    tried = subprocess.run([*root, *new_namespaces, "true"], capture_output=True, text=True,
+                           check=False)
+    if tried.returncode:
+        raise NoLabHere(f"This machine gives no namespaces to the lab: {tried.stderr.strip()}")
+    stop_ssh(layout)
+    files.write_all(layout, hosts)
+    package = os.fspath(pathlib.Path(__file__).parents[1])
+    with open(layout.log / "switch.log", "ab") as log:
+        process = subprocess.Popen(
+            [*root, *new_namespaces, "--kill-child",
+             "env", f"PYTHONPATH={package}", "PYTHONDONTWRITEBYTECODE=1",
+             "/usr/bin/python3", "-m", "lablib.switch",
+             layout.folder, str(os.getuid()), str(os.getgid())],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True)
+    deadline = time.monotonic() + 20
+    while process.poll() is None and time.monotonic() < deadline:
+        with contextlib.suppress(control.LabIsDown):
+            control.ask(layout, "status", timeout=10)
+            return
+        time.sleep(0.05)
+    raise LabError(f"The lab's switch did not start; see {layout.log / 'switch.log'}.")
+
+
+def power_on(layout: Layout, host: Host) -> str:
+    answer = control.ask(layout, "start", host.name)
+    if answer == "started":
+        stop_ssh(layout, host)  # what is left of the connection to it before the power failure
+    return answer
+
+
+def check(layout: Layout, host: Host) -> None:
+    """See that the host answers the way Ansible will ask it, all the way to libvirt."""
+    said = run(*ssh(layout, host), "virsh --connect qemu:///system hostname").strip()
+    if said != host.name:
+        raise LabError(f"{host.name}'s libvirt says that it is {said!r}.")
+
+
+def for_each(hosts: list[Host], work: typing.Callable[[Host], typing.Any]) -> list[typing.Any]:
+    """Do the same for every host at the same time; the first failure is raised."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=MAX_HOSTS) as pool:
+        return list(pool.map(work, hosts))
+
+
+def down(layout: Layout) -> None:
+    with locked(layout):
+        if not layout.settings.exists():
+            if layout.folder.exists() and any(layout.folder.iterdir()):
+                raise LabError(f"{layout.folder} holds no lab; nothing was touched.")
+            layout.lock.unlink(missing_ok=True)
+            print("The lab is down.")
+            return
+        root = as_root() if owned_by_root(layout) else []
+        with contextlib.suppress(control.LabIsDown):
+            stop_switch(layout)
+        stop_ssh(layout)
+        run(*root, "rm", "-rf", "--one-file-system", "--", layout.folder)
+        layout.lock.unlink(missing_ok=True)
+    print("The lab is down.")
+
+
+def owned_by_root(layout: Layout) -> bool:
+    return (layout.folder / "hosts").exists()
+
+
+def stop_switch(layout: Layout) -> None:
+    pid = control.switch_pid(layout)
+    try:
+        control.ask(layout, "down", timeout=10)
+    except control.LabIsDown:
+        pass
+    except LabError:
+        run(*as_root(), "kill", "-9", str(pid))
+    deadline = time.monotonic() + 20
+    while os.path.exists(f"/proc/{pid}"):
+        if time.monotonic() > deadline:
+            raise LabError(f"The lab's switch (process {pid}) does not end.")
+        time.sleep(0.02)
+
+
+def stop_ssh(layout: Layout, host: Host | None = None) -> None:
+    """End shared ssh connections. They hold sockets of the lab's network, which would outlive it.
+
+    Their process title is "ssh: SOCKET [mux]".
+    """
+    sockets = {os.fspath(layout.run / h.name) for h in ([host] if host else layout.hosts())}
+    for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = file.read_bytes().decode("utf-8", "replace").strip("\0").strip()
+            if words.startswith("ssh: ") and words[5:].removesuffix(" [mux]") in sockets:
+                os.kill(int(file.parent.name), signal.SIGTERM)
+    for name in sockets:
+        pathlib.Path(name).unlink(missing_ok=True)
+
+
+def status(layout: Layout) -> int:
+    try:
+        power = control.ask(layout, "status", timeout=10)
+    except control.LabIsDown:
+        print("The lab is down.")
+        return 3
+    print(f"The lab is up in {layout.folder} (switch: process {control.switch_pid(layout)}).")
+
+    def domains(host: Host) -> str:
+        if not power[host.name]:
+            return "off"
+        try:
+            said = run(*ssh(layout, host), "virsh --connect qemu:///system list --all --name")
+        except LabError as problem:
+            return str(problem)
+        return f"on, {len(said.split())} instances"
+
+    for host, state in zip(layout.hosts(), for_each(layout.hosts(), domains)):
+        print(f"  {host.name}  {host.address}  {state}")
+    return 0
+
+
+def ssh(layout: Layout, host: Host) -> list[str]:
+    return ["ssh", "-F", os.fspath(layout.ssh_config), host.name]
+
+
+def install(layout: Layout) -> None:
+    """Build the collection as the checkout has it and install it where the lab's Ansible looks."""
+    galaxy = os.fspath(CHECKOUT / ".venv" / "bin" / "ansible-galaxy")
+    if not os.access(galaxy, os.X_OK):
+        raise LabError("There is no Ansible in .venv yet. Run `make setup`.")
+    with tempfile.TemporaryDirectory() as folder:
+        run(galaxy, "collection", "build", "--output-path", folder, CHECKOUT)
+        archive, = pathlib.Path(folder).iterdir()
+        run(galaxy, "collection", "install", "--offline", "--force", "-p",
+            layout.folder / "collections", archive)
+
+
+def become_ssh(layout: Layout, host: Host, words: list[str]) -> None:
+    control.ask(layout, "status", timeout=10)
+    command = ssh(layout, host)
+    if not words and sys.stdin.isatty():
+        command.insert(1, "-t")
+    os.execvp("ssh", [*command, *words])
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="lab", description="Real libvirt hosts on one machine, in namespaces of their own.")
+    parser.add_argument("--folder", help="where the lab keeps its files [.lab in the checkout]")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    command = commands.add_parser("up", help="start the lab, or whatever of it is not running")
+    command.add_argument("--hosts", type=int, choices=range(1, MAX_HOSTS + 1), metavar="N",
+                         help="how many hosts [3]")
+    commands.add_parser("down", help="stop everything and remove the lab's files")
+    commands.add_parser("status", help="what is running; exit status 3 if the lab is down")
+    commands.add_parser("install", help="build the collection and install it for the lab's Ansible")
+    for name, text in (("kill", "power failure: end every process of a host at once"),
+                       ("start", "power a host on"),
+                       ("ssh", "log in to a host"),
+                       ("exec", "run a command on a host")):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("host", metavar="HOST")
+        if name == "exec":
+            command.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND")
+    return parser
+
+
+def main() -> int:
+    options = arguments().parse_args()
+    layout = Layout(options.folder)
+    try:
+        if options.command == "up":
+            up(layout, options.hosts)
+        elif options.command == "down":
+            down(layout)
+        elif options.command == "status":
+            return status(layout)
+        elif options.command == "install":
+            install(layout)
+        else:
+            host = layout.host(options.host)
+            if options.command == "kill":
+                print(f"{host.name}: {control.ask(layout, 'kill', host.name)}")
+            elif options.command == "start":
+                print(f"{host.name}: {power_on(layout, host)}")
+            else:
+                become_ssh(layout, host, getattr(options, "words", []))
+    except NoLabHere as problem:
+        print(f"lab: {problem}", file=sys.stderr)
+        return 4
+    except (LabError, OSError) as problem:
+        print(f"lab: {problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

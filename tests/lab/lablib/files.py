@@ -1,0 +1,150 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What ``lab up`` writes, as the user who calls it, before anything starts."""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shlex
+
+from .layout import SWITCH_ADDRESS, Host, Layout, run
+
+#: Every host of the lab sees the whole machine. These make them look like different ones, each
+#: with room for at least eight instances of 1 vCPU and 64 MiB.
+#: (CPUs left, vCPUs per CPU, MiB of memory left, availability zone), in turn.
+SIZES = ((2, 4.0, 640, "a"), (1, 8.0, 512, "a"), (2, 6.0, 768, "b"))
+
+SSH_CONFIG = """\
+# Made by tests/lab/lab: `ssh -F {ssh_config} kvm1`
+Host {names}
+  User root
+  IdentityFile {key}
+  IdentitiesOnly yes
+  UserKnownHostsFile {known_hosts}
+  GlobalKnownHostsFile /dev/null
+  StrictHostKeyChecking yes
+  BatchMode yes
+  LogLevel ERROR
+  ConnectTimeout 10
+  ServerAliveInterval 5
+  ServerAliveCountMax 4
+  ProxyCommand {dial} %h
+  ProxyUseFdpass yes
+  ControlMaster auto
+  ControlPersist 15m
+  ControlPath {control_path}
+"""
+
+ANSIBLE_CFG = """\
+# Made by tests/lab/lab: `ANSIBLE_CONFIG={folder}/ansible.cfg ansible-playbook drover.compute.discover`
+[defaults]
+home = {ansible}
+local_tmp = {ansible}/tmp
+inventory = {folder}/inventory.yml
+collections_path = {folder}/collections
+forks = 10
+host_key_checking = True
+callback_result_format = yaml
+interpreter_python = /usr/bin/python3
+retry_files_enabled = False
+pipelining = True
+
+[ssh_connection]
+# The lab's ssh_config shares connections already, in a way that `lab down` can end.
+ssh_args =
+"""
+
+
+def write_all(layout: Layout, hosts: list[Host]) -> None:
+    """Make the lab's folder and everything in it that is not a host's."""
+    for folder in (layout.run, layout.log, layout.keys, layout.ansible,
+                   layout.shared / "images", layout.shared / "instances"):
+        folder.mkdir(parents=True, exist_ok=True)
+    layout.run.chmod(0o700)
+    write_keys(layout, hosts)
+    write_ssh_config(layout, hosts)
+    write_inventory(layout, hosts)
+    write(layout.folder / "ansible.cfg",
+          ANSIBLE_CFG.format(folder=layout.folder, ansible=layout.ansible))
+    image = layout.shared / "images" / "base.qcow2"
+    if not image.exists():  # the lab's guests need no operating system: an empty disk will do
+        run("qemu-img", "create", "-q", "-f", "qcow2", image, "64M")
+    layout.save(hosts)
+
+
+def write(file: pathlib.Path, text: str) -> None:
+    """Replace a file in one step: others may be reading it."""
+    new = file.with_name(file.name + ".new")
+    new.write_text(text, encoding="utf-8")
+    new.replace(file)
+
+
+def write_keys(layout: Layout, hosts: list[Host]) -> None:
+    known = []
+    for name in ["lab", *(host.name for host in hosts)]:
+        if not (layout.keys / f"{name}.pub").exists():
+            (layout.keys / name).unlink(missing_ok=True)
+            run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"{name} of the drover lab",
+                "-f", layout.keys / name)
+    for host in hosts:
+        public = " ".join((layout.keys / f"{host.name}.pub").read_text("utf-8").split()[:2])
+        known.append(f"{host.name},{host.address} {public}\n")
+    write(layout.known_hosts, "".join(known))
+    write(layout.hosts_file, "127.0.0.1 localhost\n" + "".join(
+        f"{host.address} {host.name}\n" for host in hosts) + f"{SWITCH_ADDRESS} switch\n")
+
+
+def write_ssh_config(layout: Layout, hosts: list[Host]) -> None:
+    control_path = layout.run / "%n"
+    # ssh makes the socket under a longer name first; 107 bytes is all a socket's path may have.
+    short_enough = len(os.fsencode(control_path)) < 80
+    dial = shlex.join(["/usr/bin/python3", "-ISE",
+                       os.fspath(pathlib.Path(__file__).with_name("dial.py")),
+                       os.fspath(layout.control)])
+    write(layout.ssh_config, SSH_CONFIG.format(
+        ssh_config=layout.ssh_config,
+        names=" ".join(host.name for host in hosts),
+        key=quoted(layout.keys / "lab"),
+        known_hosts=quoted(layout.known_hosts),
+        dial=dial.replace("%", "%%"),
+        control_path=quoted(control_path) if short_enough else "none"))
+
+
+def quoted(path: pathlib.Path) -> str:
+    """A path as ssh_config wants it, which splits at blanks otherwise."""
+    return f'"{path}"'
+
+
+def machine_memory_mb() -> int:
+    pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    return pages * size // 2**20
+
+
+def write_inventory(layout: Layout, hosts: list[Host]) -> None:
+    cpus, memory_mb = os.cpu_count() or 1, machine_memory_mb()
+    members = {}
+    for host in hosts:
+        cpus_left, ratio, memory_left, zone = SIZES[(host.number - 1) % len(SIZES)]
+        members[host.name] = {
+            "drover_availability_zone": zone,
+            "drover_reserved_host_cpus": max(0, cpus - cpus_left),
+            "drover_cpu_allocation_ratio": ratio,
+            "drover_reserved_host_memory_mb": max(0, memory_mb - memory_left),
+            "drover_ram_allocation_ratio": 1.0,
+        }
+    group = {
+        "hosts": members,
+        "vars": {
+            "ansible_user": "root",
+            "ansible_ssh_common_args": f"-F {shlex.quote(os.fspath(layout.ssh_config))}",
+            "ansible_python_interpreter": "/usr/bin/python3",
+            "drover_cell": "lab",
+            "drover_instances_path": "/srv/shared/instances",
+        },
+    }
+    # JSON is YAML, and this way the lab needs no YAML library.
+    text = "# Made by tests/lab/lab\n" + json.dumps({"hypervisors": group}, indent=2) + "\n"
+    write(layout.folder / "inventory.yml", text)

@@ -1,0 +1,188 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The root file system of a host.
+
+The machine's own, read-only, with these of the host's own on top:
+
+===================== ===========================================================================
+/etc                  on the host's disk; a copy of the machine's, made at its first start
+/var, /root           on the host's disk; empty at first
+/srv/shared           the same folder on every host: the lab's shared storage
+/run, /tmp, /dev/shm  in memory
+===================== ===========================================================================
+"""
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+from .layout import Host, Layout, run
+
+#: The machine's secrets and its own set-up of what the host sets up for itself.
+NOT_COPIED = ("shadow*", "gshadow*", "ssh", "libvirt", "sudoers*", "machine-id", "hosts",
+              "hostname", "resolv.conf", "mtab")
+
+SSHD_CONFIG = """\
+HostKey /etc/ssh/ssh_host_ed25519_key
+AuthenticationMethods publickey
+PermitRootLogin prohibit-password
+UsePAM no
+UseDNS no
+MaxStartups 100
+MaxSessions 100
+Subsystem sftp internal-sftp
+"""
+
+LIBVIRTD_CONF = """\
+host_uuid = "{uuid}"
+unix_sock_group = "root"
+auth_unix_ro = "none"
+auth_unix_rw = "none"
+log_outputs = "3:file:/var/log/libvirt/libvirtd.log"
+"""
+
+QEMU_CONF = """\
+# There is no root but the host's own, and no security module in it.
+user = "root"
+group = "root"
+dynamic_ownership = 0
+remember_owner = 0
+security_driver = "none"
+namespaces = []
+cgroup_controllers = []
+# There is no virtlogd.
+stdio_handler = "file"
+migration_host = "{address}"
+"""
+
+POOL = """\
+<pool type='dir'><name>{name}</name><target><path>{path}</path></target></pool>
+"""
+
+POOLS = {"default": "/var/lib/libvirt/images", "shared": "/srv/shared/instances"}
+
+
+def enter(layout: Layout, host: Host) -> None:
+    """Make the host's root and move into it; the machine's mounts are then gone from sight."""
+    disk = layout.disk(host)
+    if not (disk / "etc").is_dir():
+        make_disk(layout, host)
+    root = disk / "mnt"
+    root.mkdir(exist_ok=True)
+    mount(root, source="/", options="bind")
+    mount(root, options="remount,bind,ro")
+    for folder in ("/usr", "/opt"):
+        if os.path.ismount(folder):
+            mount(root / folder[1:], source=folder, options="bind")
+            mount(root / folder[1:], options="remount,bind,ro")
+    mount(root / "proc", kind="proc")
+    mount(root / "sys", kind="sysfs")  # a new one shows this network namespace's devices
+    mount(root / "dev", source="/dev", options="rbind")
+    mount(root / "dev/pts", kind="devpts", options="newinstance,mode=620,ptmxmode=666")
+    mount(root / "dev/shm", kind="tmpfs")
+    for folder in ("run", "tmp", "srv"):
+        mount(root / folder, kind="tmpfs")
+    (root / "tmp").chmod(0o1777)
+    (root / "run/sshd").mkdir(mode=0o755)
+    (root / "run/lock").mkdir(mode=0o1777)
+    (root / "srv/shared").mkdir()
+    mount(root / "srv/shared", source=layout.shared, options="bind")
+    for folder in ("etc", "var", "root"):
+        mount(root / folder, source=disk / folder, options="bind")
+    if os.path.isdir("/var/lib/dpkg"):  # so that dpkg can say what is installed
+        mount(root / "var/lib/dpkg", source="/var/lib/dpkg", options="bind")
+        mount(root / "var/lib/dpkg", options="remount,bind,ro")
+    (root / "run/machine").mkdir()
+    os.chdir(root)
+    run("pivot_root", ".", "run/machine")
+    os.chdir("/")
+    run("umount", "--lazy", "/run/machine")
+    os.rmdir("/run/machine")
+
+
+def mount(target: pathlib.Path, source: str | pathlib.Path = "", kind: str = "",
+          options: str = "") -> None:
+    run("mount", *(["-t", kind] if kind else []), *(["-o", options] if options else []),
+        *([source or kind] if source or kind else []), target)
+
+
+def make_disk(layout: Layout, host: Host) -> None:
+    """Make the folders of the host's disk; /etc comes last and whole, it marks a finished disk."""
+    disk = layout.disk(host)
+    shutil.rmtree(disk, ignore_errors=True)
+    for folder in ("var/cache", "var/empty", "var/lib/dpkg", "var/lib/libvirt/images",
+                   "var/log/libvirt", "var/spool", "new-etc"):
+        (disk / folder).mkdir(parents=True)
+    (disk / "var/tmp").mkdir(mode=0o1777)
+    (disk / "var/run").symlink_to("/run")
+    (disk / "var/lock").symlink_to("/run/lock")
+    make_root_home(layout, disk / "root")
+    make_etc(layout, host, disk / "new-etc")
+    (disk / "new-etc").rename(disk / "etc")
+
+
+def make_root_home(layout: Layout, home: pathlib.Path) -> None:
+    """Every host may log in to every other with the lab's key, as live migration does."""
+    home.mkdir(mode=0o700)
+    (home / ".ssh").mkdir(mode=0o700)
+    install(layout.keys / "lab", home / ".ssh/id_ed25519", 0o600)
+    install(layout.keys / "lab.pub", home / ".ssh/authorized_keys", 0o600)
+
+
+def make_etc(layout: Layout, host: Host, etc: pathlib.Path) -> None:
+    left_out = [f"--exclude=./{name}" for name in NOT_COPIED]
+    with subprocess.Popen(["tar", "-C", "/etc", "-cf", "-", *left_out, "."],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as copy:
+        subprocess.run(["tar", "-C", etc, "-xpf", "-"], stdin=copy.stdout, check=True)
+    install(layout.hosts_file, etc / "hosts", 0o644)
+    write(etc / "hostname", f"{host.name}\n")
+    write(etc / "machine-id", f"{host.uuid.replace('-', '')}\n")
+    write(etc / "resolv.conf", "")
+    # Accounts have no passwords. Root's field must not begin with "!", or sshd takes it as locked.
+    accounts = [line.split(":")[0] for line in lines(etc / "passwd")]
+    write(etc / "shadow", "".join(f"{name}:*:20000:0:99999:7:::\n" for name in accounts), 0o600)
+    add_libvirt_accounts(etc)
+
+    (etc / "ssh").mkdir()
+    install(layout.keys / host.name, etc / "ssh/ssh_host_ed25519_key", 0o600)
+    install(layout.keys / f"{host.name}.pub", etc / "ssh/ssh_host_ed25519_key.pub", 0o644)
+    install(layout.known_hosts, etc / "ssh/ssh_known_hosts", 0o644)
+    write(etc / "ssh/sshd_config", SSHD_CONFIG)
+
+    (etc / "libvirt/storage/autostart").mkdir(parents=True)
+    write(etc / "libvirt/libvirtd.conf", LIBVIRTD_CONF.format(uuid=host.uuid))
+    write(etc / "libvirt/qemu.conf", QEMU_CONF.format(address=host.address))
+    for name, path in POOLS.items():
+        file = f"/etc/libvirt/storage/{name}.xml"
+        write(etc / file[5:], POOL.format(name=name, path=path))
+        (etc / f"libvirt/storage/autostart/{name}.xml").symlink_to(file)
+
+
+def add_libvirt_accounts(etc: pathlib.Path) -> None:
+    """libvirt's QEMU driver does not start without these; Debian makes them in a package
+    (libvirt-daemon-system) that would also start services on the machine."""
+    groups = {line.split(":")[0] for line in lines(etc / "group")}
+    with open(etc / "group", "a", encoding="utf-8") as file:
+        for name, number in (("kvm", 64053), ("libvirt", 64054), ("libvirt-qemu", 64055)):
+            if name not in groups:
+                file.write(f"{name}:x:{number}:\n")
+    if not any(line.startswith("libvirt-qemu:") for line in lines(etc / "passwd")):
+        with open(etc / "passwd", "a", encoding="utf-8") as file:
+            file.write("libvirt-qemu:x:64055:64055::/var/lib/libvirt:/usr/sbin/nologin\n")
+
+
+def lines(file: pathlib.Path) -> list[str]:
+    return file.read_text(encoding="utf-8").splitlines()
+
+
+def write(file: pathlib.Path, text: str, mode: int = 0o644) -> None:
+    file.write_text(text, encoding="utf-8")
+    file.chmod(mode)
+
+
+def install(source: pathlib.Path, target: pathlib.Path, mode: int) -> None:
+    write(target, source.read_text(encoding="utf-8"), mode)

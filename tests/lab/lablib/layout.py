@@ -1,0 +1,146 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where everything is and what the hosts are called."""
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import uuid
+
+CHECKOUT = pathlib.Path(__file__).resolve().parents[3]
+SWITCH_ADDRESS = "10.99.0.254"
+MAX_HOSTS = 9
+
+#: Programs the lab is made of and the Debian package each of them comes in.
+PROGRAMS = {
+    "unshare": "util-linux",
+    "pivot_root": "util-linux",
+    "mount": "mount",
+    "ip": "iproute2",
+    "tar": "tar",
+    "sshd": "openssh-server",
+    "ssh": "openssh-client",
+    "libvirtd": "libvirt-daemon",
+    "virsh": "libvirt-clients",
+    "qemu-img": "qemu-utils",
+    "qemu-system-x86_64": "qemu-system-x86",
+}
+
+
+class LabError(Exception):
+    """Something a person has to see to; the text says what."""
+
+
+class NoLabHere(LabError):
+    """This machine cannot run the lab at all (exit status 4)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """One host of the lab; everything about it follows from its number, counted from 1."""
+
+    number: int
+
+    @property
+    def name(self) -> str:
+        return f"kvm{self.number}"
+
+    @property
+    def address(self) -> str:
+        return f"10.99.0.{10 + self.number}"
+
+    @property
+    def mac(self) -> str:
+        return f"52:54:00:99:00:{self.number:02x}"
+
+    @property
+    def uuid(self) -> str:
+        """libvirt refuses to migrate between hosts that share a UUID, as these would."""
+        return str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{self.name}.lab.invalid"))
+
+
+class Layout:
+    """The folder of one lab, by default ``.lab`` in the checkout."""
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        default = os.environ.get("DROVER_LAB") or CHECKOUT / ".lab"
+        self.folder = pathlib.Path(os.path.abspath(folder or default))
+        self.settings = self.folder / "lab.json"
+        self.lock = self.folder.with_name(self.folder.name + ".lock")
+        self.run = self.folder / "run"
+        self.control = self.run / "control"
+        self.log = self.folder / "log"
+        self.keys = self.folder / "keys"
+        self.shared = self.folder / "shared"
+        self.ansible = self.folder / "ansible"
+        self.ssh_config = self.folder / "ssh_config"
+        self.known_hosts = self.folder / "known_hosts"
+        self.hosts_file = self.folder / "hosts_file"
+
+    def disk(self, host: Host) -> pathlib.Path:
+        """What the host has on its own disks: etc, var and root."""
+        return self.folder / "hosts" / host.name
+
+    def save(self, hosts: list[Host]) -> None:
+        self.settings.write_text(json.dumps({"hosts": len(hosts)}) + "\n", encoding="utf-8")
+
+    def hosts(self) -> list[Host]:
+        """The hosts of this lab; empty when there is none."""
+        try:
+            count = json.loads(self.settings.read_text(encoding="utf-8"))["hosts"]
+        except (FileNotFoundError, ValueError, KeyError):
+            return []
+        return [Host(number) for number in range(1, count + 1)]
+
+    def host(self, name: str) -> Host:
+        for host in self.hosts():
+            if host.name == name:
+                return host
+        known = ", ".join(host.name for host in self.hosts()) or "none, run `lab up`"
+        raise LabError(f"The lab has no host {name!r}. Its hosts: {known}.")
+
+
+def run(*command: str | os.PathLike[str], text: str | None = None) -> str:
+    """Run a command, return what it printed; if it fails, raise LabError with its own words."""
+    words = [os.fspath(word) for word in command]
+    done = subprocess.run(words, input=text, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip() or f"exit status {done.returncode}"
+        raise LabError(f"`{' '.join(words)}` failed: {said}")
+    return done.stdout
+
+
+def find_programs() -> None:
+    """Complain about everything missing at once; administrators' programs count as on the PATH."""
+    path = os.environ.get("PATH", "").split(":")
+    os.environ["PATH"] = ":".join(path + [p for p in ("/usr/sbin", "/sbin") if p not in path])
+    missing = sorted({package for name, package in PROGRAMS.items() if not shutil.which(name)})
+    if missing:
+        raise NoLabHere(f"The lab needs these packages: {' '.join(missing)}. Run `make setup`.")
+    if not os.path.exists("/dev/net/tun"):
+        raise NoLabHere("The lab needs /dev/net/tun, which this machine does not have.")
+
+
+def as_root() -> list[str]:
+    """The words to put before a command to run it as root.
+
+    sudo asks for its password here or not at all, so this is called before anything else is done.
+    """
+    if os.geteuid() == 0:
+        return []
+    if not shutil.which("sudo"):
+        raise NoLabHere("The lab needs root, and there is no sudo.")
+    if subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode:
+        if not sys.stdin.isatty():
+            raise NoLabHere("The lab needs root, and sudo wants a password that nobody can type.")
+        print("The lab needs root to make namespaces.", file=sys.stderr)
+        if subprocess.run(["sudo", "-v"], check=False).returncode:
+            raise NoLabHere("The lab needs root, and sudo refused.")
+    return ["sudo", "-n"]

@@ -1,0 +1,178 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The first process of the lab: owns the bridge, starts and kills hosts, connects ssh to them.
+
+Runs as root as PID 1 of its own PID, network, mount, UTS and IPC namespaces.
+Usage: python3 -m lablib.switch FOLDER UID GID  (the user who may talk to it)
+"""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import typing
+
+from .control import short_path
+from .layout import SWITCH_ADDRESS, Host, LabError, Layout, run
+
+BRIDGE = "lab0"
+
+
+def children(pid: int) -> list[int]:
+    """The PIDs of a process's children."""
+    found = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The command's name is in brackets and may hold blanks; the parent comes after it.
+            parent = int(stat.read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if parent == pid:
+            found.append(int(stat.parent.name))
+    return found
+
+
+class Machine:
+    """One host as the switch sees it: a cable and a power button."""
+
+    def __init__(self, layout: Layout, host: Host) -> None:
+        self.layout = layout
+        self.host = host
+        self.button = threading.Lock()
+        self.process: subprocess.Popen[str] | None = None
+
+    def is_on(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def start(self) -> str:
+        """Power on and wait until sshd and libvirtd answer."""
+        with self.button:
+            if self.is_on():
+                return "already on"
+            self.unplug()
+            with open(self.layout.log / f"{self.host.name}.log", "a", encoding="utf-8") as log:
+                self.process = subprocess.Popen(
+                    ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork",
+                     sys.executable, "-m", "lablib.host", self.layout.folder, self.host.name],
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+            self.expect("unshared")
+            # The process is in the host's network namespace; only its child is in all the others.
+            run("ip", "link", "add", self.host.name, "type", "veth",
+                "peer", "name", "eth0", "netns", str(self.process.pid))
+            run("ip", "link", "set", self.host.name, "master", BRIDGE, "up")
+            print("wired", file=self.process.stdin, flush=True)
+            self.expect("up")
+            return "started"
+
+    def expect(self, word: str) -> None:
+        """Read the host's next line; anything but the word is what went wrong."""
+        line = self.process.stdout.readline().strip()
+        if line != word:
+            self.cut_power()
+            log = self.layout.log / f"{self.host.name}.log"
+            raise LabError(f"{self.host.name} did not start: {line or 'it ended'}. See {log}.")
+
+    def kill(self) -> str:
+        """A power failure: every process of the host ends at once."""
+        with self.button:
+            if not self.is_on():
+                return "already off"
+            self.cut_power()
+            return "killed"
+
+    def cut_power(self) -> None:
+        # Killing the first process of a PID namespace kills all of it; its parent then ends too.
+        for pid in children(self.process.pid) or [self.process.pid]:
+            os.kill(pid, 9)
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.unplug()
+
+    def unplug(self) -> None:
+        """Remove the cable; the kernel takes a moment to do so after the host is gone."""
+        subprocess.run(["ip", "link", "del", self.host.name], capture_output=True, check=False)
+
+
+class Switch:
+    """Answers the control socket."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.machines = {host.name: Machine(layout, host) for host in layout.hosts()}
+
+    def machine(self, name: str) -> Machine:
+        if name not in self.machines:
+            raise LabError(f"The lab has no host {name!r}.")
+        return self.machines[name]
+
+    def serve(self, client: socket.socket) -> None:
+        """Answer one request. Runs in a thread of its own."""
+        with client:
+            try:
+                request = json.loads(client.makefile("rb").readline())
+                if request["do"] == "dial":
+                    self.dial(client, request["host"])
+                    return
+                reply = {"answer": self.answer(request["do"], request["host"])}
+            except (LabError, OSError, ValueError) as problem:
+                reply = {"error": str(problem)}
+            try:
+                client.sendall(json.dumps(reply).encode() + b"\n")
+            except OSError:
+                pass  # whoever asked has gone; what was asked for is done all the same
+
+    def answer(self, do: str, name: str | None) -> typing.Any:
+        if do == "start":
+            return self.machine(name).start()
+        if do == "kill":
+            return self.machine(name).kill()
+        if do == "status":
+            return {name: machine.is_on() for name, machine in self.machines.items()}
+        if do == "down":
+            os._exit(0)  # the kernel kills the rest
+        raise LabError(f"The switch does not know how to {do!r}.")
+
+    def dial(self, client: socket.socket, name: str) -> None:
+        host = self.machine(name).host
+        try:
+            with socket.create_connection((host.address, 22), timeout=5) as connection:
+                connection.setblocking(True)
+                socket.send_fds(client, [b"\0"], [connection.fileno()])
+        except OSError as problem:
+            raise LabError(f"{name} ({host.address}) cannot be reached: {problem}") from None
+
+
+def make_network() -> None:
+    run("ip", "link", "set", "lo", "up")
+    run("ip", "link", "add", BRIDGE, "type", "bridge", "forward_delay", "0")
+    run("ip", "address", "add", f"{SWITCH_ADDRESS}/24", "dev", BRIDGE)
+    run("ip", "link", "set", BRIDGE, "up")
+
+
+def main() -> None:
+    layout = Layout(sys.argv[1])
+    socket.sethostname("lab-switch")
+    run("mount", "-t", "proc", "proc", "/proc")
+    make_network()
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    layout.control.unlink(missing_ok=True)
+    with short_path(layout.control) as path:
+        listener.bind(path)
+    os.chmod(layout.control, 0o600)
+    shutil.chown(layout.control, int(sys.argv[2]), int(sys.argv[3]))
+    listener.listen(64)
+    switch = Switch(layout)
+    while True:
+        client = listener.accept()[0]
+        threading.Thread(target=switch.serve, args=[client], daemon=True).start()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab itself: what it promises about the machine, power and its own robustness.
+
+With a lab of its own beside the checkout's: the two cannot be in each other's way.
+"""
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+
+LAB = pathlib.Path(__file__).with_name("lab")
+
+
+def machine() -> dict[str, object]:
+    """What the machine has that a lab might leave behind."""
+
+    def lines(*words: str) -> list[str]:
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    return {
+        "mounts": sorted(lines("findmnt", "--noheadings", "--output", "TARGET,SOURCE,OPTIONS")),
+        "links": sorted(line.split()[0] for line in lines("ip", "-br", "link")),
+        "namespaces": sorted(line for line in lines("lsns", "--noheadings", "--output", "NS,TYPE")),
+        "named namespaces": lines("ip", "netns", "list"),
+        "/etc": sorted((path.name, path.lstat().st_mtime_ns)
+                       for path in pathlib.Path("/etc").iterdir()),
+        "/srv": sorted(os.listdir("/srv")),
+        "libvirt": os.path.exists("/run/libvirt"),
+    }
+
+
+def processes(folder: pathlib.Path) -> list[str]:
+    """Command lines of the processes that have to do with a lab's folder."""
+    found = []
+    for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = file.read_bytes().decode("utf-8", "replace").replace("\0", " ")
+        except OSError:
+            continue
+        if os.fspath(folder) in words:
+            found.append(words)
+    return found
+
+
+class OwnLab:
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+
+    def popen(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen([LAB, "--folder", self.folder, *words], text=True,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, start_new_session=True)
+
+    def __call__(self, *words: str, status: int = 0) -> str:
+        process = self.popen(*words)
+        said = process.communicate(timeout=120)[0]
+        assert process.returncode == status, said
+        return said
+
+
+@pytest.fixture(name="own")
+def own_lab(tmp_path):
+    own = OwnLab(tmp_path / "a lab")  # with a blank, as a checkout's path may have
+    yield own
+    own("down")
+
+
+def test_down_leaves_nothing_behind(own):
+    before = machine()
+    own("up", "--hosts", "2")
+    during = machine()
+    own("exec", "kvm1", "sleep 1000 >/dev/null 2>&1 &")
+    own("exec", "kvm2", "true")  # leaves a shared ssh connection
+    assert processes(own.folder)
+    own("down")
+    assert processes(own.folder) == []
+    assert machine() == before
+    assert not own.folder.exists()
+    for what in ("mounts", "links", "named namespaces", "/etc", "/srv", "libvirt"):
+        assert during[what] == before[what], f"while the lab was up, the machine's {what} differed"
+
+
+def test_hosts_are_hosts_of_their_own(own):
+    own("up", "--hosts", "2")
+    uuids = set()
+    for name, other in (("kvm1", "kvm2"), ("kvm2", "kvm1")):
+        assert own("exec", name, "hostname; cat /etc/hostname").split() == [name, name]
+        assert own("exec", name, f"virsh -c qemu+ssh://root@{other}/system hostname") == f"{other}\n\n"
+        uuids.add(own("exec", name, "virsh capabilities | grep -m1 uuid"))
+        assert "Read-only" in own("exec", name, "touch /usr/x", status=1)
+    assert len(uuids) == 2
+    own("exec", "kvm1", "echo hello > /srv/shared/hello; echo mine > /var/lib/libvirt/images/mine")
+    assert own("exec", "kvm2", "cat /srv/shared/hello") == "hello\n"
+    own("exec", "kvm2", "ls /var/lib/libvirt/images/mine", status=2)
+
+
+def test_power_failure_and_power_on(own):
+    own("up", "--hosts", "2")
+    own("exec", "kvm1", "echo kept > /root/kept; echo lost > /run/lost")
+    own("exec", "kvm1", "sleep 1000 >/dev/null 2>&1 &")
+    assert own("kill", "kvm1") == "kvm1: killed\n"
+    assert own("kill", "kvm1") == "kvm1: already off\n"
+    assert "kvm1  10.99.0.11  off" in own("status")
+    assert own("exec", "kvm2", "hostname") == "kvm2\n"
+    assert own("start", "kvm1") == "kvm1: started\n"
+    said = own("exec", "kvm1", "cat /root/kept; ls /run/lost; pgrep sleep", status=1)
+    assert said.startswith("kept\n")
+    own("kill", "kvm2")
+    own("up")
+    assert own("exec", "kvm2", "hostname") == "kvm2\n"
+
+
+def test_up_again_changes_nothing(own):
+    own("up", "--hosts", "1")
+    first = own("exec", "kvm1", "cat /proc/sys/kernel/random/boot_id; stat -c %Y /proc/1")
+    own("up")
+    assert own("exec", "kvm1", "cat /proc/sys/kernel/random/boot_id; stat -c %Y /proc/1") == first
+    assert "is up with 1 hosts" in own("up", "--hosts", "2", status=1)
+
+
+def test_only_one_up_at_a_time(own):
+    first = own.popen("up", "--hosts", "1")
+    deadline = time.monotonic() + 30
+    while not own.folder.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    said = own("up", "--hosts", "1", status=1)
+    assert "Another command is at work on this lab" in said
+    assert "lab --folder" in said
+    assert first.wait(timeout=120) == 0
+    first.stdout.close()
+
+
+@pytest.mark.parametrize("seconds", [0.2, 0.5, 0.8])
+def test_up_after_an_up_that_was_killed(own, seconds):
+    first = own.popen("up", "--hosts", "2")
+    time.sleep(seconds)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    first.stdout.close()
+    own("up", "--hosts", "2")
+    assert own("exec", "kvm2", "hostname") == "kvm2\n"
+
+
+def test_the_switch_was_killed(own):
+    own("up", "--hosts", "1")
+    pid = int(own("status").split("process ")[1].split(")")[0])
+    os.kill(pid, signal.SIGKILL)
+    assert own("status", status=3) == "The lab is down.\n"
+    own("up", "--hosts", "1")
+    assert own("exec", "kvm1", "hostname") == "kvm1\n"
+
+
+def test_mistakes_are_told_in_plain_words(own, tmp_path):
+    assert own("down") == "The lab is down.\n"
+    assert "has no host 'kvm1'" in own("ssh", "kvm1", status=1)
+    own.folder.mkdir()
+    (own.folder / "thesis.txt").write_text("precious")
+    assert "holds no lab; nothing was touched" in own("down", status=1)
+    (own.folder / "thesis.txt").unlink()

@@ -1,0 +1,222 @@
+#!/usr/bin/env bash
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Every check that needs no running code of ours. All of them run, whatever the first ones say;
+# the summary comes last, and the exit status is 1 if any of them failed.
+#
+#   tests/setup/lint.sh                     everything
+#   tests/setup/lint.sh sanity ansible-lint only those
+#
+# Works on a copy of the working tree (with what is not committed yet, without what git ignores)
+# below .cache, because ansible-test wants a folder that really is named
+# ansible_collections/drover/compute. The home folder of the tools is .cache/home: nothing is
+# written outside the checkout.
+#
+# Needs .venv and .venv-lint: tests/setup/setup.sh makes both.
+
+set -euo pipefail
+
+ROOT=$(cd "$(dirname "$0")/../.." && pwd -P)
+CACHE=$ROOT/.cache
+WORK=$CACHE/lint
+VENV=$ROOT/.venv
+VENV_LINT=$ROOT/.venv-lint
+ALL="sanity build importer ansible-lint docs changelog layering"
+
+die() {
+    echo "lint: $*" >&2
+    exit 2
+}
+
+for word in "$@"; do
+    case " $ALL " in
+        *" $word "*) ;;
+        *) die "there is no check '$word'; there are: $ALL" ;;
+    esac
+done
+WANTED=" ${*:-$ALL} "
+# The importer reads what the build made.
+case $WANTED in *" importer "*) WANTED="$WANTED build " ;; esac
+
+wanted() {
+    case $WANTED in *" $1 "*) return 0 ;; *) return 1 ;; esac
+}
+
+[ -x "$VENV/bin/ansible-test" ] || die "no $VENV: run tests/setup/setup.sh first"
+[ -x "$VENV_LINT/bin/ansible-lint" ] || die "no $VENV_LINT: run tests/setup/setup.sh lint first"
+PYTHON_VERSION=$("$VENV/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+
+# --- the copies -------------------------------------------------------------------------------
+
+# Names of the working tree's files, each ended by a zero byte; deleted ones are left out.
+list_files() {
+    cd "$ROOT"
+    git ls-files -z --cached --others --exclude-standard --deduplicate -- \
+        . ':!.venv' ':!.venv-lint' ':!.cache' ':!.lab' |
+        xargs -0 -r sh -c 'for f; do if [ -e "$f" ] || [ -L "$f" ]; then printf "%s\0" "$f"; fi; done' sh
+}
+
+# $1 gets an ansible_collections/drover/compute.
+copy_tree() {
+    mkdir -p "$1/ansible_collections/drover/compute"
+    list_files | tar --create --file=- -C "$ROOT" --null --files-from=- |
+        tar --extract --file=- -C "$1/ansible_collections/drover/compute"
+    # ansible-test and ansible-lint ask git for the files. In a folder that the checkout ignores
+    # git answers "none", and both are content with that: so each copy is a repository of its own.
+    git -C "$1/ansible_collections/drover/compute" init --quiet
+    git -C "$1/ansible_collections/drover/compute" add --all --force
+}
+
+rm -rf "$WORK"
+mkdir -p "$WORK/log" "$WORK/dist"
+# Two: ansible-test writes into its own while the others read.
+copy_tree "$WORK/sanity"
+copy_tree "$WORK/tree"
+COPY=$WORK/tree/ansible_collections/drover/compute
+
+# --- the home folder --------------------------------------------------------------------------
+
+# ansible-test passes HOME to pip and nothing else, so pip's settings go there as a file.
+prepare_home() {
+    local home=$CACHE/home pinned
+    pinned=$("$VENV/bin/python" - <<'EOF'
+import pathlib
+import re
+
+import ansible_test
+
+text = (pathlib.Path(ansible_test.__file__).parent / "_internal" / "python_requirements.py").read_text()
+found = re.search(r"pip='([\d.]+)'", text)
+print((found.group(1) if found else "24.2").replace(".", "_"))
+EOF
+    )
+    mkdir -p "$home/.ansible/test/cache" "$home/.config/pip"
+    cp "$ROOT/tests/setup/get_pip" "$home/.ansible/test/cache/get_pip_$pinned.py"
+    "$VENV/bin/python" -m pip config list | "$VENV/bin/python" -c '
+import ast, sys
+
+sections = {}
+for line in sys.stdin:
+    key, _, value = line.rstrip("\n").partition("=")
+    section, _, option = key.rpartition(".")
+    section = {":env:": "global"}.get(section, section)
+    sections.setdefault(section, {})[option] = ast.literal_eval(value)
+for section, options in sections.items():
+    print(f"[{section}]")
+    for option, value in options.items():
+        if option != "version":
+            indented = str(value).replace("\n", "\n    ")
+            print(f"{option} = {indented}")
+' >"$home/.config/pip/pip.conf"
+    export HOME=$home XDG_CACHE_HOME=$home/.cache ANSIBLE_HOME=$home/.ansible
+    unset XDG_CONFIG_HOME ANSIBLE_CONFIG ANSIBLE_COLLECTIONS_PATH PYTHONPATH
+}
+prepare_home
+export NO_COLOR=1 ANSIBLE_NOCOLOR=1 PY_COLORS=0 PYTHONUNBUFFERED=1
+
+# --- the checks -------------------------------------------------------------------------------
+
+check_sanity() {
+    cd "$WORK/sanity/ansible_collections/drover/compute"
+    if compgen -G 'tests/sanity/ignore*' >/dev/null; then
+        echo "tests/sanity holds an ignore file: repair what it hides"
+        return 1
+    fi
+    PATH="$VENV/bin:$PATH" ansible-test sanity --local --python "$PYTHON_VERSION" --color no 2>&1 |
+        tee "$WORK/sanity.txt"
+    if grep -q "All targets skipped" "$WORK/sanity.txt"; then
+        echo "ansible-test saw no file at all"
+        return 1
+    fi
+}
+
+check_build() {
+    "$VENV/bin/ansible-galaxy" collection build "$ROOT" --output-path "$WORK/dist" --force
+}
+
+# Its exit status is 0 whatever ansible-lint finds in the archive: a warning fails here.
+check_importer() {
+    local archive
+    archive=$(find "$WORK/dist" -name '*.tar.gz' | head -n 1)
+    [ -n "$archive" ] || {
+        echo "there is no archive: the build failed"
+        return 1
+    }
+    cd "$WORK/dist"
+    PATH="$VENV_LINT/bin:$PATH" GALAXY_IMPORTER_CHECK_REQUIRED_TAGS=true \
+        "$VENV_LINT/bin/python" -m galaxy_importer.main "$archive" 2>&1 | tee importer.txt
+    if grep -qE '^(WARNING|ERROR)' importer.txt; then
+        echo "a warning of galaxy-importer counts as a failure here"
+        return 1
+    fi
+}
+
+check_ansible-lint() {
+    cd "$COPY"
+    PATH="$VENV_LINT/bin:$PATH" ANSIBLE_COLLECTIONS_PATH="$WORK/tree" \
+        ansible-lint --offline --profile production --nocolor --strict
+}
+
+check_docs() {
+    cd "$COPY"
+    PATH="$VENV_LINT/bin:$PATH" antsibull-docs lint-collection-docs \
+        --plugin-docs --skip-rstcheck --validate-collection-refs=all .
+}
+
+check_changelog() {
+    cd "$COPY"
+    PATH="$VENV_LINT/bin:$PATH" antsibull-changelog lint
+}
+
+check_layering() {
+    cd "$WORK/tree"
+    PYTHONPATH="$WORK/tree" "$VENV/bin/lint-imports" --no-cache --no-logo --config "$COPY/.importlinter"
+}
+
+# Run the check $1 and note its verdict and its seconds.
+run() {
+    local begin=$SECONDS status
+    # Not "( ... ) || status=$?": on the left of || bash forgets "set -e" in the parentheses too.
+    set +e
+    (
+        set -euo pipefail
+        "check_$1"
+    ) >"$WORK/log/$1.txt" 2>&1 </dev/null
+    status=$?
+    set -e
+    echo "$status $((SECONDS - begin))" >"$WORK/log/$1.status"
+    echo "lint: $1 $([ "$status" = 0 ] && echo ok || echo FAILED) ($((SECONDS - begin)) s)"
+}
+
+# ansible-test takes about as long as all the others together: one lane each.
+(if wanted sanity; then run sanity; fi) &
+for check in build importer ansible-lint docs changelog layering; do
+    if wanted "$check"; then run "$check"; fi
+done
+wait
+
+# --- the summary ------------------------------------------------------------------------------
+
+failed=""
+for check in $ALL; do
+    wanted "$check" || continue
+    read -r status seconds <"$WORK/log/$check.status"
+    if [ "$status" != 0 ]; then
+        failed="$failed $check"
+        printf '\n==== %s ====\n' "$check"
+        cat "$WORK/log/$check.txt"
+    fi
+done
+printf '\n==== summary ====\n'
+for check in $ALL; do
+    wanted "$check" || continue
+    read -r status seconds <"$WORK/log/$check.status"
+    printf '%-14s %-7s %4s s\n' "$check" "$([ "$status" = 0 ] && echo ok || echo FAILED)" "$seconds"
+done
+if [ -n "$failed" ]; then
+    echo "lint: failed:$failed (the whole output: .cache/lint/log)"
+    exit 1
+fi
+echo "lint: all clean"

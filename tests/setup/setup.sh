@@ -1,0 +1,158 @@
+#!/bin/sh
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Makes a machine ready for this checkout. Does nothing where there is nothing to do.
+#
+#   setup.sh packages   install what is missing of Debian's or Ubuntu's packages
+#   setup.sh env        make .venv: Ansible, what the engine needs, the tests' tools
+#   setup.sh lint       make .venv-lint: the linters
+#
+# Exit status: 0 ready, 1 something failed, 4 this machine is not one that packages can be
+# installed on (not Debian-like, or no root).
+set -eu
+cd "$(dirname "$0")/../.."
+
+# For the lab, for the tests' database, and for the environments, in this order.
+PACKAGES="
+    libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients qemu-system-x86 qemu-utils
+    openssh-server openssh-client iproute2 mount util-linux procps tar
+    postgresql
+    python3 python3-venv python3-libvirt"
+
+say() { echo "setup: $*"; }
+fail() { echo "setup: $*" >&2; exit 1; }
+cannot() { echo "setup: $*" >&2; exit 4; }
+
+# Run a command without its output; if it fails, show the end of that.
+quietly() {
+    if ! "$@" >"$log" 2>&1 </dev/null; then
+        tail -n 15 "$log" >&2
+        return 1
+    fi
+}
+
+tidy_up() {
+    rm -f "$log"
+    if [ -n "$policy" ]; then $root rm -f /usr/sbin/policy-rc.d; fi
+}
+log=$(mktemp)
+policy=
+root=
+trap tidy_up EXIT
+trap 'exit 1' HUP INT TERM
+
+# ---------------------------------------------------------------------------- packages
+
+missing_packages() {
+    for package in $PACKAGES; do
+        if [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then
+            echo "$package"
+        fi
+    done | xargs
+}
+
+become_root() {
+    [ "$(id -u)" = 0 ] && return
+    command -v sudo >/dev/null || cannot "packages need root or sudo: $1"
+    if ! sudo -n true 2>/dev/null; then
+        [ -t 0 ] || cannot "sudo wants a password that nobody can type; packages needed: $1"
+        sudo -v || cannot "sudo refused; packages needed: $1"
+    fi
+    root="sudo -n"
+}
+
+step_packages() {
+    if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+        cannot "this is neither Debian nor Ubuntu: packages cannot be installed here."
+    fi
+    missing=$(missing_packages)
+    [ -n "$missing" ] || return 0
+    become_root "$missing"
+    say "installing Debian packages: $missing"
+    # Only the programs are wanted: no service is to start now, or when the machine boots.
+    if [ ! -e /usr/sbin/policy-rc.d ]; then
+        policy=yes
+        printf '#!/bin/sh\nexit 101\n' | $root tee /usr/sbin/policy-rc.d >/dev/null
+        $root chmod 755 /usr/sbin/policy-rc.d
+    fi
+    # A package source that does not answer matters only if something then cannot be found.
+    quietly $root apt-get -q update || say "apt-get update failed, trying with what apt knows"
+    # shellcheck disable=SC2086
+    quietly $root env DEBIAN_FRONTEND=noninteractive apt-get -qy \
+        -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 install --no-install-recommends $missing ||
+        fail "apt-get could not install: $missing"
+    [ -d /run/systemd/system ] || return 0
+    for package in $missing; do
+        case $package in
+            openssh-server) $root systemctl -q disable ssh.service ssh.socket 2>/dev/null ;;
+            postgresql) $root systemctl -q disable postgresql.service 2>/dev/null ;;
+        esac || :
+    done
+}
+
+# ------------------------------------------------------------------------ environments
+
+# The system's Python comes with the libvirt binding. PyPI's would need a compiler.
+find_python() {
+    for python in /usr/bin/python3 python3 python3.13 python3.12 python3.11 python3.10; do
+        if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+            return
+        fi
+    done
+    fail "Python 3.10 or later is needed and there is none."
+}
+
+# make_env FOLDER FILE...: an environment with the requirements in the files. Its stamp has two
+# lines: for whom it was made, and of what.
+make_env() {
+    folder=$1
+    shift
+    find_python
+    place="$("$python" -V) in $(pwd)"
+    stamp=$(printf '%s\n%s' "$place" "$(cat "$@" tests/setup/setup.sh | cksum)")
+    [ "$(cat "$folder/.stamp" 2>/dev/null)" != "$stamp" ] || return 0
+    say "making $folder"
+    # An environment does not survive another Python or another folder; other packages it does.
+    if [ "$(head -n 1 "$folder/.stamp" 2>/dev/null)" != "$place" ]; then
+        rm -rf "$folder"
+        quietly "$python" -m venv "$folder" ||
+            fail "$python cannot make a virtual environment; on Debian install python3-venv."
+        echo "$place" >"$folder/.stamp"
+    fi
+    arguments=
+    for file in "$@"; do arguments="$arguments -r $file"; done
+    # shellcheck disable=SC2086
+    quietly "$folder/bin/python" -m pip --disable-pip-version-check install $arguments ||
+        fail "pip could not install what $* ask for into $folder."
+}
+
+step_env() {
+    make_env .venv requirements.txt requirements-dev.txt
+    link_libvirt
+    echo "$stamp" >.venv/.stamp
+}
+
+# Link the binding of the system's Python, and nothing else of it, into the environment.
+link_libvirt() {
+    .venv/bin/python -c 'import libvirt' 2>/dev/null && return
+    home=$("$python" -c 'import libvirt, os; print(os.path.dirname(libvirt.__file__))' 2>/dev/null) ||
+        fail "$python has no libvirt binding; on Debian install python3-libvirt."
+    ln -sf "$home"/libvirt*.py "$home"/libvirtmod*.so "$(.venv/bin/python -c \
+        'import sysconfig; print(sysconfig.get_path("purelib"))')"
+    .venv/bin/python -c 'import libvirt' || fail "the libvirt binding in $home cannot be used."
+}
+
+step_lint() {
+    make_env .venv-lint tests/setup/requirements-lint.txt
+    echo "$stamp" >.venv-lint/.stamp
+}
+
+[ $# -gt 0 ] || set -- packages env
+for step; do
+    case $step in
+        packages | env | lint) "step_$step" ;;
+        *) fail "there is no step $step; the steps are packages, env and lint." ;;
+    esac
+done

@@ -1,0 +1,227 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans of drains, by example."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.errors import PlanError
+from ansible_collections.drover.compute.tests.unit.planner.guests import drain, guest
+from ansible_collections.drover.compute.tests.unit.scheduler.fleets import host, uuid_of
+
+THREE = [host("kvm1"), host("kvm2"), host("kvm3")]
+
+
+def targets(plan):
+    return {move["name"]: move["host"] for move in plan["moves"]}
+
+
+def reasons(plan):
+    return {each["name"]: each["reason"] for each in plan["unmovable"]}
+
+
+def test_largest_first_live_and_cold():
+    guests = [
+        guest("small"), guest("off", memory_mb=256, state="shutoff"), guest("big", memory_mb=1024, vcpus=4),
+        guest("resting", memory_mb=128, state="paused"), guest("elsewhere", host="kvm2"),
+    ]
+    plan, columns = drain(THREE, guests)
+    assert [(move["name"], move["live"]) for move in plan["moves"]] == [
+        ("big", True), ("off", False), ("resting", True), ("small", True),
+    ]
+    assert [move["order"] for move in plan["moves"]] == [1, 2, 3, 4]
+    assert plan["waves"] == 1
+    big = plan["moves"][0]
+    assert {key: big[key] for key in ("from_host", "from_node", "host", "node", "uuid", "memory_mb", "vcpus")} == {
+        "from_host": "kvm1", "from_node": "kvm1", "host": "kvm3", "node": "kvm3", "uuid": uuid_of("big"),
+        "memory_mb": 1024, "vcpus": 4,
+    }
+    assert big["provider"] == columns["uuid"][2]
+    assert json.loads(json.dumps(plan)) == plan
+
+
+def test_never_onto_the_host_itself_nor_disabled_nor_down_hosts_whatever_the_policy_leaves_out():
+    nodes = [host("kvm1"), host("kvm2", memory_mb=99999, disabled="x"), host("kvm3", memory_mb=99999, down="x"),
+             host("kvm4")]
+    plan, _columns = drain(nodes, [guest("a"), guest("b")], policy={"enabled_filters": []})
+    assert targets(plan) == {"a": "kvm4", "b": "kvm4"}
+
+
+def test_stays_in_its_cell():
+    nodes = [host("kvm1", cell="x"), host("kvm2", cell="y", memory_mb=99999), host("kvm3", cell="x")]
+    plan, _columns = drain(nodes, [guest("a"), guest("b", memory_mb=9000)])
+    assert targets(plan) == {"a": "kvm3"}
+    assert "same cell rejected 1 (kvm2)" in reasons(plan)["b"]
+
+
+def test_a_host_with_several_compute_nodes_is_emptied_whole():
+    nodes = [host("kvm1", node="one"), host("kvm1", node="two"), host("kvm2")]
+    plan, _columns = drain(nodes, [guest("a", node="one"), guest("b", node="two")])
+    assert {(move["name"], move["from_node"], move["host"]) for move in plan["moves"]} == {
+        ("a", "one", "kvm2"), ("b", "two", "kvm2"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"policy": "never"}, "its migration policy is 'never'"),
+        ({"hostdevs": [{"type": "pci", "address": "0000:3b:00.0"}]}, "devices of its host (pci 0000:3b:00.0)"),
+        ({"snapshots": True}, "it has snapshots"),
+        ({"state": "shutoff", "managed_save": True}, "managed save"),
+        ({"state": "shutoff", "persistent": False}, "not persistent"),
+        ({"state": "crashed"}, "it has crashed"),
+        ({"state": "pmsuspended"}, "suspended itself"),
+        ({"state": "shutdown"}, "shutting down"),
+        ({"state": "nostate"}, "does not know its state"),
+        ({"state": "building"}, "still being built"),
+        ({"state": "missing"}, "no longer reports it"),
+        ({"state": "odd"}, "its state is odd"),
+    ],
+)
+def test_what_cannot_move_is_named_and_the_rest_is_planned(more, says):
+    plan, _columns = drain(THREE, [guest("stuck", **more), guest("free")])
+    assert says in reasons(plan)["stuck"]
+    assert list(targets(plan)) == ["free"]
+    assert any("stuck" in line and says in line for line in plan["lines"])
+
+
+@pytest.mark.parametrize("more", [{"persistent": False}, {"managed_save": True}])
+def test_running_ones_do_not_mind(more):
+    assert targets(drain(THREE, [guest("a", **more)])[0]) == {"a": "kvm2"}
+
+
+def test_fits_nowhere_names_the_filters_and_the_nearest():
+    nodes = [host("kvm1"), host("kvm2", memory_mb=100), host("kvm3", memory_mb=90)]
+    plan, _columns = drain(nodes, [guest("fat", memory_mb=128), guest("thin", memory_mb=64)])
+    assert list(targets(plan)) == ["thin"]
+    assert reasons(plan)["fat"] == (
+        "fits on no other host: of 3 hosts, drained host rejected 1 (kvm1), RamFilter rejected 2; nearest misses:"
+        " kvm2 (RAM: asked 128 MiB, 100 MiB free of 100), kvm3 (RAM: asked 128 MiB, 90 MiB free of 90)"
+    )
+
+
+def test_fits_alone_but_not_beside_the_others():
+    nodes = [host("kvm1"), host("kvm2", memory_mb=200)]
+    plan, _columns = drain(nodes, [guest("a", memory_mb=150), guest("b", memory_mb=100)])
+    assert len(plan["moves"]) == 1
+    assert "once the others have their places" in next(iter(reasons(plan).values()))
+
+
+def test_other_orders_are_tried_before_it_is_given_up():
+    # By memory, "mem" would take kvm2, the only one with CPUs for "cpu".
+    nodes = [host("kvm1"), host("kvm2", vcpus=8, memory_mb=1000), host("kvm3", vcpus=1, memory_mb=600)]
+    guests = [guest("mem", vcpus=1, memory_mb=600), guest("cpu", vcpus=8, memory_mb=500)]
+    plan, _columns = drain(nodes, guests)
+    assert targets(plan) == {"mem": "kvm3", "cpu": "kvm2"}
+
+
+def test_packs_when_spreading_leaves_one_out():
+    # Spreading puts the two small ones on two hosts and leaves none for the odd one.
+    nodes = [host("kvm1"), host("kvm2", memory_mb=120), host("kvm3", memory_mb=120), host("kvm4", memory_mb=120)]
+    guests = [guest(f"s{i}", memory_mb=60) for i in range(4)] + [guest("wide", memory_mb=59, vcpus=8)]
+    plan, _columns = drain(nodes, guests)
+    assert plan["unmovable"] == []
+
+
+def test_anti_affinity_holds_and_says_when_it_is_in_the_way():
+    groups = {"web": ("anti-affinity", 1)}
+    guests = [guest("w1", group="web"), guest("w2", group="web", host="kvm2"), guest("x", memory_mb=512)]
+    plan, _columns = drain(THREE, guests, groups=groups)
+    assert targets(plan)["w1"] == "kvm3"
+    plan, _columns = drain(THREE[:2], guests, groups=groups)
+    assert "anti-affinity: the host holds 1 of server group web, 1 allowed" in reasons(plan)["w1"]
+    assert targets(plan) == {"x": "kvm2"}
+
+
+def test_members_that_share_the_drained_host_part():
+    groups = {"web": ("anti-affinity", 2)}
+    guests = [guest("w1", group="web"), guest("w2", group="web"), guest("w3", group="web", host="kvm2"),
+              guest("w4", group="web", host="kvm2")]
+    plan, _columns = drain([host("kvm1"), host("kvm2"), host("kvm3", memory_mb=128)], guests, groups=groups)
+    assert targets(plan) == {"w1": "kvm3", "w2": "kvm3"}
+
+
+def test_an_affinity_group_moves_together_or_not_at_all():
+    groups = {"db": ("affinity", None)}
+    guests = [guest("d1", group="db", memory_mb=100), guest("d2", group="db", memory_mb=100),
+              guest("d3", group="db", memory_mb=100)]
+    nodes = [host("kvm1"), host("kvm2", memory_mb=250), host("kvm3", memory_mb=300), host("kvm4", memory_mb=250)]
+    plan, _columns = drain(nodes, guests, groups=groups)
+    assert targets(plan) == {"d1": "kvm3", "d2": "kvm3", "d3": "kvm3"}
+    plan, _columns = drain([nodes[0], nodes[1], nodes[3]], guests, groups=groups)
+    assert plan["moves"] == []
+    assert "no host could" not in "".join(reasons(plan).values())
+    assert sum("the rest of its server group together" in each for each in reasons(plan).values()) == 1
+    assert sum("(affinity) stays together" in each for each in reasons(plan).values()) == 2
+
+
+def test_an_affinity_group_stays_with_a_member_that_cannot_move():
+    guests = [guest("d1", group="db"), guest("d2", group="db", snapshots=True)]
+    plan, _columns = drain(THREE, guests, groups={"db": ("affinity", None)})
+    assert reasons(plan)["d1"] == "its server group db (affinity) stays together, and d2 cannot move"
+
+
+def test_the_rest_of_an_affinity_group_follows_those_that_went_before():
+    """A drain that was killed half way."""
+    guests = [guest("d1", group="db"), guest("d2", group="db", host="kvm3")]
+    plan, _columns = drain(THREE, guests, groups={"db": ("affinity", None)})
+    assert targets(plan) == {"d1": "kvm3"}
+
+
+def test_a_lonely_member_of_an_affinity_group_may_go_anywhere():
+    plan, _columns = drain(THREE, [guest("d1", group="db")], groups={"db": ("affinity", None)})
+    assert targets(plan) == {"d1": "kvm2"}
+
+
+def test_excluded_nodes():
+    plan, columns = drain(THREE, [guest("a"), guest("b")], excluded={uuid_of("a"): ["kvm2"]})
+    assert targets(plan)["a"] == "kvm3"
+    plan, columns = drain(THREE, [guest("a")], excluded={uuid_of("a"): [columns["uuid"][1], "kvm3"]})
+    assert "ignore_nodes rejected 2" in reasons(plan)["a"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "waves"),
+    [(None, 1), ({}, 1), ({"per_source": 2}, 3), ({"per_source": None, "per_destination": 2}, 3),
+     ({"per_source": 1}, 5)],
+)
+def test_waves(limits, waves):
+    nodes = [host("kvm1"), host("kvm2")]
+    plan, _columns = drain(nodes, [guest(f"vm{i}") for i in range(5)], limits=limits)
+    assert plan["waves"] == waves == max(move["wave"] for move in plan["moves"])
+    assert [move["wave"] for move in plan["moves"]] == sorted(move["wave"] for move in plan["moves"])
+    most = (limits or {}).get("per_source") or 9
+    assert all(sum(move["wave"] == wave for move in plan["moves"]) <= most for wave in range(1, waves + 1))
+
+
+def test_an_empty_host_and_an_unknown_one():
+    plan, _columns = drain(THREE, [])
+    assert plan == {"host": "kvm1", "moves": [], "unmovable": [], "waves": 0,
+                    "lines": ["kvm1 holds no instances; there is nothing to move."]}
+    with pytest.raises(PlanError, match="no compute node of host 'kvm7'; it has hosts: kvm1, kvm2, kvm3"):
+        drain(THREE, [], host="kvm7")
+
+
+@pytest.mark.parametrize("limits", [{"per_source": 0}, {"per_source": "2"}, {"per_source": True}, {"most": 1}])
+def test_bad_limits(limits):
+    with pytest.raises(PlanError, match="limit"):
+        drain(THREE, [], limits=limits)
+
+
+def test_lines_are_a_table_for_people():
+    guests = [guest("web1", memory_mb=512), guest("database", memory_mb=64, state="shutoff"),
+              guest("gpu", hostdevs=[{"type": "pci", "address": "0000:3b:00.0"}])]
+    plan, _columns = drain(THREE, guests, limits={"per_source": 1})
+    assert plan["lines"] == [
+        "Drain of kvm1: 2 instances to move in 2 waves, 1 cannot move.",
+        "  WAVE  INSTANCE  STATE    VCPU  MiB  GiB  FROM      TO    HOW",
+        "     1  web1      running     1  512    1  kvm1  ->  kvm2  live",
+        "     2  database  shutoff     1   64    1  kvm1  ->  kvm3  cold",
+        "Cannot move:",
+        "  gpu (running): it uses devices of its host (pci 0000:3b:00.0); detach them first",
+    ]

@@ -1,0 +1,87 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Requests: what is taken, and what is refused in which words."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
+
+GOOD = {"name": "web1", "vcpus": 1, "memory_mb": 64, "disk_gb": 1}
+
+
+def test_a_whole_request():
+    spec = RequestSpec.from_request({
+        **GOOD,
+        "uuid": "1B4E28BA-2FA1-11D2-883F-0016D3CCA427",
+        "availability_zone": "az1",
+        "server_group": {"name": "web", "policy": "anti-affinity", "max_server_per_host": 2},
+        "hints": {"same_host": "db1", "different_host": ["a", "b"]},
+        "ignore_hosts": "kvm9",
+        "host": "kvm1",
+        "project": "p",
+        "user": "u",
+    })
+    assert spec.key == "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
+    assert spec.resources == {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1}
+    assert spec.hints == {"same_host": ("db1",), "different_host": ("a", "b")}
+    assert spec.ignore_hosts == ("kvm9",)
+    assert spec.server_group.max_server_per_host == 2
+    assert spec.size == "1 vCPU, 64 MiB, 1 GiB"
+
+
+def test_amounts_of_zero_are_left_out_and_disk_may_be_missing():
+    assert "DISK_GB" not in RequestSpec.from_request({**GOOD, "disk_gb": 0}).resources
+    spec = RequestSpec.from_request({"name": "x", "vcpus": 1, "memory_mb": 1})
+    assert spec.resources == {"VCPU": 1, "MEMORY_MB": 1}
+
+
+def test_amounts_from_the_command_line_are_text():
+    assert RequestSpec.from_request({**GOOD, "vcpus": "4"}).resources["VCPU"] == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"name": None}, "has no 'name'"),
+        ({"name": "a\nb"}, "'name' must be a line of text"),
+        ({"name": 7}, "'name' must be a line of text"),
+        ({"vcpus": None}, "has no 'vcpus'"),
+        ({"vcpus": 0}, "'vcpus' is 0; it must be from 1"),
+        ({"memory_mb": -64}, "'memory_mb' is -64"),
+        ({"memory_mb": 1.5}, "'memory_mb' must be a whole number"),
+        ({"memory_mb": "lots"}, "'memory_mb' must be a whole number"),
+        ({"vcpus": True}, "'vcpus' must be a whole number"),
+        ({"disk_gb": -1}, "'disk_gb' is -1"),
+        ({"disk_gb": 2**40}, "'disk_gb' is 1099511627776"),
+        ({"uuid": "nonsense"}, "'uuid' must look like"),
+        ({"count": 3}, "unknown key 'count'"),
+        ({"vcpu": 3}, "unknown key 'vcpu'"),
+        ({"hints": ["x"]}, "'hints' must be a mapping"),
+        ({"hints": {"near": "x"}}, "unknown hint 'near'; known hints: same_host, different_host"),
+        ({"hints": {"same_host": 3}}, "'hints.same_host' must be a name or a list of names"),
+        ({"ignore_hosts": [None]}, "'ignore_hosts' must hold names only"),
+        ({"server_group": 3}, "'server_group' must be the name"),
+        ({"server_group": {"policy": "affinity"}}, "the server group has no 'name'"),
+        ({"server_group": {"name": "g", "policy": "near"}}, "unknown policy 'near'; known: affinity, anti-affinity"),
+        ({"server_group": {"name": "g", "rules": 1}}, "unknown key 'rules'"),
+        (
+            {"server_group": {"name": "g", "policy": "affinity", "max_server_per_host": 2}},
+            "goes with anti-affinity only",
+        ),
+        ({"server_group": {"name": "g", "policy": "anti-affinity", "max_server_per_host": 0}}, "must be from 1"),
+    ],
+)
+def test_what_is_refused_names_the_key(change, says):
+    with pytest.raises(RequestError) as caught:
+        RequestSpec.from_request({**GOOD, **change})
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("odd", [None, "web1", 3, ["web1"]])
+def test_a_request_is_a_mapping(odd):
+    with pytest.raises(RequestError, match="must be a mapping"):
+        RequestSpec.from_request(odd)

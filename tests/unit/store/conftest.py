@@ -1,0 +1,12 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The store is tested on both databases: take the fixture ``store_url``."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.tests.unit import postgres as server
+
+# Assigned, not only imported: pylint would call that unused.
+postgres = server.postgres
+store_url = server.store_url

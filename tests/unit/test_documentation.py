@@ -1,0 +1,285 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything that a user can name is documented, and the documentation is true.
+
+Each test runs over the files of a folder: what is added later is tested without a word here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+from ansible.playbook.block import Block
+from ansible.playbook.play import Play
+from ansible.playbook.role_include import IncludeRole
+from ansible.playbook.task import Task
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COLLECTION = "drover.compute"
+PLUGIN_TYPES = {
+    "module": "modules",
+    "lookup": "lookup",
+    "inventory": "inventory",
+    "callback": "callback",
+    "filter": "filter",
+    "test": "test",
+}
+FQCN = re.compile(r"^[a-z_]\w*\.[a-z_]\w*\.[a-z_]\w*(\.\w+)*$")
+LOOKUP = re.compile(r"""\b(?:lookup|query|q)\(\s*(['"])(.+?)\1""")
+KEYWORDS = (
+    {"action", "local_action", "args"}
+    | set(Task.fattributes)
+    | set(Block.fattributes)
+    | set(Play.fattributes)
+    | set(IncludeRole.fattributes)
+)
+
+
+def plugins(*types):
+    """(type, name) of each public plugin. One file may hold many filters: each has a .yml then."""
+    found = set()
+    for kind in types:
+        for path in sorted((ROOT / "plugins" / PLUGIN_TYPES[kind]).glob("*")):
+            if path.suffix in (".py", ".yml") and not path.stem.startswith("_"):
+                if kind in ("filter", "test") and "DOCUMENTATION" not in path.read_text():
+                    continue
+                found.add((kind, path.stem))
+    return sorted(found)
+
+
+def named(folder, pattern):
+    return sorted(path for path in (ROOT / folder).glob(pattern) if not path.name.startswith("."))
+
+
+MODULES = [name for dummy, name in plugins("module")]
+ACTIONS = [path.stem for path in named("plugins/action", "*.py") if not path.stem.startswith("_")]
+ROLES = [path.name for path in named("roles", "*") if path.is_dir()]
+PLAYBOOKS = [path.stem for path in named("playbooks", "*.yml")]
+ALL = plugins(*PLUGIN_TYPES)
+
+
+def tool(name, *words):
+    """Run one of Ansible's commands; returns the finished process."""
+    return subprocess.run(
+        [os.path.join(os.path.dirname(sys.executable), name), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_DEPRECATION_WARNINGS": "0"},
+    )
+
+
+@pytest.fixture(scope="module")
+def documented():
+    """(type, name) -> what ansible-doc makes of it. One call for each type."""
+    documents = {}
+    for kind in {kind for kind, dummy in ALL}:
+        names = [f"{COLLECTION}.{name}" for found, name in ALL if found == kind]
+        done = tool("ansible-doc", "--json", "--type", kind, *names)
+        try:
+            answer = json.loads(done.stdout)
+        except ValueError:
+            pytest.fail(f"ansible-doc --type {kind}: {done.stdout}{done.stderr}", pytrace=False)
+        for name, document in answer.items():
+            documents[kind, name[len(COLLECTION) + 1 :]] = {**document, "warnings": done.stderr}
+    return documents
+
+
+@pytest.fixture(scope="module")
+def role_documents():
+    done = tool("ansible-doc", "--json", "--type", "role", *(f"{COLLECTION}.{name}" for name in ROLES))
+    try:
+        return json.loads(done.stdout)
+    except ValueError:
+        pytest.fail(f"ansible-doc --type role: {done.stdout}{done.stderr}", pytrace=False)
+
+
+def document_of(documented, kind, name):
+    document = documented.get((kind, name), {})
+    assert "doc" in document, f"ansible-doc says nothing: {document.get('error', documented.keys())}"
+    return document
+
+
+def undescribed(options, where=""):
+    """Names of options without a description, at every depth."""
+    found = []
+    for name, option in (options or {}).items():
+        if not "".join(option.get("description") or "").strip():
+            found.append(where + name)
+        found += undescribed(option.get("suboptions") or option.get("options"), f"{where}{name}.")
+    return found
+
+
+def tasks_of(items):
+    """Every task in a list of plays, blocks and tasks."""
+    for item in items or []:
+        inner = [item[key] for key in ("block", "rescue", "always") if key in item]
+        inner += [item[key] for key in ("tasks", "pre_tasks", "post_tasks", "handlers") if key in item]
+        for part in inner:
+            yield from tasks_of(part)
+        if not inner:
+            yield item
+
+
+def short_names(items):
+    """The names in plays and tasks that are no FQCN."""
+    found = []
+    for task in tasks_of(items):
+        for key in task:
+            if key in KEYWORDS or key.startswith("with_"):
+                continue
+            if not FQCN.match(key):
+                found.append(key)
+        for key in ("ansible.builtin.include_role", "ansible.builtin.import_role"):
+            if key in task and not FQCN.match(task[key].get("name", "")):
+                found.append(task[key].get("name"))
+    for play in items or []:
+        for role in play.get("roles", []) if isinstance(play, dict) else []:
+            name = role if isinstance(role, str) else role.get("role", role.get("name"))
+            if not FQCN.match(name):
+                found.append(name)
+    return found
+
+
+def examples_of(document):
+    examples = document.get("examples")
+    assert examples and examples.strip(), "no EXAMPLES"
+    parsed = yaml.safe_load(examples)
+    assert isinstance(parsed, list) and parsed, "EXAMPLES is no list of plays or tasks"
+    return examples, parsed
+
+
+@pytest.mark.parametrize("kind, name", ALL)
+def test_plugin_is_documented(documented, kind, name):
+    document = document_of(documented, kind, name)
+    assert document["doc"]["short_description"].strip()
+    assert "".join(document["doc"]["description"]).strip()
+    assert not undescribed(document["doc"].get("options"))
+    if kind != "inventory":
+        assert document["return"], "no RETURN"
+
+
+@pytest.mark.parametrize("kind, name", [(k, n) for k, n in ALL if k not in ("inventory", "callback")])
+def test_examples_are_tasks_with_fqcns(documented, kind, name):
+    text, parsed = examples_of(document_of(documented, kind, name))
+    assert not short_names(parsed)
+    assert [found for dummy, found in LOOKUP.findall(text) if not FQCN.match(found)] == []
+    assert f"{COLLECTION}.{name}" in text, "the examples do not use what they are examples of"
+
+
+def test_examples_pass_a_syntax_check(documented, tmp_path):
+    """Ansible resolves the names in them and refuses keywords that do not exist."""
+    plays = []
+    for kind, name in ALL:
+        if kind in ("inventory", "callback"):
+            continue
+        examples = examples_of(document_of(documented, kind, name))[1]
+        here = [item for item in examples if "hosts" in item or "ansible.builtin.import_playbook" in item]
+        tasks = [item for item in examples if item not in here]
+        plays += here
+        if tasks:
+            plays.append({"name": f"Examples of {kind} {name}", "hosts": "localhost", "tasks": tasks})
+    path = tmp_path / "examples.yml"
+    path.write_text(yaml.safe_dump(plays, sort_keys=False))
+    done = tool("ansible-playbook", "--syntax-check", "-i", "localhost,", str(path))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("kind", ["filter", "test"])
+def test_every_filter_and_test_of_a_file_is_documented(kind):
+    names = set()
+    for path in named(f"plugins/{kind}", "*.py"):
+        module = importlib.import_module(f"ansible_collections.{COLLECTION}.plugins.{kind}.{path.stem}")
+        names |= set(module.FilterModule().filters() if kind == "filter" else module.TestModule().tests())
+    assert names == {name for found, name in ALL if found == kind}
+
+
+# --- action plugins and their stubs -----------------------------------------------------------
+
+
+def plain_spec(options):
+    """An argument_spec in the words of the documentation, so that the two can be compared."""
+    answer = {}
+    for name, option in (options or {}).items():
+        answer[name] = {
+            "type": option.get("type") or "str",
+            "elements": option.get("elements"),
+            "required": bool(option.get("required", False)),
+            "default": option.get("default"),
+            "choices": sorted(map(str, option.get("choices") or [])),
+            "aliases": sorted(option.get("aliases") or []),
+            "options": plain_spec(option.get("options") or option.get("suboptions")),
+        }
+    return answer
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_action_has_a_stub(name):
+    assert name in MODULES, f"plugins/modules/{name}.py documents the action and is missing"
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_stub_and_action_have_the_same_options(documented, name):
+    module = importlib.import_module(f"ansible_collections.{COLLECTION}.plugins.action.{name}")
+    spec = getattr(module, "ARGUMENT_SPEC", None) or module.ActionModule.ARGUMENT_SPEC
+    document = document_of(documented, "module", name)
+    assert plain_spec(document["doc"].get("options")) == plain_spec(spec)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_action_group_has_every_module_with_a_store_url(documented, name):
+    """module_defaults of group/drover.compute.all reach all that take the option, and no other."""
+    runtime = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())
+    options = document_of(documented, "module", name)["doc"].get("options") or {}
+    assert (name in runtime["action_groups"]["all"]) == ("store_url" in options)
+
+
+def test_action_group_names_modules_that_exist():
+    runtime = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())
+    assert set(runtime["action_groups"]["all"]) <= set(MODULES)
+
+
+# --- roles and playbooks ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_role_is_documented(role_documents, name):
+    folder = ROOT / "roles" / name
+    assert (folder / "meta" / "argument_specs.yml").is_file()
+    assert (folder / "README.md").is_file(), "galaxy-importer refuses a role without"
+    entry = role_documents[f"{COLLECTION}.{name}"]["entry_points"]["main"]
+    assert entry["short_description"].strip()
+    assert "".join(entry["description"]).strip()
+    assert not undescribed(entry.get("options"))
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_role_uses_fqcns(name):
+    for path in named(f"roles/{name}", "tasks/**/*.yml") + named(f"roles/{name}", "handlers/*.yml"):
+        assert not short_names(yaml.safe_load(path.read_text()) or []), path
+
+
+@pytest.mark.parametrize("name", PLAYBOOKS)
+def test_playbook_begins_with_how_to_use_it(name):
+    lines = (ROOT / "playbooks" / f"{name}.yml").read_text().splitlines()
+    header = []
+    for line in lines:
+        if line.startswith("#"):
+            header.append(line)
+        elif line.strip() not in ("", "---"):
+            break
+    assert f"{COLLECTION}.{name}" in "\n".join(header), "the header has no command to run"
+
+
+@pytest.mark.parametrize("name", PLAYBOOKS)
+def test_playbook_uses_fqcns(name):
+    assert not short_names(yaml.safe_load((ROOT / "playbooks" / f"{name}.yml").read_text()))

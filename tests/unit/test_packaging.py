@@ -1,0 +1,86 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The archive holds what a user needs and nothing of what lies about in a checkout."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+
+import pytest
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# What may be at the top of the archive.
+TOP = {
+    "MANIFEST.json", "FILES.json", "README.md", "CHANGELOG.rst", "CONTRIBUTING.md", "COPYING",
+    "LICENSES", "bindep.txt", "changelogs", "docs", "extensions", "inventory", "meta",
+    "playbooks", "plugins", "requirements.txt", "requirements.yml", "roles",
+}  # fmt: skip
+LITTER = (
+    ".cache/x", ".lab/hosts/kvm1/disk.qcow2", ".venv/bin/python", ".venv-lint/pyvenv.cfg",
+    ".pytest_cache/x", ".ansible/x", ".gitignore", ".importlinter", "collections/ansible_collections/x",
+    "demo.log", "drover-compute-0.0.1.tar.gz", "importer_result.json", "plugins/modules/.host.py.swp",
+    "plugins/modules/__pycache__/host.pyc", "roles/.x.yml", "changelogs/.plugin-cache.yaml",
+    "tests/output/x", "Makefile", "conftest.py", "pyproject.toml", "requirements-dev.txt",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def members(tmp_path_factory):
+    """The names in an archive built from a checkout in which everything possible lies about."""
+    base = tmp_path_factory.mktemp("packaging")
+    checkout = base / "checkout"
+    checkout.mkdir()
+    for path in ROOT.iterdir():
+        if path.name.startswith(".") or path.name == "tests":
+            continue
+        copy = shutil.copytree if path.is_dir() else shutil.copyfile
+        copy(path, checkout / path.name)
+    for name in LITTER:
+        path = checkout / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("litter")
+    # A lab leaves dangling links, and a test run a link back to the checkout.
+    (checkout / ".lab" / "dangling").symlink_to("/nonexistent")
+    (checkout / ".cache" / "ansible_collections").symlink_to(checkout)
+    subprocess.run(
+        [
+            os.path.join(os.path.dirname(sys.executable), "ansible-galaxy"),
+            "collection", "build", str(checkout), "--output-path", str(base),
+        ],
+        check=True,
+        capture_output=True,
+    )  # fmt: skip
+    with tarfile.open(next(base.glob("drover-compute-*.tar.gz"))) as archive:
+        return set(archive.getnames())
+
+
+def test_archive_has_only_known_names_at_the_top(members):
+    assert {name.split("/")[0] for name in members} <= TOP
+
+
+def test_archive_has_no_litter(members):
+    assert not members & set(LITTER)
+
+
+def test_archive_has_what_a_user_needs(members):
+    wanted = {"README.md", "CHANGELOG.rst", "COPYING", "requirements.txt", "meta/runtime.yml"}
+    for folder in ("inventory", "playbooks", "plugins", "roles"):
+        wanted |= {
+            str(path.relative_to(ROOT))
+            for path in (ROOT / folder).rglob("*")
+            if path.is_file() and path.suffix in (".py", ".yml", ".j2", ".md", ".ini")
+            and not any(part.startswith((".", "__pycache__")) for part in path.relative_to(ROOT).parts)
+        }  # fmt: skip
+    assert not wanted - members
+
+
+def test_execution_environment_names_files_that_exist(members):
+    dependencies = yaml.safe_load((ROOT / "meta" / "execution-environment.yml").read_text())["dependencies"]
+    assert set(dependencies.values()) <= members
