@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import check, document, identity
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils.report import table
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances
 
 
@@ -17,52 +17,47 @@ class ActionModule(DroverAction):
         "path": {"type": "path"},
         "instances": {"type": "list", "elements": "dict"},
         "server_groups": {"type": "list", "elements": "dict", "default": []},
-        "placements": {"type": "list", "elements": "dict"},
+        "write_back": {"type": "bool", "default": False},
         **STORE_SPEC,
     }
-    REQUIREMENTS = {
-        "required_one_of": [["path", "instances"]],
-        "mutually_exclusive": [["path", "instances"], ["instances", "placements"]],
-    }
+    REQUIREMENTS = {"required_one_of": [["path", "instances"]], "mutually_exclusive": [["path", "instances"]]}
     _requires_connection = False
 
     def act(self, args, task_vars):
+        read = None
         if args["path"] is None:
-            return self._read(
-                args, task_vars, args["instances"], args["server_groups"], lambda item: "drover_instances"
-            )
-        path = self._loader.path_dwim(args["path"])
-        read = document.Document(path)
-        if args["placements"] is not None:
-            return self._write_back(read, args["placements"])
-        unknown = sorted(set(map(str, read.data)) - {"instances", "server_groups"})
-        if unknown:
-            raise DroverError(f"{path}: unknown key {', '.join(unknown)}. Known: instances, server_groups.")
-        return self._read(
-            args, task_vars, read.data.get("instances") or [], read.data.get("server_groups") or [], read.where
-        )
-
-    def _read(self, args, task_vars, items, groups, where):
+            items, groups, where = args["instances"], args["server_groups"], _of_variables
+        else:
+            read = document.Document(self._loader.path_dwim(args["path"]))
+            items, groups, where = read.section("instances"), read.section("server_groups"), read.where
+        groups = to_plain(check.server_groups(groups, where))
         wanted = to_plain(check.instances(items, where))
         with self.store(args, task_vars).read() as connection:
             known = instances.listing(connection)
-        checked = to_plain(check.server_groups(groups, where))
-        return {"instances": identity.resolve(wanted, known, checked), "server_groups": checked}
-
-    def _write_back(self, read, placements):
-        by_name = {placement["name"]: placement for placement in placements}
-        changed = False
-        for item in read.data.get("instances") or []:
-            placement = by_name.get(item.get("name"))
-            for key in ("host", "uuid") if placement else ():
-                if item.get(key) != placement[key]:
-                    item[key] = placement[key]
-                    changed = True
-        if changed and not self._task.check_mode:
-            read.save()
-        result = {"changed": changed}
-        if self._task.diff and changed:
-            result["diff"] = [
-                {"before": read.before, "after": read.text(), "before_header": read.path, "after_header": read.path}
-            ]
+        resolved = identity.resolve(wanted, known, groups)
+        result = {"changed": False, "instances": resolved, "server_groups": groups}
+        placed = [found for found in resolved if found["state"] not in ("new", "building")]
+        result["table"] = table.instances_table(placed)
+        if args["write_back"] and read is not None:
+            result.update(self._write_back(read, placed))
         return result
+
+    def _write_back(self, read, placed):
+        by_name = {instance["name"]: instance for instance in placed}
+        for number, item in enumerate(read.section("instances")):
+            instance = by_name.get(item["name"], {})
+            values = {key: instance[key] for key in ("host", "uuid") if instance and item.get(key) != instance[key]}
+            read.set(number, values)
+        after = read.text()
+        if after == read.before:
+            return {}
+        if not self._task.check_mode:
+            read.save()
+        if not self._task.diff:
+            return {"changed": True}
+        headers = {"before_header": read.path, "after_header": read.path}
+        return {"changed": True, "diff": [{"before": read.before, "after": after, **headers}]}
+
+
+def _of_variables(item):
+    return "drover_instances"

@@ -49,7 +49,7 @@ class ActionModule(DroverAction):
         given = {
             name: args[name]
             for name in ("uuid", "name", "xml", "disks", "seed", "autostart", "uri", "timeout")
-            if args[name] is not None
+            if args[name]
         }
         self._reach(host, args)
         try:
@@ -69,9 +69,7 @@ class ActionModule(DroverAction):
         if result.get("failed"):
             # The module removes what it made before it fails; without its answer nobody knows.
             uncertain = not result.get("cleaned_up", False)
-            raise DroverError(
-                f"Instance {args['name']} on {host}: {result.get('msg')}", host=host, uncertain=uncertain
-            )
+            raise DroverError(f"Instance {args['name']} on {host}: {result.get('msg')}", host=host, uncertain=uncertain)
         return result
 
     def _reach(self, host, args):

@@ -61,20 +61,25 @@ class ActionModule(DroverAction):
 
     def _check(self, store, host, args, task_vars):
         """What the hypervisors say of the moves, without moving anything."""
-        orders = []
         with store.read() as connection:
-            for move in self._of_this_host(args["moves"], host):
-                orders.append(journal.unopened(connection, move))
-        results = self._module(host, {"check": True, "start": [_order(order) for order in orders]}, args, task_vars)
+            orders = [journal.unopened(connection, move) for move in self._of_this_host(args["moves"], host)]
+        results = []
+        for uri, start, dummy in _by_uri(orders, []):
+            results += self._module(host, {"uri": uri, "check": True, "start": start}, args, task_vars)
         return {
             "changed": bool(orders),
             "migrations": results,
-            "failed_moves": [found for found in results if not found.get("ok")],
+            "failed_moves": [found for found in results if not found["ok"]],
         }
 
     def _hypervisor(self, host, start, follow, wait, args, task_vars):
-        given = {"start": [_order(order, args) for order in start], "follow": [_order(order) for order in follow]}
-        return self._module(host, {**given, "wait": wait}, args, task_vars)
+        results = []
+        for uri, started, followed in _by_uri(start, follow):
+            given = {"uri": uri, "start": started, "follow": followed, "wait": wait}
+            if args["bandwidth_mib"] is not None:
+                given["start"] = [{**move, "bandwidth_mib": args["bandwidth_mib"]} for move in started]
+            results += self._module(host, given, args, task_vars)
+        return results
 
     def _module(self, host, given, args, task_vars):
         advice = "Migrations that had begun go on by themselves; run the drain again and it looks after them first."
@@ -90,16 +95,24 @@ class ActionModule(DroverAction):
         return to_plain(result["moves"])
 
 
-def _order(order, args=None):
-    """What the module on the hypervisor needs of an order."""
-    address = order.get("migration_address")
-    given = {
-        "uuid": order["uuid"],
-        "name": order["name"],
-        "destination": order["destination"],
-        "destination_uri": order["destination_uri"],
-        "migrate_uri": f"tcp://{address}" if address else None,
-        "live": order["live"],
-        "bandwidth_mib": (args or {}).get("bandwidth_mib"),
-    }
-    return {name: value for name, value in given.items() if value is not None}
+def _by_uri(start, follow):
+    """Orders by the libvirt URI of their source, as the module on the hypervisor takes them.
+
+    :returns: a list of (uri, moves to start, uuids to follow).
+    """
+    uris = sorted({order["source_uri"] or "qemu:///system" for order in start + follow})
+    return [
+        (
+            uri,
+            [_move(order) for order in start if (order["source_uri"] or "qemu:///system") == uri],
+            [order["uuid"] for order in follow if (order["source_uri"] or "qemu:///system") == uri],
+        )
+        for uri in uris
+    ]
+
+
+def _move(order):
+    move = {key: order[key] for key in ("uuid", "name", "destination", "destination_uri", "live")}
+    if order["migration_address"]:
+        move["migrate_uri"] = f"tcp://{order['migration_address']}"
+    return {key: value for key, value in move.items() if value is not None}

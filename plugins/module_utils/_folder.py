@@ -84,10 +84,13 @@ class Folder:
     def create(self, name, capacity, image_format):
         """Make an empty image; libvirt refuses if the file exists. The folder is made if missing."""
 
+        # libvirt would make qcow2 files of the oldest kind.
+        compat = "<compat>1.1</compat>" if image_format == "qcow2" else ""
+
         def make(pool):
             pool.createXML(
                 f"<volume><name>{_escape(name)}</name><capacity>{int(capacity)}</capacity><allocation>0</allocation>"
-                f"<target><format type='{image_format}'/><permissions><mode>0600</mode></permissions></target></volume>",
+                f"<target><format type='{image_format}'/>{compat}<permissions><mode>0600</mode></permissions></target></volume>",
                 0,
             )
 

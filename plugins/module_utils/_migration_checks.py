@@ -157,12 +157,17 @@ def _host_devices(conn):
     """Names of the host's network devices; empty when libvirt cannot tell (then QEMU's start will)."""
     names = set()
     try:
+        names.update(interface.name() for interface in conn.listAllInterfaces(0))
+    except libvirt.libvirtError:
+        # Without the interface driver bridges may be missing from what node devices tell.
+        return set()
+    try:
         for device in conn.listAllDevices(libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_NET):
             name = child_text(parse(device.XMLDesc(0)), "capability/interface")
             if name:
                 names.add(name)
     except libvirt.libvirtError:
-        return set()
+        pass
     # Without udev libvirt lists the loopback at most, which proves nothing about the rest.
     return names if names - {"lo"} else set()
 

@@ -20,6 +20,9 @@ VERSION = 1
 #: Statuses that a move does not leave by itself.
 ENDED = ("completed", "failed", "conflict", "lost")
 
+#: Those after which nothing is left to find out.
+SETTLED = ("completed", "failed")
+
 
 def default_folder():
     """Where records are kept: below /run for root, so that a reboot clears them, else the user's."""
@@ -112,6 +115,9 @@ def new_record(move, source_uri):
         "storage": None,
         "files": [],
         "probes": [],
+        "temporary": None,
+        "earlier": [],
+        "took_over": False,
         "leftovers": [],
         "was": None,
         "autostart": None,

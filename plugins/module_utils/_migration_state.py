@@ -50,7 +50,10 @@ def look(conn, uuid):
         try:
             seen["job"] = domain.jobInfo()[0] in (libvirt.VIR_DOMAIN_JOB_BOUNDED, libvirt.VIR_DOMAIN_JOB_UNBOUNDED)
         except libvirt.libvirtError as exc:
-            if _libvirt.code_of(exc) not in (
+            if _libvirt.code_of(exc) == libvirt.VIR_ERR_OPERATION_UNSUPPORTED:
+                # "Migration statistics are available only on the source host": one is coming in.
+                seen["job"] = True
+            elif _libvirt.code_of(exc) not in (
                 libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_NO_DOMAIN
             ):
                 raise
@@ -76,7 +79,7 @@ def classify(source, destination):
 
 def _is_arriving(seen):
     """Whether the destination still waits for the rest of the guest (VIR_DOMAIN_PAUSED_MIGRATION = 2, STARTING_UP = 11)."""
-    return seen["state"] == "paused" and seen["reason"] in (2, 11)
+    return seen["active"] and (seen["job"] or (seen["state"] == "paused" and seen["reason"] in (2, 11)))
 
 
 def job_of(conn, uuid):

@@ -231,15 +231,12 @@ class Storage:
 
     # -- how does each file move? ------------------------------------------------------------
 
-    def decide(self, live, previous=()):
-        """Set each file's mode; returns the reasons that speak against the move.
-
-        ``previous`` are the files of an earlier attempt on the same way, for its leftovers.
-        """
+    def decide(self, live):
+        """Set each file's mode; returns the reasons that speak against the move."""
         reasons = []
         for entry in self.files:
             try:
-                reason = self._decide(entry, live, previous)
+                reason = self._decide(entry, live)
             except LibvirtProblem as exc:
                 reason = f"{entry['path']}: {exc}"
             if reason:
@@ -248,7 +245,7 @@ class Storage:
             reasons.extend(self._room())
         return reasons
 
-    def _decide(self, entry, live, previous):
+    def _decide(self, entry, live):
         path = entry["path"]
         if entry["kind"] == "nvram" and live:
             # QEMU carries the variables over with the guest; the file at the destination is made by libvirt.
@@ -265,7 +262,7 @@ class Storage:
             return f"its disk {path} is of the format {entry['format']}, and only raw and qcow2 can be copied"
         if entry["capacity"] is None:
             return f"the size of its {entry['kind']} {path} cannot be read"
-        return self._way_to_copy(entry, previous)
+        return self._way_to_copy(entry)
 
     def _backing_reason(self, entry):
         for behind in entry["backing"]:
@@ -279,7 +276,7 @@ class Storage:
                 return f"the image {behind} behind its disk {entry['path']} is another one on {self.where} (its size differs)"
         return None
 
-    def _way_to_copy(self, entry, previous):
+    def _way_to_copy(self, entry):
         path = entry["path"]
         folder, name = Folder(self.destination, os.path.dirname(path)), os.path.basename(path)
         there = folder.stat(name)
@@ -287,7 +284,7 @@ class Storage:
             entry["mode"] = "present"
             return None
         if there is not None:
-            ours = self._leftover_of(previous, path, there)
+            ours = self._is_leftover(path, there)
             if not ours:
                 return (
                     f"a file {path} is on {self.where} already, and nothing proves that it is a leftover of ours: "
@@ -312,8 +309,9 @@ class Storage:
         content = folder.read(name, COMPARE_BYTES + 1)
         return content is not None and hashlib.sha256(content).digest() == here
 
-    def _leftover_of(self, previous, path, there):
-        for entry in previous:
+    def _is_leftover(self, path, there):
+        """Whether an earlier attempt on the same way has made the file, and no domain uses it."""
+        for entry in self.record["earlier"]:
             if entry["path"] != path or entry["mode"] != "copied":
                 continue
             if self._used_there(path):
@@ -361,6 +359,7 @@ class Storage:
                 else:
                     folder.create(name, entry["capacity"], entry["format"])
                 entry["made"] = "yes"
+                self.record["earlier"] = [old for old in self.record["earlier"] if old["path"] != entry["path"]]
                 self.save()
                 if fill:
                     self._fill(folder, name, path, entry)
@@ -435,7 +434,7 @@ class Storage:
 
     def drop_temporary(self):
         """Remove the flattened image of a call that was killed."""
-        if self.record.get("temporary"):
+        if self.record["temporary"]:
             _unlink(self.record["temporary"])
             self.record["temporary"] = None
 

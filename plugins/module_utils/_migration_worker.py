@@ -21,7 +21,7 @@ from ansible_collections.drover.compute.plugins.module_utils import _migration_c
 from ansible_collections.drover.compute.plugins.module_utils import _migration_state as state
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration_record import (
-    ENDED,
+    SETTLED,
     new_record,
     same_move,
 )
@@ -30,6 +30,9 @@ from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 #: Seconds to wait for two hosts to agree before their disagreement is reported.
 SETTLE = 20
+
+#: The same before anything was begun: then they only have to finish what somebody else began.
+SETTLE_BEFORE = 5
 
 #: Seconds to try to reach a libvirt again that was lost in the middle.
 RECONNECT = 60
@@ -97,7 +100,10 @@ class Worker:
     def _end(self, status, message="", **changes):
         if status == "completed":
             changes.update(percent=100, remaining_mib=0)
-        self.save(status=status, phase="done", message=message, finished_at=time.time(), **changes)
+        if status in SETTLED:
+            # Of a lost move or a conflict the phase stays: a later call must know how far it had come.
+            changes["phase"] = "done"
+        self.save(status=status, message=message, finished_at=time.time(), **changes)
 
     def _connect(self):
         self.source = _libvirt.open_connection(self.source_uri, keepalive=True)
@@ -121,18 +127,16 @@ class Worker:
     # -- the course --------------------------------------------------------------------------
 
     def _run(self):
-        if self.previous is not None and self.previous["status"] not in ENDED:
-            # A worker before us died: what it has noted is ours now.
-            self.record.update({key: self.previous[key] for key in (
-                "files", "probes", "leftovers", "was", "autostart", "started_at", "storage", "name", "phase", "message")})
-            self.record["temporary"] = self.previous.get("temporary")
-            self.record["took_over"] = True
+        if self.previous is not None:
+            self._inherit()
         self.save()
         self._connect()
         verdict = self._settled()
         if verdict == state.MOVING:
             verdict = self._follow_job()
-        if verdict == state.HERE and not self.record.get("took_over") and self.may_start:
+        if verdict == state.HERE and self.may_start:
+            if self.record["took_over"]:
+                self._begin_again()
             self._start()
             return
         if verdict == state.HERE:
@@ -145,9 +149,30 @@ class Worker:
             )
         self._conclude(verdict)
 
-    def _settled(self, patience=SETTLE):
+    def _inherit(self):
+        """Take what an earlier call on the same way has noted."""
+        if self.previous["status"] not in SETTLED:
+            # A worker before us died, or could not find out: what it has noted is ours now.
+            for key in ("files", "probes", "leftovers", "was", "autostart", "started_at", "storage", "name", "phase", "temporary"):
+                self.record[key] = self.previous[key]
+            self.record["took_over"] = True
+        self.record["earlier"] = [
+            entry for entry in self.previous["files"] + self.previous["earlier"] if entry["made"] != "no"
+        ]
+
+    def _begin_again(self):
+        """Clean up after a worker that died before anything was moved, and forget it."""
+        storage = self.storage()
+        storage.drop_probes()
+        storage.drop_copies()
+        earlier = [entry for entry in self.record["files"] if entry["made"] != "no"]
+        self.record = new_record(self.move, self.source_uri)
+        self.record["earlier"] = earlier
+        self.save()
+
+    def _settled(self):
         """The verdict of :func:`state.classify`, once both sides agree or patience is at its end."""
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + (SETTLE if self._begun() else SETTLE_BEFORE)
         while True:
             here, there = self._look()
             verdict = state.classify(here, there)
@@ -175,7 +200,7 @@ class Worker:
 
     def _follow_job(self):
         """Wait for a migration that a worker before us began; it runs inside libvirt without one."""
-        if not self.record.get("took_over"):
+        if not self.record["took_over"]:
             raise Refused(
                 f"{self._title()} was refused: a job that this run did not begin is under way on it at the source. Wait for its end, "
                 f"or abort it there (virsh domjobabort {self.uuid})."
@@ -196,19 +221,17 @@ class Worker:
         domain = self.source.lookupByUUIDString(self.uuid)
         here, there = self._look()
         live = checks.is_live(self.move, here)
-        previous_files = self.previous["files"] if self.previous else ()
         self.record.update(
             was="paused" if here["state"] == "paused" else "running" if here["active"] else "shutoff",
             autostart=_autostart(domain) if self.move.get("autostart") is None else bool(self.move["autostart"]),
             persistent=here["persistent"],
         )
-        self._acknowledge("started")
         storage = self.storage()
-        reasons = precheck(self.source, self.destination, domain, self.move, here, storage, previous_files)
-        self.save(storage=storage.word())
+        reasons = precheck(self.source, self.destination, domain, self.move, here, storage)
         if reasons:
             raise Refused(f"{self._title()} was refused: {'; '.join(reasons)}.")
-        self.save(phase="preparing")
+        self._acknowledge("started")
+        self.save(phase="preparing", storage=storage.word())
         try:
             storage.make_room(live)
             # The look that counts: right before the deed.
@@ -340,7 +363,7 @@ class Worker:
 
     def _may_finish(self, verdict):
         """Whether the definition left at the source is the last step of our own move."""
-        if not self.record.get("took_over") and self.record["phase"] not in ("verifying", "cleaning"):
+        if not self.record["took_over"] and self.record["phase"] not in ("verifying", "cleaning"):
             return False
         if verdict == state.OFF_HERE:
             return self.record["was"] in ("running", "paused") and self._begun()
@@ -444,7 +467,7 @@ class Watch:
         _libvirt.close(conn)
 
 
-def precheck(source, destination, domain, move, here, storage, previous_files=()):
+def precheck(source, destination, domain, move, here, storage):
     """All the reasons against a move, each a few words; ``storage`` knows the files afterwards."""
     text = domain.XMLDesc(0)
     live = checks.is_live(move, here)
@@ -458,7 +481,7 @@ def precheck(source, destination, domain, move, here, storage, previous_files=()
     files, storage_reasons = survey(source, domain, text)
     storage.record["files"] = files
     reasons += storage_reasons
-    reasons += storage.decide(live, previous_files)
+    reasons += storage.decide(live)
     return reasons
 
 

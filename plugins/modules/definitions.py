@@ -15,7 +15,7 @@ author:
   - The drover.compute authors (@drover)
 description:
   - Reads and checks definitions of instances from a YAML file or from variables, and finds out which of them the store knows.
-  - With O(placements) it writes the host and the uuid of each instance back into the file. Comments, order and quoting stay as
+  - With O(write_back=true) it writes the host and the uuid of each instance back into the file. Comments, order and quoting stay as
     they are, so that the file can live in git.
 options:
   path:
@@ -36,11 +36,11 @@ options:
     type: list
     elements: dict
     default: []
-  placements:
+  write_back:
     description:
-      - Write these back into O(path), each C(name), C(host), C(uuid).
-    type: list
-    elements: dict
+      - Write host and uuid of each instance that the store has seen back into O(path).
+    type: bool
+    default: false
 attributes:
   check_mode:
     support: full
@@ -85,13 +85,20 @@ EXAMPLES = r"""
 
 RETURN = r"""
 instances:
-  description: The definitions with defaults filled in, each with C(uuid), C(disk_gb), and the C(host) and C(state) of the store.
-  returned: when O(placements) is not given
+  description:
+    - The definitions with defaults filled in, each with C(uuid), C(disk_gb), the C(host), C(node) and C(state) of the store (C(new) for
+      one that it does not know), C(request) for P(drover.compute.schedule#lookup) and C(selection) for M(drover.compute.allocation).
+  returned: success
   type: list
   elements: dict
 server_groups:
   description: The server groups.
-  returned: when O(placements) is not given
+  returned: success
   type: list
   elements: dict
+table:
+  description: The instances that the store has seen, as lines of a plain text table.
+  returned: success
+  type: list
+  elements: str
 """

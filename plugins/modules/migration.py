@@ -79,7 +79,7 @@ migrations:
     status: {description: "C(completed), C(failed), C(conflict) or C(lost).", type: str, returned: always}
     message: {description: What there is to say., type: str, returned: always}
     storage: {description: "C(shared), C(copied) or C(none).", type: str, returned: always}
-    elapsed_s: {description: How long it took, in seconds., type: float, returned: always}
+    elapsed_s: {description: "How long it took, in seconds.", type: float, returned: always}
 failed_moves:
   description: Those of them that did not complete.
   returned: always

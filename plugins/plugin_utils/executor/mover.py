@@ -25,7 +25,8 @@ class Mover:
 
     :param store: an open Store.
     :param hypervisor: a function (start, follow, wait) -> list of results of the source host's module
-        domain_migration, where start and follow are lists of orders (placement.journal.order).
+        domain_migration, where start and follow are lists of orders (placement.journal.order). Starting
+        what is under way, or done, is harmless and says so.
     :param show: a function that shows a line to the person who watches.
     :param limit: the most migrations at a time from this host, and of them to one destination.
     """
@@ -40,6 +41,9 @@ class Mover:
     def settle(self, host):
         """Finish or undo the migrations that an earlier run left open.
 
+        Each is started again with the room it still holds: the hypervisor finds out whether it is under
+        way, done, or was never begun.
+
         :returns: a list of outcomes: uuid, name, source, destination, status, message, elapsed_s.
         """
         with self.store.read() as connection:
@@ -48,8 +52,7 @@ class Mover:
             names = ", ".join(order["name"] for order in left)
             self.show(f"{host}: an earlier run left {len(left)} migration(s) open, looking after: {names}")
         self._total += len(left)
-        self._running.update({order["uuid"]: order for order in left})
-        self._follow([])
+        self._follow(left)
         while self._running:
             self._follow([])
         return self.finished
@@ -90,7 +93,7 @@ class Mover:
         self._running.update({order["uuid"]: order for order in orders})
         if not self._running:
             return
-        for result in self.hypervisor(orders, known + orders, WAIT):
+        for result in self.hypervisor(orders, known, WAIT):
             order = self._running.get(result["uuid"])
             if order is None:
                 continue

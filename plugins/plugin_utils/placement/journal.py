@@ -60,6 +60,7 @@ def unopened(connection, move):
 
     :param move: uuid, name, from_host, host, node, live.
     """
+    source = claims.find_node(connection, move["from_host"], move.get("from_node"))
     destination = claims.find_node(connection, move["host"], move.get("node"))
     return {
         "uuid": move["uuid"],
@@ -68,5 +69,6 @@ def unopened(connection, move):
         "destination": move["host"],
         "destination_uri": destination.migration_uri,
         "migration_address": destination.migration_address,
+        "source_uri": source.uri,
         "live": move["live"],
     }

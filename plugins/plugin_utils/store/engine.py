@@ -54,37 +54,46 @@ class Store:
     @contextlib.contextmanager
     def write(self):
         """A transaction that may write; on SQLite it is the only writer from its start."""
-        with self._writing() as connection:
+        with contextlib.ExitStack() as stack:
+            connection = self._transaction(stack, write=True)
             schema.upgrade(connection, self.shown_url)
             yield connection
+            if self.check_mode:
+                connection.get_transaction().rollback()
 
     def upgrade(self):
         """Make or upgrade the schema.
 
         :returns: the revision found before, or None for an empty store.
         """
-        with self._writing() as connection:
-            return schema.upgrade(connection, self.shown_url)
+        with contextlib.ExitStack() as stack:
+            connection = self._transaction(stack, write=True)
+            found = schema.upgrade(connection, self.shown_url)
+            if self.check_mode:
+                connection.get_transaction().rollback()
+            return found
 
     @contextlib.contextmanager
     def read(self):
-        """A transaction that sees one state of the store and writes nothing."""
+        """A transaction that sees one state of the store; the database itself refuses to write in it."""
         if _missing_file(self.url):
             raise DroverError(
                 f"There is no store at {self.shown_url} yet. Run the playbook drover.compute.discover first, "
                 "or set drover_store_url to the store that discovery wrote."
             )
-        with self._translated(), self._engine.connect() as connection, connection.begin():
+        with contextlib.ExitStack() as stack:
+            connection = self._transaction(stack, write=False)
             schema.check(connection, self.shown_url)
             yield connection
 
-    @contextlib.contextmanager
-    def _writing(self):
-        with self._translated(), self._engine.connect() as connection:
-            with connection.execution_options(drover_write=True).begin() as transaction:
-                yield connection
-                if self.check_mode:
-                    transaction.rollback()
+    def _transaction(self, stack, write):
+        """A connection inside a transaction that the stack ends: commits, or rolls back on an error."""
+        stack.enter_context(self._translated())
+        connection = stack.enter_context(self._engine.connect()).execution_options(drover_write=write)
+        if not write and connection.dialect.name == "postgresql":
+            connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        stack.enter_context(connection.begin())
+        return connection
 
     @contextlib.contextmanager
     def _translated(self):
@@ -173,4 +182,5 @@ def _prepare_sqlite(connection, record):
 def _begin_sqlite(connection):
     # A writer that starts as a reader may find the store changed when it first writes, and fail.
     write = connection.get_execution_options().get("drover_write")
+    connection.exec_driver_sql(f"PRAGMA query_only={'OFF' if write else 'ON'}")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import shlex
 
 from .layout import SWITCH_ADDRESS, Host, Layout, run
@@ -119,8 +120,15 @@ def quoted(path: pathlib.Path) -> str:
 
 
 def machine_memory_mb() -> int:
-    pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
-    return pages * size // 2**20
+    """The memory libvirt tells of the machine: that of its NUMA nodes, where the kernel has them.
+
+    It is less than what the machine has where memory was added after the boot.
+    """
+    nodes = pathlib.Path("/sys/devices/system/node").glob("node*/meminfo")
+    sizes = [int(re.search(r"MemTotal:\s+(\d+) kB", node.read_text(encoding="ascii")).group(1)) for node in nodes]
+    if sizes:
+        return sum(sizes) // 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
 
 
 def write_inventory(layout: Layout, hosts: list[Host]) -> None:

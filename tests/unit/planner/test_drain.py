@@ -112,20 +112,22 @@ def test_fits_alone_but_not_beside_the_others():
     assert "once the others have their places" in next(iter(reasons(plan).values()))
 
 
-def test_other_orders_are_tried_before_it_is_given_up():
-    # By memory, "mem" would take kvm2, the only one with CPUs for "cpu".
-    nodes = [host("kvm1"), host("kvm2", vcpus=8, memory_mb=1000), host("kvm3", vcpus=1, memory_mb=600)]
-    guests = [guest("mem", vcpus=1, memory_mb=600), guest("cpu", vcpus=8, memory_mb=500)]
-    plan, _columns = drain(nodes, guests)
-    assert targets(plan) == {"mem": "kvm3", "cpu": "kvm2"}
-
-
-def test_packs_when_spreading_leaves_one_out():
-    # Spreading puts the two small ones on two hosts and leaves none for the odd one.
-    nodes = [host("kvm1"), host("kvm2", memory_mb=120), host("kvm3", memory_mb=120), host("kvm4", memory_mb=120)]
-    guests = [guest(f"s{i}", memory_mb=60) for i in range(4)] + [guest("wide", memory_mb=59, vcpus=8)]
-    plan, _columns = drain(nodes, guests)
+@pytest.mark.parametrize(
+    ("nodes", "guests"),
+    [
+        # Each found by search: a place for all exists, and one part of the planner alone finds it.
+        pytest.param([(5, 17), (8, 9)], [(2, 2), (3, 5), (1, 9), (4, 8)], id="another order than by memory"),
+        pytest.param([(4, 17), (8, 13)], [(4, 8), (4, 7), (3, 3), (1, 3)], id="packing in place of spreading"),
+        pytest.param([(4, 13), (5, 14)], [(4, 4), (2, 7), (3, 5)], id="packing the tightest"),
+        pytest.param([(5, 13), (7, 17)], [(4, 8), (2, 6), (2, 8), (2, 7)], id="what found no place goes first"),
+    ],
+)
+def test_more_than_one_way_is_tried_before_it_is_given_up(nodes, guests):
+    """(vCPUs, MiB) of the hosts and of the instances of kvm1."""
+    hosts = [host("kvm1", 64, 640)] + [host(f"kvm{i}", *size) for i, size in enumerate(nodes, start=2)]
+    plan, _columns = drain(hosts, [guest(f"vm{i}", vcpus=v, memory_mb=m) for i, (v, m) in enumerate(guests)])
     assert plan["unmovable"] == []
+    assert len(plan["moves"]) == len(guests)
 
 
 def test_anti_affinity_holds_and_says_when_it_is_in_the_way():

@@ -117,8 +117,8 @@ def test_equal_weights_go_by_host_and_node_whatever_the_order_of_the_columns():
 
 
 def test_counts_of_each_filter_in_the_order_in_which_they_ran():
-    nodes = [host("a", disabled="x"), host("b", memory_mb=16), host("c"), host("d")]
-    (chosen,) = decide(fleet(*nodes), request(ignore_hosts=["D"]), enabled_filters=["RamFilter", "ComputeFilter"])
+    nodes = [host("a", disabled="x"), host("b", memory_mb=16), host("c"), host("Dd")]
+    (chosen,) = decide(fleet(*nodes), request(ignore_hosts=["dD"]), enabled_filters=["RamFilter", "ComputeFilter"])
     assert chosen["explanation"]["filters"] == [
         {"name": "ignore_hosts", "before": 4, "after": 3, "rejected": 1},
         {"name": "RamFilter", "before": 3, "after": 2, "rejected": 1},

@@ -1,0 +1,116 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Seeds for cloud-init, read back out of the image."""
+
+from __future__ import annotations
+
+import base64
+import io
+import time
+
+import pycdlib
+import pytest
+import yaml
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.drover.compute.plugins.filter.cloud_init_seed import FilterModule
+
+seed = FilterModule().filters()["cloud_init_seed"]
+
+
+def read_back(encoded):
+    """(label, {name: text}) of an image, the same by Joliet and Rock Ridge names."""
+    image = pycdlib.PyCdlib()
+    image.open_fp(io.BytesIO(base64.b64decode(encoded, validate=True)))
+    label = image.pvd.volume_identifier.decode("ascii").strip()
+    found = []
+    for kind in ("joliet_path", "rr_path"):
+        files = {}
+        for child in image.list_children(**{kind: "/"}):
+            if not child.is_file():
+                continue
+            if kind == "rr_path":
+                name = child.rock_ridge.name().decode()
+            else:
+                name = child.file_identifier().decode("utf-16_be")
+            content = io.BytesIO()
+            image.get_file_from_iso_fp(content, **{kind: f"/{name}"})
+            files[name] = content.getvalue().decode("utf-8")
+        found.append(files)
+    image.close()
+    assert found[0] == found[1]
+    return label, found[0]
+
+
+def test_everything_comes_back():
+    label, files = read_back(seed(
+        {
+            "user_data": {"hostname": "wéb1", "packages": ["nginx"]},
+            "meta_data": {"instance-id": "i-1", "tags": [1]},
+            "network_config": {"version": 2, "ethernets": {"eth0": {"dhcp4": True}}},
+        },
+        hostname="web1",
+    ))
+    assert label == "cidata"
+    assert set(files) == {"user-data", "meta-data", "network-config"}
+    assert files["user-data"].startswith("#cloud-config\nhostname: wéb1\n")
+    assert yaml.safe_load(files["user-data"]) == {"hostname": "wéb1", "packages": ["nginx"]}
+    assert yaml.safe_load(files["meta-data"]) == {"instance-id": "i-1", "tags": [1], "local-hostname": "web1"}
+    assert yaml.safe_load(files["network-config"])["ethernets"]["eth0"]["dhcp4"] is True
+
+
+def test_text_is_left_as_it_is():
+    meta = "# mine\ninstance-id: x\nlocal-hostname: y\n"
+    script = "#!/bin/sh\necho \"$HOME\"\n"
+    _label, files = read_back(seed({"user_data": script, "meta_data": meta, "network_config": "version: 1\n"}, "z", "z"))
+    assert files == {"user-data": script, "meta-data": meta, "network-config": "version: 1\n"}
+
+
+def test_what_cloud_init_needs_is_always_there():
+    _label, files = read_back(seed({}, instance_id="i-7"))
+    assert set(files) == {"user-data", "meta-data"}
+    assert files["user-data"].startswith("#cloud-config")
+    assert yaml.safe_load(files["meta-data"]) == {"instance-id": "i-7"}
+    made = [yaml.safe_load(read_back(seed({"user_data": text}))[1]["meta-data"])["instance-id"] for text in "aab"]
+    assert made[0] == made[1] != made[2]
+
+
+def test_the_same_input_gives_the_same_bytes_at_any_time(monkeypatch):
+    first = seed({"user_data": {"a": 1}}, "i", "h")
+    monkeypatch.setattr(time, "time", lambda: 2000000000.5)
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert seed({"user_data": {"a": 1}}, "i", "h") == first
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert seed({"user_data": {"a": 2}}, "i", "h") != first
+
+
+def test_a_large_user_data_is_whole():
+    text = "#cloud-config\n" + "# filler\n" * 50000
+    assert read_back(seed({"user_data": text}))[1]["user-data"] == text
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("text", "takes a mapping with user_data, meta_data, network_config, not str"),
+        ({"userdata": ""}, "unknown key 'userdata'"),
+        ({"user_data": ["x"]}, "'user_data' must be a text or a mapping, not list"),
+        ({"meta_data": "- a\n"}, "'meta_data' must hold a mapping"),
+        ({"meta_data": "a: [\n"}, "'meta_data' is no YAML"),
+    ],
+)
+def test_what_is_refused(value, says):
+    with pytest.raises(AnsibleFilterError) as caught:
+        seed(value)
+    assert says in str(caught.value)
+
+
+def test_without_pycdlib_the_package_is_named(monkeypatch):
+    monkeypatch.setitem(seed.__globals__, "pycdlib", None)
+    with pytest.raises(AnsibleFilterError, match="package pycdlib is missing"):
+        seed({})
