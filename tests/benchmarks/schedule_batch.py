@@ -20,12 +20,15 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
-import conftest  # noqa: E402, F401  makes the checkout importable as a collection
+import conftest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import schedule  # noqa: E402
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates  # noqa: E402
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy  # noqa: E402
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec  # noqa: E402
+# Importing it makes the checkout importable as a collection.
+ROOT = pathlib.Path(conftest.__file__).parent
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import schedule
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
 
 
 def make_fleet(hosts, seed):

@@ -36,9 +36,7 @@ def instances_table(instances):
     :returns: a list of lines.
     """
     keys = ("vcpus", "memory_mb", "disk_gb", "server_group", "project")
-    rows = [
-        [each.get("name"), each.get("state"), place(each), *(each.get(key) for key in keys)] for each in instances
-    ]
+    rows = [[each.get("name"), each.get("state"), place(each), *(each.get(key) for key in keys)] for each in instances]
     return align(INSTANCE_HEADINGS, rows, right=INSTANCE_NUMBERS)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import uuid as uuidlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Optional
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
 
@@ -45,8 +44,8 @@ class ServerGroupRequest:
     """
 
     name: str
-    policy: Optional[str] = None
-    max_server_per_host: Optional[int] = None
+    policy: str | None = None
+    max_server_per_host: int | None = None
 
 
 @dataclass(frozen=True)
@@ -63,15 +62,15 @@ class RequestSpec:
 
     name: str
     resources: Mapping[str, int]
-    uuid: Optional[str] = None
-    availability_zone: Optional[str] = None
-    server_group: Optional[ServerGroupRequest] = None
+    uuid: str | None = None
+    availability_zone: str | None = None
+    server_group: ServerGroupRequest | None = None
     hints: Mapping[str, tuple] = field(default_factory=dict)
     ignore_hosts: tuple = ()
     ignore_nodes: tuple = ()
-    host: Optional[str] = None
-    project: Optional[str] = None
-    user: Optional[str] = None
+    host: str | None = None
+    project: str | None = None
+    user: str | None = None
 
     @property
     def key(self):

@@ -44,14 +44,16 @@ def read_back(encoded):
 
 
 def test_everything_comes_back():
-    label, files = read_back(seed(
-        {
-            "user_data": {"hostname": "wéb1", "packages": ["nginx"]},
-            "meta_data": {"instance-id": "i-1", "tags": [1]},
-            "network_config": {"version": 2, "ethernets": {"eth0": {"dhcp4": True}}},
-        },
-        hostname="web1",
-    ))
+    label, files = read_back(
+        seed(
+            {
+                "user_data": {"hostname": "wéb1", "packages": ["nginx"]},
+                "meta_data": {"instance-id": "i-1", "tags": [1]},
+                "network_config": {"version": 2, "ethernets": {"eth0": {"dhcp4": True}}},
+            },
+            hostname="web1",
+        )
+    )
     assert label == "cidata"
     assert set(files) == {"user-data", "meta-data", "network-config"}
     assert files["user-data"].startswith("#cloud-config\nhostname: wéb1\n")
@@ -62,8 +64,10 @@ def test_everything_comes_back():
 
 def test_text_is_left_as_it_is():
     meta = "# mine\ninstance-id: x\nlocal-hostname: y\n"
-    script = "#!/bin/sh\necho \"$HOME\"\n"
-    _label, files = read_back(seed({"user_data": script, "meta_data": meta, "network_config": "version: 1\n"}, "z", "z"))
+    script = '#!/bin/sh\necho "$HOME"\n'
+    _label, files = read_back(
+        seed({"user_data": script, "meta_data": meta, "network_config": "version: 1\n"}, "z", "z")
+    )
     assert files == {"user-data": script, "meta-data": meta, "network-config": "version: 1\n"}
 
 

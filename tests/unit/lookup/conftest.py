@@ -35,8 +35,13 @@ def fleet_url(store_url):
     """A store with three hosts; kvm1 holds a running, a paused, a stopped and an unmovable instance."""
     reports = {
         "kvm1": report(
-            "kvm1", 1024, domain("web1", memory_mb=256), domain("idle", "paused"), domain("off", "shutoff"),
-            domain("kept", snapshots=True), availability_zone="az1",
+            "kvm1",
+            1024,
+            domain("web1", memory_mb=256),
+            domain("idle", "paused"),
+            domain("off", "shutoff"),
+            domain("kept", snapshots=True),
+            availability_zone="az1",
         ),
         "kvm2": report("kvm2", 512, availability_zone="az1"),
         "kvm3": report("kvm3", 256, availability_zone="az2"),

@@ -32,7 +32,7 @@ def plugin_named(name, templar):
     document = yaml.safe_load(module.DOCUMENTATION)
     options = document["options"]
     for fragment in document["extends_documentation_fragment"]:
-        file, dummy, variant = fragment.removeprefix("drover.compute.").partition(".")
+        file, _dot, variant = fragment.removeprefix("drover.compute.").partition(".")
         base = "ansible_collections.drover.compute.plugins.doc_fragments"
         found = importlib.import_module(f"{base}.{file}").ModuleDocFragment
         for option, more in yaml.safe_load(getattr(found, variant.upper() or "DOCUMENTATION"))["options"].items():
@@ -131,8 +131,9 @@ def test_no_store_yet(tmp_path):
     assert not (tmp_path / "none.db").exists()
 
 
-@pytest.mark.parametrize(("module", "name", "package"), [("scheduler.host_states", "np", "numpy"),
-                                                         ("store.engine", "sa", "SQLAlchemy")])
+@pytest.mark.parametrize(
+    ("module", "name", "package"), [("scheduler.host_states", "np", "numpy"), ("store.engine", "sa", "SQLAlchemy")]
+)
 def test_a_missing_package_is_named(fleet_url, monkeypatch, module, name, package):
     base = "ansible_collections.drover.compute.plugins.plugin_utils"
     monkeypatch.setattr(f"{base}.{module}.{name}", None)
@@ -145,7 +146,9 @@ def test_drain_plan(fleet_url):
     before = contents(fleet_url)
     (plan,) = ask("drain_plan", "kvm1", store_url=fleet_url, max_migrations=1)
     assert [(move["name"], move["live"], move["wave"]) for move in plan["moves"]] == [
-        ("web1", True, 1), ("idle", True, 2), ("off", False, 3),
+        ("web1", True, 1),
+        ("idle", True, 2),
+        ("off", False, 3),
     ]
     assert {move["from_host"] for move in plan["moves"]} == {"kvm1"}
     assert {move["host"] for move in plan["moves"]} <= {"kvm2", "kvm3"}

@@ -26,27 +26,42 @@ def reasons(plan):
 
 def test_largest_first_live_and_cold():
     guests = [
-        guest("small"), guest("off", memory_mb=256, state="shutoff"), guest("big", memory_mb=1024, vcpus=4),
-        guest("resting", memory_mb=128, state="paused"), guest("elsewhere", host="kvm2"),
+        guest("small"),
+        guest("off", memory_mb=256, state="shutoff"),
+        guest("big", memory_mb=1024, vcpus=4),
+        guest("resting", memory_mb=128, state="paused"),
+        guest("elsewhere", host="kvm2"),
     ]
     plan, columns = drain(THREE, guests)
     assert [(move["name"], move["live"]) for move in plan["moves"]] == [
-        ("big", True), ("off", False), ("resting", True), ("small", True),
+        ("big", True),
+        ("off", False),
+        ("resting", True),
+        ("small", True),
     ]
     assert [move["order"] for move in plan["moves"]] == [1, 2, 3, 4]
     assert plan["waves"] == 1
     big = plan["moves"][0]
     assert {key: big[key] for key in ("from_host", "from_node", "host", "node", "uuid", "memory_mb", "vcpus")} == {
-        "from_host": "kvm1", "from_node": "kvm1", "host": "kvm3", "node": "kvm3", "uuid": uuid_of("big"),
-        "memory_mb": 1024, "vcpus": 4,
+        "from_host": "kvm1",
+        "from_node": "kvm1",
+        "host": "kvm3",
+        "node": "kvm3",
+        "uuid": uuid_of("big"),
+        "memory_mb": 1024,
+        "vcpus": 4,
     }
     assert big["provider"] == columns["uuid"][2]
     assert json.loads(json.dumps(plan)) == plan
 
 
 def test_never_onto_the_host_itself_nor_disabled_nor_down_hosts_whatever_the_policy_leaves_out():
-    nodes = [host("kvm1"), host("kvm2", memory_mb=99999, disabled="x"), host("kvm3", memory_mb=99999, down="x"),
-             host("kvm4")]
+    nodes = [
+        host("kvm1"),
+        host("kvm2", memory_mb=99999, disabled="x"),
+        host("kvm3", memory_mb=99999, down="x"),
+        host("kvm4"),
+    ]
     plan, _columns = drain(nodes, [guest("a"), guest("b")], policy={"enabled_filters": []})
     assert targets(plan) == {"a": "kvm4", "b": "kvm4"}
 
@@ -62,7 +77,8 @@ def test_a_host_with_several_compute_nodes_is_emptied_whole():
     nodes = [host("kvm1", node="one"), host("kvm1", node="two"), host("kvm2")]
     plan, _columns = drain(nodes, [guest("a", node="one"), guest("b", node="two")])
     assert {(move["name"], move["from_node"], move["host"]) for move in plan["moves"]} == {
-        ("a", "one", "kvm2"), ("b", "two", "kvm2"),
+        ("a", "one", "kvm2"),
+        ("b", "two", "kvm2"),
     }
 
 
@@ -142,16 +158,23 @@ def test_anti_affinity_holds_and_says_when_it_is_in_the_way():
 
 def test_members_that_share_the_drained_host_part():
     groups = {"web": ("anti-affinity", 2)}
-    guests = [guest("w1", group="web"), guest("w2", group="web"), guest("w3", group="web", host="kvm2"),
-              guest("w4", group="web", host="kvm2")]
+    guests = [
+        guest("w1", group="web"),
+        guest("w2", group="web"),
+        guest("w3", group="web", host="kvm2"),
+        guest("w4", group="web", host="kvm2"),
+    ]
     plan, _columns = drain([host("kvm1"), host("kvm2"), host("kvm3", memory_mb=128)], guests, groups=groups)
     assert targets(plan) == {"w1": "kvm3", "w2": "kvm3"}
 
 
 def test_an_affinity_group_moves_together_or_not_at_all():
     groups = {"db": ("affinity", None)}
-    guests = [guest("d1", group="db", memory_mb=100), guest("d2", group="db", memory_mb=100),
-              guest("d3", group="db", memory_mb=100)]
+    guests = [
+        guest("d1", group="db", memory_mb=100),
+        guest("d2", group="db", memory_mb=100),
+        guest("d3", group="db", memory_mb=100),
+    ]
     nodes = [host("kvm1"), host("kvm2", memory_mb=250), host("kvm3", memory_mb=300), host("kvm4", memory_mb=250)]
     plan, _columns = drain(nodes, guests, groups=groups)
     assert targets(plan) == {"d1": "kvm3", "d2": "kvm3", "d3": "kvm3"}
@@ -189,8 +212,13 @@ def test_excluded_nodes():
 
 @pytest.mark.parametrize(
     ("limits", "waves"),
-    [(None, 1), ({}, 1), ({"per_source": 2}, 3), ({"per_source": None, "per_destination": 2}, 3),
-     ({"per_source": 1}, 5)],
+    [
+        (None, 1),
+        ({}, 1),
+        ({"per_source": 2}, 3),
+        ({"per_source": None, "per_destination": 2}, 3),
+        ({"per_source": 1}, 5),
+    ],
 )
 def test_waves(limits, waves):
     nodes = [host("kvm1"), host("kvm2")]
@@ -203,8 +231,13 @@ def test_waves(limits, waves):
 
 def test_an_empty_host_and_an_unknown_one():
     plan, _columns = drain(THREE, [])
-    assert plan == {"host": "kvm1", "moves": [], "unmovable": [], "waves": 0,
-                    "lines": ["kvm1 holds no instances; there is nothing to move."]}
+    assert plan == {
+        "host": "kvm1",
+        "moves": [],
+        "unmovable": [],
+        "waves": 0,
+        "lines": ["kvm1 holds no instances; there is nothing to move."],
+    }
     with pytest.raises(PlanError, match="no compute node of host 'kvm7'; it has hosts: kvm1, kvm2, kvm3"):
         drain(THREE, [], host="kvm7")
 
@@ -216,8 +249,11 @@ def test_bad_limits(limits):
 
 
 def test_lines_are_a_table_for_people():
-    guests = [guest("web1", memory_mb=512), guest("database", memory_mb=64, state="shutoff"),
-              guest("gpu", hostdevs=[{"type": "pci", "address": "0000:3b:00.0"}])]
+    guests = [
+        guest("web1", memory_mb=512),
+        guest("database", memory_mb=64, state="shutoff"),
+        guest("gpu", hostdevs=[{"type": "pci", "address": "0000:3b:00.0"}]),
+    ]
     plan, _columns = drain(THREE, guests, limits={"per_source": 1})
     assert plan["lines"] == [
         "Drain of kvm1: 2 instances to move in 2 waves, 1 cannot move.",

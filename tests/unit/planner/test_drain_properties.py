@@ -26,10 +26,13 @@ def worlds(draw):
     members = {}
     for number in range(draw(st.integers(0, 14))):
         node = nodes[draw(st.integers(0, len(nodes) - 1))]
-        size = {"vcpus": draw(st.integers(1, 3)), "memory_mb": draw(st.integers(1, 5)), "disk_gb": draw(st.integers(0, 3))}
+        size = {
+            "vcpus": draw(st.integers(1, 3)),
+            "memory_mb": draw(st.integers(1, 5)),
+            "disk_gb": draw(st.integers(0, 3)),
+        }
         room = all(
-            free[node["host"]][key] + amount
-            <= (node[key] - node["reserved"].get(key, 0)) * node["ratio"][key]
+            free[node["host"]][key] + amount <= (node[key] - node["reserved"].get(key, 0)) * node["ratio"][key]
             for key, amount in size.items()
         )
         if not room:

@@ -42,12 +42,32 @@ def figures(**sizes):
 
 def test_hosts():
     hosts = [
-        {"host": "kvm1", "state": "up", "status": "enabled", "zones": ["az1", "az2"], "instances": 1,
-         **figures(vcpus=(3, 4), memory_mb=(192, 256), disk_gb=(3, 10))},
-        {"host": "kvm2", "state": "up", "status": "disabled", "disabled_reason": "new fan", "zones": [], "instances": 0,
-         **figures(vcpus=(0, 256), memory_mb=(1536, 65024), disk_gb=(0, 1000))},
-        {"host": "kvm3", "state": "down", "down_reason": "no route", "maintenance": True, "status": "disabled",
-         "disabled_reason": "patch", "instances": 0},
+        {
+            "host": "kvm1",
+            "state": "up",
+            "status": "enabled",
+            "zones": ["az1", "az2"],
+            "instances": 1,
+            **figures(vcpus=(3, 4), memory_mb=(192, 256), disk_gb=(3, 10)),
+        },
+        {
+            "host": "kvm2",
+            "state": "up",
+            "status": "disabled",
+            "disabled_reason": "new fan",
+            "zones": [],
+            "instances": 0,
+            **figures(vcpus=(0, 256), memory_mb=(1536, 65024), disk_gb=(0, 1000)),
+        },
+        {
+            "host": "kvm3",
+            "state": "down",
+            "down_reason": "no route",
+            "maintenance": True,
+            "status": "disabled",
+            "disabled_reason": "patch",
+            "instances": 0,
+        },
     ]
     assert hosts_table(hosts) == [
         "HOST  STATE              ZONE       VCPU           RAM        DISK  INSTANCES  REASON",
@@ -59,8 +79,17 @@ def test_hosts():
 
 def test_instances():
     rows = [
-        {"name": "web1", "state": "running", "host": "kvm1", "node": "kvm1", "vcpus": 1, "memory_mb": 64, "disk_gb": 1,
-         "server_group": "web", "project": None},
+        {
+            "name": "web1",
+            "state": "running",
+            "host": "kvm1",
+            "node": "kvm1",
+            "vcpus": 1,
+            "memory_mb": 64,
+            "disk_gb": 1,
+            "server_group": "web",
+            "project": None,
+        },
         {"name": "x", "state": "building", "host": "kvm2", "node": "kvm2-lxc", "vcpus": 10, "memory_mb": 512},
     ]
     assert instances_table(rows) == [

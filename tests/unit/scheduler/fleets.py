@@ -61,9 +61,7 @@ def fleet(*hosts, instances=(), groups=None):
             "step_size": [each.get("step_size", {}).get(key, 1) for each in rows],
         }
     for each in instances:
-        index = next(
-            i for i in range(len(rows)) if names[i] == each["host"] and each.get("node", nodes[i]) == nodes[i]
-        )
+        index = next(i for i in range(len(rows)) if names[i] == each["host"] and each.get("node", nodes[i]) == nodes[i])
         key = each.get("uuid") or uuid_of(each["name"])
         columns["instances"][key] = index
         columns["instance_names"].setdefault(each["name"], []).append(key)
@@ -77,9 +75,7 @@ def fleet(*hosts, instances=(), groups=None):
 
 def request(name="web1", vcpus=1, memory_mb=64, disk_gb=1, **more):
     """A RequestSpec, by way of the mapping that users write."""
-    return RequestSpec.from_request(
-        {"name": name, "vcpus": vcpus, "memory_mb": memory_mb, "disk_gb": disk_gb, **more}
-    )
+    return RequestSpec.from_request({"name": name, "vcpus": vcpus, "memory_mb": memory_mb, "disk_gb": disk_gb, **more})
 
 
 # Fleets for property tests. Small numbers, so that hosts are often nearly full.
@@ -125,7 +121,9 @@ def requests(draw, most=8):
         group = draw(st.sampled_from([None, None, "apart", "close"]))
         if group == "apart":
             more["server_group"] = {
-                "name": group, "policy": "anti-affinity", "max_server_per_host": policies["apart"],
+                "name": group,
+                "policy": "anti-affinity",
+                "max_server_per_host": policies["apart"],
             }
         elif group == "close":
             more["server_group"] = {"name": group, "policy": "affinity"}

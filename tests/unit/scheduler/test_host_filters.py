@@ -25,8 +25,12 @@ def passing(name, columns, spec, options=None):
 
 
 def test_compute_filter_wants_enabled_and_up():
-    columns = fleet(host("a"), host("b", disabled="patching"), host("c", down="forced down"),
-                    host("d", disabled="", down="unreachable"))
+    columns = fleet(
+        host("a"),
+        host("b", disabled="patching"),
+        host("c", down="forced down"),
+        host("d", disabled="", down="unreachable"),
+    )
     passed, lacks = passing("ComputeFilter", columns, request())
     assert passed == ["a"]
     assert lacks == {"b": "disabled, 'patching'", "c": "down, forced down", "d": "disabled and down, unreachable"}
@@ -90,9 +94,13 @@ def test_capacity_is_placement_s(name, key, columns, amount, fits):
 
 
 def test_what_capacity_filters_say():
-    nodes = [host("a", used={"memory_mb": 7168}), host("b", memory_mb=0),
-             host("c", ratio={"memory_mb": 4.0}, max_unit={"memory_mb": 2048}),
-             host("d", min_unit={"memory_mb": 8000}), host("e", step_size={"memory_mb": 1000})]
+    nodes = [
+        host("a", used={"memory_mb": 7168}),
+        host("b", memory_mb=0),
+        host("c", ratio={"memory_mb": 4.0}, max_unit={"memory_mb": 2048}),
+        host("d", min_unit={"memory_mb": 8000}),
+        host("e", step_size={"memory_mb": 1000}),
+    ]
     _passed, lacks = passing("RamFilter", fleet(*nodes), request(memory_mb=4096))
     assert lacks == {
         "a": "RAM: asked 4096 MiB, 1024 MiB free of 8192",
@@ -108,10 +116,17 @@ def test_disk_of_zero_is_not_asked_for():
     assert passed == ["a"]
 
 
-PEERS = fleet(host("a"), host("b"), host("c"), instances=[
-    {"name": "db1", "host": "a"}, {"name": "db2", "host": "b"}, {"name": "twin", "host": "b", "uuid": uuid_of("t1")},
-    {"name": "twin", "host": "c", "uuid": uuid_of("t2")},
-])
+PEERS = fleet(
+    host("a"),
+    host("b"),
+    host("c"),
+    instances=[
+        {"name": "db1", "host": "a"},
+        {"name": "db2", "host": "b"},
+        {"name": "twin", "host": "b", "uuid": uuid_of("t1")},
+        {"name": "twin", "host": "c", "uuid": uuid_of("t2")},
+    ],
+)
 
 
 @pytest.mark.parametrize(
@@ -143,8 +158,11 @@ def test_a_hint_nobody_can_follow_says_so():
 
 
 def grouped(policy, most=None):
-    members = [{"name": "m1", "host": "a", "group": "g"}, {"name": "m2", "host": "a", "group": "g"},
-               {"name": "m3", "host": "b", "group": "g"}]
+    members = [
+        {"name": "m1", "host": "a", "group": "g"},
+        {"name": "m2", "host": "a", "group": "g"},
+        {"name": "m3", "host": "b", "group": "g"},
+    ]
     return fleet(host("a"), host("b"), host("c"), instances=members, groups={"g": (policy, most)})
 
 
@@ -182,8 +200,13 @@ def test_each_group_filter_minds_its_own_policy(policy, other):
 
 
 def test_members_count_per_host_and_not_per_compute_node():
-    columns = fleet(host("a", node="a-1"), host("a", node="a-2"), host("b"), groups={"g": ("anti-affinity", 1)},
-                    instances=[{"name": "m1", "host": "a", "node": "a-1", "group": "g"}])
+    columns = fleet(
+        host("a", node="a-1"),
+        host("a", node="a-2"),
+        host("b"),
+        groups={"g": ("anti-affinity", 1)},
+        instances=[{"name": "m1", "host": "a", "node": "a-1", "group": "g"}],
+    )
     assert passing("ServerGroupAntiAffinityFilter", columns, request(server_group="g"))[0] == ["b"]
     assert passing("SameHostFilter", columns, request(hints={"same_host": "m1"}))[0] == ["a/a-1", "a/a-2"]
 

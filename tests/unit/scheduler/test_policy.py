@@ -18,7 +18,9 @@ def test_defaults():
     policy = Policy.from_mapping(None)
     assert tuple(each.name for each in policy.filters) == policies.DEFAULT_FILTERS
     assert [(each.name, multiplier) for each, multiplier in policy.weighers] == [
-        ("CPUWeigher", 1.0), ("DiskWeigher", 1.0), ("RAMWeigher", 1.0),
+        ("CPUWeigher", 1.0),
+        ("DiskWeigher", 1.0),
+        ("RAMWeigher", 1.0),
     ]
     assert (policy.max_attempts, policy.host_subset_size) == (3, 1)
 
@@ -34,7 +36,8 @@ def test_every_filter_of_this_issue_is_found_and_documented():
 def test_multipliers_by_name_and_by_nova_s_option():
     policy = Policy.from_mapping({"weighers": {"RAMWeigher": -1, "CPUWeigher": "0.5"}})
     assert [(each.name, multiplier) for each, multiplier in policy.weighers] == [
-        ("CPUWeigher", 0.5), ("RAMWeigher", -1.0),
+        ("CPUWeigher", 0.5),
+        ("RAMWeigher", -1.0),
     ]
     policy = Policy.from_mapping({"weighers": ["RAMWeigher"], "ram_weight_multiplier": 2})
     assert [(each.name, multiplier) for each, multiplier in policy.weighers] == [("RAMWeigher", 2.0)]

@@ -14,17 +14,19 @@ GOOD = {"name": "web1", "vcpus": 1, "memory_mb": 64, "disk_gb": 1}
 
 
 def test_a_whole_request():
-    spec = RequestSpec.from_request({
-        **GOOD,
-        "uuid": "1B4E28BA-2FA1-11D2-883F-0016D3CCA427",
-        "availability_zone": "az1",
-        "server_group": {"name": "web", "policy": "anti-affinity", "max_server_per_host": 2},
-        "hints": {"same_host": "db1", "different_host": ["a", "b"]},
-        "ignore_hosts": "kvm9",
-        "host": "kvm1",
-        "project": "p",
-        "user": "u",
-    })
+    spec = RequestSpec.from_request(
+        {
+            **GOOD,
+            "uuid": "1B4E28BA-2FA1-11D2-883F-0016D3CCA427",
+            "availability_zone": "az1",
+            "server_group": {"name": "web", "policy": "anti-affinity", "max_server_per_host": 2},
+            "hints": {"same_host": "db1", "different_host": ["a", "b"]},
+            "ignore_hosts": "kvm9",
+            "host": "kvm1",
+            "project": "p",
+            "user": "u",
+        }
+    )
     assert spec.key == "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
     assert spec.resources == {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1}
     assert spec.hints == {"same_host": ("db1",), "different_host": ("a", "b")}

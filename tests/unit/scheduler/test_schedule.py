@@ -22,8 +22,15 @@ from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet
 #   b  16*1-(2+0) = 14                   32768-1024-0 = 31744       1024*min(200, 50) = 51200
 #   c  8*2-8 = 8                         8192-0-4096 = 4096         1024*400 = 409600
 THREE = [
-    host("a", 8, 16384, 100, ratio={"vcpus": 4.0}, reserved={"memory_mb": 512},
-         used={"vcpus": 4, "memory_mb": 8192, "disk_gb": 40}),
+    host(
+        "a",
+        8,
+        16384,
+        100,
+        ratio={"vcpus": 4.0},
+        reserved={"memory_mb": 512},
+        used={"vcpus": 4, "memory_mb": 8192, "disk_gb": 40},
+    ),
     host("b", 16, 32768, 200, reserved={"vcpus": 2, "memory_mb": 1024}, disk_available_least_gb=50),
     host("c", 8, 8192, 500, ratio={"vcpus": 2.0}, used={"vcpus": 8, "memory_mb": 4096, "disk_gb": 100}),
 ]
@@ -64,7 +71,9 @@ def test_weights_by_nova_s_formulas():
 def test_multipliers_and_packing():
     (chosen,) = decide(fleet(*THREE), request(), weighers={"RAMWeigher": -1, "CPUWeigher": 1})
     assert shown(chosen) == {
-        "a": near(1 - 7680 / 31744), "c": near(8 / 28 - 4096 / 31744), "b": near(0.5 - 1),
+        "a": near(1 - 7680 / 31744),
+        "c": near(8 / 28 - 4096 / 31744),
+        "b": near(0.5 - 1),
     }
     assert chosen["host"] == "a"
 
@@ -75,13 +84,18 @@ def test_consumption_between_instances_of_a_batch():
     assert hosts_of(chosen) == ["b", "a"]
     # b now: CPU 10, RAM 15360 (still the largest), disk 1024*min(190, 40) = 40960
     assert shown(chosen[1]) == {
-        "a": near(1 + 7680 / 15360 + 0.15), "b": near(10 / 28 + 1 + 0.1), "c": near(8 / 28 + 4096 / 15360 + 1),
+        "a": near(1 + 7680 / 15360 + 0.15),
+        "b": near(10 / 28 + 1 + 0.1),
+        "c": near(8 / 28 + 4096 / 15360 + 1),
     }
 
 
 def test_overcommitted_hosts_weigh_nothing_and_the_scale_starts_at_zero():
-    nodes = [host("a", memory_mb=8192, ratio={"memory_mb": 2.0}, used={"memory_mb": 9000}),
-             host("b", memory_mb=8192, used={"memory_mb": 4096}), host("c", memory_mb=8192)]
+    nodes = [
+        host("a", memory_mb=8192, ratio={"memory_mb": 2.0}, used={"memory_mb": 9000}),
+        host("b", memory_mb=8192, used={"memory_mb": 4096}),
+        host("c", memory_mb=8192),
+    ]
     (chosen,) = decide(fleet(*nodes), request(), weighers=["RAMWeigher"])
     assert shown(chosen) == {"c": near(1), "b": near(0.5), "a": near(0)}
 
@@ -280,8 +294,11 @@ def refusal(columns, spec, **policy):
 
 
 def test_failure_names_the_counts_and_the_nearest_misses():
-    nodes = [host("kvm1", disabled="bad fan"), host("kvm2", memory_mb=96, used={"memory_mb": 64}),
-             host("kvm3", memory_mb=128, used={"memory_mb": 112})]
+    nodes = [
+        host("kvm1", disabled="bad fan"),
+        host("kvm2", memory_mb=96, used={"memory_mb": 64}),
+        host("kvm3", memory_mb=128, used={"memory_mb": 112}),
+    ]
     failure = refusal(fleet(*nodes), request("web3"))
     assert str(failure) == (
         "No valid host for web3 (1 vCPU, 64 MiB, 1 GiB): of 3 hosts, ComputeFilter rejected 1, "
@@ -289,7 +306,8 @@ def test_failure_names_the_counts_and_the_nearest_misses():
         "kvm3 (RAM: asked 64 MiB, 16 MiB free of 128), kvm1 (disabled, 'bad fan')."
     )
     assert failure.explanation["nearest"][0] == {
-        "host": "kvm2", "node": "kvm2",
+        "host": "kvm2",
+        "node": "kvm2",
         "lacks": [{"filter": "RamFilter", "text": "RAM: asked 64 MiB, 32 MiB free of 96"}],
     }
     assert [each["name"] for each in failure.explanation["filters"]][-1] == "RamFilter"
@@ -299,7 +317,9 @@ def test_failure_names_the_counts_and_the_nearest_misses():
 
 def test_a_few_rejected_hosts_that_are_not_near_are_named_with_the_count():
     nodes = [host("a", disabled="bad fan")] + [host(name, memory_mb=60) for name in "bcd"]
-    assert "ComputeFilter rejected 1 (a: disabled, 'bad fan'), RamFilter rejected 3;" in str(refusal(fleet(*nodes), request()))
+    assert "ComputeFilter rejected 1 (a: disabled, 'bad fan'), RamFilter rejected 3;" in str(
+        refusal(fleet(*nodes), request())
+    )
 
 
 def test_nearest_is_who_falls_at_the_fewest_filters_and_by_the_least():
