@@ -74,17 +74,23 @@ class Worker:
             self._run()
         except Refused as exc:
             self._end("failed", str(exc))
-        except LibvirtProblem as exc:
-            self._end("failed" if not self._begun() else "lost", f"{self._title()}: {exc}")
-        except libvirt.libvirtError as exc:
-            self._end("failed" if not self._begun() else "lost", f"{self._title()}: {_libvirt.text_of(exc)}.")
+        except (LibvirtProblem, libvirt.libvirtError) as exc:
+            self._break_off(_reason(exc))
         except Exception as exc:  # pylint: disable=broad-except
             # A worker has nobody to raise to: an unforeseen error must end in the record as well.
-            self._end("lost" if self._begun() else "failed", f"{self._title()}: unforeseen {type(exc).__name__}: {exc}.")
+            self._break_off(f"unforeseen {type(exc).__name__}: {exc}")
         finally:
             self._acknowledge(self.record["status"])
             _libvirt.close(self.source)
             _libvirt.close(self.destination)
+
+    def _break_off(self, reason):
+        """End without having found out where the instance is, or before anything was begun."""
+        reason = reason.rstrip(".")
+        if self._begun() or self.record["took_over"]:
+            self._end("lost", f"{self._title()}: {reason}. Where it is cannot be told: start the move again when both hosts answer.")
+        else:
+            self._end("failed", f"{self._title()} was not begun: {reason}.")
 
     def _begun(self):
         return self.record["phase"] in ("migrating", "verifying", "cleaning")
@@ -495,7 +501,12 @@ def proven_safe(storage):
 
 
 def _reason(error):
-    return _libvirt.text_of(error) if isinstance(error, libvirt.libvirtError) else str(error)
+    if not isinstance(error, libvirt.libvirtError):
+        return str(error)
+    text = _libvirt.text_of(error)
+    if "End of file while reading" in text or "client socket is closed" in text or "Cannot recv data" in text:
+        return f"the connection to libvirt broke in the middle ({text})"
+    return text
 
 
 def _autostart(domain):

@@ -12,18 +12,16 @@ seconds_states, seconds_batch, placed.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import pathlib
 import random
 import sys
 import time
 
+# The checkout's own conftest.py makes it importable as a collection.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-
-import conftest
-
-# Importing it makes the checkout importable as a collection.
-ROOT = pathlib.Path(conftest.__file__).parent
+importlib.import_module("conftest")
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import schedule
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates

@@ -16,7 +16,9 @@ import testinfra
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, os.fspath(HERE))
 
-from lablib import control, layout as lab_layout  # noqa: E402  pylint: disable=wrong-import-position
+# pylint: disable=wrong-import-position,unused-import
+from fleet import discovered, empty_fleet, fleet  # noqa: E402,F401
+from lablib import control, layout as lab_layout  # noqa: E402
 
 
 class Lab:

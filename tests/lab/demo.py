@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import json
 import os
 import pathlib
 import shlex
@@ -41,15 +40,15 @@ def playbook(name: str, *words: str) -> None:
     command("ansible-playbook", f"drover.compute.{name}", *words)
 
 
-def placement() -> dict[str, str]:
-    """Which host each instance is on, as the store has it: {instance: host}."""
-    done = subprocess.run(
-        ["ansible", "localhost", "-m", "drover.compute.instance_info"], capture_output=True,
-        text=True, check=False, env={**os.environ, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"})
-    if done.returncode:
-        sys.exit(f"demo: instance_info failed:\n{done.stdout}{done.stderr}")
-    result = json.loads(done.stdout[done.stdout.index("{"):])
-    return {instance["name"]: instance["host"] for instance in result["instances"]}
+def placement(hosts: list[str]) -> dict[str, str]:
+    """Which host each instance runs on, as the hypervisors themselves say: {instance: host}."""
+    running = {}
+    for host in hosts:
+        done = subprocess.run([HERE / "lab", "exec", host, "virsh list --name"], capture_output=True, text=True, check=False)
+        if done.returncode:
+            sys.exit(f"demo: virsh on {host} failed:\n{done.stdout}{done.stderr}")
+        running.update({name: host for name in done.stdout.split()})
+    return running
 
 
 def table(rows: list[tuple[str, ...]]) -> None:
@@ -67,6 +66,7 @@ def use_ansible(config: pathlib.Path) -> None:
 def with_lab(layout: Layout) -> None:
     began = time.monotonic()
     use_ansible(layout.folder / "ansible.cfg")
+    hosts = [host.name for host in layout.hosts()]
     definitions = layout.folder / "demo.yml"
     if not definitions.exists():
         shutil.copy(HERE / "demo.yml", definitions)
@@ -79,11 +79,11 @@ def with_lab(layout: Layout) -> None:
     playbook("hosts")
     heading(f"Place the six instances that {shown(definitions)} defines")
     playbook("place", "-e", f"drover_definitions={definitions}")
-    before = placement()
+    before = placement(hosts)
     host = collections.Counter(sorted(before.values())).most_common(1)[0][0]
     heading(f"Drain {host}, which has most of them: every instance moves while it runs")
     playbook("drain", "-e", f"drover_host={host}", "-e", "drover_reason=demo")
-    after = placement()
+    after = placement(hosts)
     heading("The hosts again")
     playbook("hosts")
     heading(f"Undrain {host}: it takes instances again")

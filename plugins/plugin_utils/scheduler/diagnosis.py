@@ -15,7 +15,7 @@ except ImportError:
     np = None
 
 NEAREST = 3
-EXAMPLES = 2
+SHOWN = 2
 
 
 def explain_failure(states, spec, policy, limits=()):
@@ -72,12 +72,12 @@ def _counts(states, spec, policy, limits, stages, nearest):
             continue
         text = f"{name} rejected {stage['rejected']}"
         if name in filters:
-            shown = [i for i in fell[: EXAMPLES * 2] if (states.host[i], states.node[i]) not in told][:EXAMPLES]
+            shown = [i for i in fell[: SHOWN * 2] if (states.host[i], states.node[i]) not in told][:SHOWN]
             examples = [f"{states.label(i)}: {filters[name].lacks(states, spec, i)}" for i in shown]
             # More than a handful of hosts is a fleet: the count says more than two names of it.
-            if examples and len(fell) <= EXAMPLES * 2:
+            if examples and len(fell) <= SHOWN * 2:
                 text += f" ({'; '.join(examples)})"
-        elif len(fell) <= EXAMPLES:
+        elif len(fell) <= SHOWN:
             text += f" ({', '.join(states.label(i) for i in fell)})"
         if name == "host" and not stage["after"] and not keep.any():
             text += f", for there is no host {spec.host}: {_some(sorted(set(states.host)))}"

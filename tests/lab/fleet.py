@@ -1,0 +1,339 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab's hypervisors as a test has them: empty at first, and with a store of the test's own.
+
+What runs where is always asked of libvirt on the hosts themselves; what is booked, of the store.
+"""
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+import typing
+import uuid
+
+import pytest
+import sqlalchemy as sa
+from lablib import control
+
+PLAYBOOKS = pathlib.Path(__file__).parent / "playbooks"
+SHARED = "/srv/shared/instances"
+LOCAL = "/var/lib/libvirt/images"
+IMAGE = "/srv/shared/images/base.qcow2"
+
+#: Run on a host: everything libvirt has there, straight from its own binding.
+LOOK = """
+import json, libvirt
+import xml.etree.ElementTree as ET
+states = dict(enumerate("nostate running blocked paused shutdown shutoff crashed pmsuspended".split()))
+found = []
+for domain in libvirt.openReadOnly("qemu:///system").listAllDomains():
+    root = ET.fromstring(domain.XMLDesc(0))
+    found.append({
+        "name": domain.name(), "uuid": domain.UUIDString(), "state": states[domain.state()[0]],
+        "vcpus": int(root.findtext("vcpu")), "memory_mb": int(root.findtext("memory")) // 1024,
+        "persistent": bool(domain.isPersistent()), "autostart": bool(domain.autostart()),
+        "disks": [source.get("file") for source in root.findall("devices/disk[@device='disk']/source")],
+        "cdroms": [source.get("file") for source in root.findall("devices/disk[@device='cdrom']/source")],
+        "title": root.findtext("title"),
+    })
+print(json.dumps(found))
+"""
+
+#: Run on a host: take away all that a test may have left.
+CLEAN = f"""
+for uuid in $(virsh list --all --uuid); do
+    virsh domjobabort $uuid; virsh destroy $uuid
+    virsh undefine $uuid --managed-save --snapshots-metadata --nvram || virsh undefine $uuid
+done
+chattr -i {LOCAL} {SHARED}; chmod 755 {LOCAL}
+rm -rf {LOCAL}/* {LOCAL}/.drover* {SHARED}/* {SHARED}/.drover* /run/drover
+true
+"""
+
+DOMAIN = """
+<domain type='qemu'>
+  <name>{name}</name><uuid>{uuid}</uuid>
+  <metadata><drover:instance xmlns:drover='https://drover.compute/instance/1'>{metadata}</drover:instance></metadata>
+  <memory unit='MiB'>{memory_mb}</memory><vcpu>{vcpus}</vcpu>
+  <os><type arch='x86_64' machine='q35'>hvm</type></os>
+  <devices>{disks}</devices>
+</domain>
+"""
+
+DISK = """<disk type='file' device='disk'><driver name='qemu' type='qcow2' cache='none'/>
+<source file='{path}'/><target dev='{target}' bus='virtio'/></disk>"""
+
+
+@dataclasses.dataclass
+class Domain:
+    """A domain that a test makes by hand, with virsh, as somebody did before drover came."""
+
+    name: str
+    state: str = "running"  # running, paused or shutoff
+    vcpus: int = 1
+    memory_mb: int = 64
+    folder: str = SHARED
+    disks: int = 1  # of 1 GiB each
+    written_mb: int = 0  # what the guest has written to the first
+    metadata: str = ""
+    uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
+
+    @property
+    def paths(self) -> list[str]:
+        return [f"{self.folder}/{self.name}-{number}.qcow2" for number in range(self.disks)]
+
+    def script(self) -> str:
+        """The shell script that makes it."""
+        lines = ["set -e"]
+        for path in self.paths:
+            lines.append(f"qemu-img create -q -f qcow2 {path} 1G")
+        if self.written_mb:
+            lines.append(f"qemu-io -f qcow2 -c 'write -q -P 90 0 {self.written_mb}M' {self.paths[0]}")
+        disks = "".join(DISK.format(path=path, target=f"vd{'abcdef'[number]}")
+                        for number, path in enumerate(self.paths))
+        xml = DOMAIN.format(disks=disks, **{field: getattr(self, field) for field in
+                                            ("name", "uuid", "memory_mb", "vcpus", "metadata")})
+        lines.append(f"virsh define /dev/stdin <<'END'\n{xml}\nEND")
+        if self.state != "shutoff":
+            lines.append(f"virsh start {self.name}{' --paused' if self.state == 'paused' else ''}")
+        return "\n".join(lines)
+
+
+class Run:
+    """A playbook that is under way, read line by line."""
+
+    def __init__(self, words: list[str], environment: dict[str, str]) -> None:
+        self.process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, text=True,
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                        start_new_session=True)
+        self.said = ""
+
+    def until(self, pattern: str) -> None:
+        """Read until a line matches; the test fails when none does."""
+        for line in self.process.stdout:
+            self.said += line
+            if re.search(pattern, line):
+                return
+        pytest.fail(f"no line matched {pattern!r}:\n{self.said}", pytrace=False)
+
+    def kill(self) -> None:
+        """SIGKILL for ansible-playbook and all that it started, at once."""
+        processes = [self.process.pid, *descendants(self.process.pid)]
+        for pid in processes:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.wait()
+        self.process.stdout.close()
+
+    def finish(self) -> str:
+        self.said += self.process.stdout.read()
+        self.process.wait()
+        self.process.stdout.close()
+        return self.said
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process started, and those that they did. (Ansible's workers have
+    sessions of their own, so a process group would not do.)"""
+    children: dict[int, list[int]] = {}
+    for file in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(file.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(file.parent.name))
+    found = [pid]
+    for process in found:
+        found += children.get(process, [])
+    return found[1:]
+
+
+class Fleet:
+    """The lab's hosts, empty, and a store."""
+
+    def __init__(self, lab: typing.Any, folder: pathlib.Path, store_url: str) -> None:
+        self.lab, self.folder, self.store_url = lab, folder, store_url
+        self.hosts = lab.hosts
+
+    # Ansible
+
+    def playbook(self, name: str, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run a playbook of the collection, or one of tests/lab/playbooks, on this test's store."""
+        return self.lab.playbook(self._name(name), *words, store_url=self.store_url, check=check)
+
+    def start(self, name: str, *words: str) -> Run:
+        """Start a playbook and go on at once."""
+        return Run(["ansible-playbook", self._name(name), *words], self.lab.environment(self.store_url))
+
+    def _name(self, name: str) -> str:
+        return os.fspath(PLAYBOOKS / name) if name.endswith(".yml") else f"drover.compute.{name}"
+
+    def refused(self, name: str, *words: str) -> str:
+        """Run a playbook that must fail; return what it said, on one line."""
+        done = self.playbook(name, *words, check=False)
+        said = done.stdout + done.stderr
+        assert done.returncode != 0, f"it went through:\n{said}"
+        assert "Traceback" not in said, said
+        return " ".join(said.split())
+
+    def drain(self, host: str, *words: str, check: bool = True, **variables: object):
+        extra = json.dumps({"drover_host": host, **variables})
+        return self.playbook("drain", "-e", extra, *words, check=check)
+
+    def place(self, instances: typing.Any, *words: str, check: bool = True, **variables: object):
+        """Place a definitions file (a path) or definitions (a list)."""
+        key = "drover_instances" if isinstance(instances, list) else "drover_definitions"
+        value = instances if isinstance(instances, list) else os.fspath(instances)
+        extra = json.dumps({key: value, **variables})
+        return self.playbook("place", "-e", extra, *words, check=check)
+
+    # The hosts
+
+    def run(self, host: str, command: str) -> str:
+        """What a command says on a host; it must succeed."""
+        done = self.lab.host(host).run(command.replace("%", "%%"))
+        assert done.rc == 0, f"{host}: {command}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def everywhere(self, command: str, hosts: typing.Iterable[str] | None = None) -> dict[str, str]:
+        """Run a command on several hosts at the same time."""
+        hosts = list(self.hosts if hosts is None else hosts)
+        with concurrent.futures.ThreadPoolExecutor(len(hosts)) as pool:
+            return dict(zip(hosts, pool.map(lambda host: self.run(host, command), hosts)))
+
+    def make(self, host: str, *domains: Domain) -> None:
+        """Make domains by hand."""
+        self.run(host, "\n".join(domain.script() for domain in domains))
+
+    def look(self, hosts: typing.Iterable[str] | None = None) -> dict[str, list[dict[str, typing.Any]]]:
+        """What libvirt has on each host: host -> domains."""
+        said = self.everywhere(f"/usr/bin/python3 -c {shlex.quote(LOOK)}", hosts)
+        return {host: json.loads(text) for host, text in said.items()}
+
+    def where(self, hosts: typing.Iterable[str] | None = None) -> dict[str, tuple[str, str]]:
+        """Where each domain is and its state, by name; none may be on two hosts."""
+        found: dict[str, tuple[str, str]] = {}
+        for host, domains in self.look(hosts).items():
+            for domain in domains:
+                assert domain["name"] not in found, f"{domain['name']}: on {host} and {found[domain['name']]}"
+                found[domain["name"]] = (host, domain["state"])
+        return found
+
+    def files(self, folder: str, host: str = "kvm1") -> list[str]:
+        return self.run(host, f"ls -A {folder}").split("\n")[:-1]
+
+    # The store
+
+    def query(self, statement: str, **values: object) -> list[tuple]:
+        engine = sa.create_engine(self.store_url)
+        try:
+            with engine.connect() as connection:
+                return [tuple(row) for row in connection.execute(sa.text(statement), values)]
+        finally:
+            engine.dispose()
+
+    def booked(self) -> dict[str, dict[str, dict[str, int]]]:
+        """What is booked: name of the instance (or uuid of the migration) -> host -> class -> amount."""
+        rows = self.query(
+            "SELECT coalesce(i.name, c.uuid), n.host, r.name, a.used FROM allocations a"
+            " JOIN consumers c ON c.id = a.consumer_id JOIN resource_classes r ON r.id = a.class_id"
+            " JOIN resource_providers p ON p.id = a.provider_id JOIN compute_nodes n ON n.uuid = p.uuid"
+            " LEFT JOIN instances i ON i.uuid = c.uuid")
+        found: dict[str, dict[str, dict[str, int]]] = {}
+        for name, host, resource, used in rows:
+            found.setdefault(name, {}).setdefault(host, {})[resource] = used
+        return found
+
+    def service(self, host: str) -> dict[str, typing.Any]:
+        """A host's service: disabled, reason, maintenance, last_error."""
+        (row,) = self.query("SELECT disabled, disabled_reason, maintenance, forced_down, last_error"
+                            " FROM services WHERE host = :host", host=host)
+        return dict(zip(("disabled", "reason", "maintenance", "forced_down", "last_error"), row))
+
+    def dump(self) -> list[list[tuple]]:
+        """All of the store that a dry run must leave alone."""
+        return [self.query(f"SELECT * FROM {table} ORDER BY 1, 2") for table in (
+            "instances", "allocations", "consumers", "migrations", "server_groups", "domains", "services")]
+
+    def settled(self, hosts: typing.Iterable[str] | None = None) -> dict[str, tuple[str, str]]:
+        """See that hosts and store agree: each domain is on one host and books its vCPUs and memory
+        there and nowhere else, nothing else is booked, and no migration is open.
+
+        :returns: as where().
+        """
+        domains = [(host, domain) for host, found in self.look(hosts).items() for domain in found]
+        names = [domain["name"] for dummy, domain in domains]
+        assert len(names) == len(set(names)), f"on two hosts: {domains}"
+        booked = {name: {host: {key: amount for key, amount in amounts.items() if key != "DISK_GB"}
+                         for host, amounts in hosts.items()} for name, hosts in self.booked().items()}
+        assert booked == {domain["name"]: {host: {"VCPU": domain["vcpus"], "MEMORY_MB": domain["memory_mb"]}}
+                          for host, domain in domains}
+        assert self.query("SELECT instance_name, status FROM migrations"
+                          " WHERE status NOT IN ('completed', 'failed', 'cancelled')") == []
+        assert dict(self.query("SELECT i.name, n.host FROM instances i JOIN compute_nodes n"
+                               " ON n.id = i.compute_node_id")) == {
+            domain["name"]: host for host, domain in domains}
+        return {domain["name"]: (host, domain["state"]) for host, domain in domains}
+
+
+def recap(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, int]]:
+    """The PLAY RECAP: host -> what it counted."""
+    text = done.stdout.rpartition("PLAY RECAP")[2]
+    return {line.split()[0]: {key: int(number) for key, number in re.findall(r"(\w+)=(\d+)", line)}
+            for line in text.splitlines() if "ok=" in line}
+
+
+def changed(done: subprocess.CompletedProcess[str]) -> int:
+    return sum(counts["changed"] for counts in recap(done).values())
+
+
+def clean(lab: typing.Any) -> None:
+    """Power on what is off, and take away every domain, disk and record of a migration."""
+    power = control.ask(lab.layout, "status")
+    if not all(power[host] for host in lab.hosts):
+        lab.command("up")
+    Fleet(lab, lab.layout.folder, "").everywhere(CLEAN)
+
+
+@pytest.fixture(scope="session")
+def discovered(lab, tmp_path_factory):
+    """A store that knows the empty hosts, to be copied."""
+    clean(lab)
+    file = tmp_path_factory.mktemp("discovered") / "store.db"
+    lab.playbook("drover.compute.discover", store_url=f"sqlite:///{file}")
+    return file
+
+
+@pytest.fixture
+def empty_fleet(lab, tmp_path):
+    """Empty hosts and an empty store."""
+    clean(lab)
+    yield Fleet(lab, tmp_path, f"sqlite:///{tmp_path / 'store.db'}")
+    clean(lab)
+
+
+@pytest.fixture
+def fleet(discovered, empty_fleet, tmp_path):
+    """Empty hosts, and a store that knows them."""
+    shutil.copy(discovered, tmp_path / "store.db")
+    return empty_fleet
+
+
+def eventually(check: typing.Callable[[], bool], seconds: float = 20) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < deadline, f"not so within {seconds} s"
+        time.sleep(0.05)
