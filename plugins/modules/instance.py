@@ -85,7 +85,6 @@ EXAMPLES = r"""
           - name: web1
             uuid: 5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01
             host: localhost
-            node: "{{ ansible_facts.nodename | default(lookup('ansible.builtin.pipe', 'hostname')) }}"
             resources: {VCPU: 1}
 
     - name: Build it

@@ -30,7 +30,7 @@ options:
     default: []
   max_migrations:
     description:
-      - The most migrations at a time from this host, and of them to one destination.
+      - The most migrations at a time from this host.
       - The variable C(drover_max_migrations) sets it too.
     type: int
     default: 2

@@ -28,7 +28,7 @@ class Mover:
         domain_migration, where start and follow are lists of orders (placement.journal.order). Starting
         what is under way, or done, is harmless and says so.
     :param show: a function that shows a line to the person who watches.
-    :param limit: the most migrations at a time from this host, and of them to one destination.
+    :param limit: the most migrations at a time from this host.
     """
 
     def __init__(self, store, hypervisor, show, limit):

@@ -111,20 +111,21 @@ class Chooser:
         self.rooms = room.read(connection, providers)
         self.groups = {}
 
-    def choose(self, name, uuid, places, resources, group=None):
+    def choose(self, name, uuid, places, resources, group=None, leaving=None):
         """The first of ``places`` that is enabled, allowed by the server group and has room.
 
+        :param leaving: the host the instance moves away from, if it moves.
         :raises DroverError: none; with the reason of each.
         """
         refusals = []
         for place in places:
-            refusal = self._refusal(uuid, place, resources, group)
+            refusal = self._refusal(uuid, place, resources, group, leaving)
             if refusal is None:
                 for resource, amount in resources.items():
                     if amount:
                         self.rooms[place.provider_id][resource].used += amount
                 if group is not None:
-                    self._members(group)[uuid] = {place.id}
+                    self._members(group)[uuid] = {place.host}
                 return place
             refusals.append(f"{place.host}: {refusal}")
         raise DroverError(
@@ -133,7 +134,7 @@ class Chooser:
             refusals=refusals,
         )
 
-    def _refusal(self, uuid, place, resources, group):
+    def _refusal(self, uuid, place, resources, group, leaving):
         if place.disabled:
             return f"disabled ({place.disabled_reason or 'no reason given'})"
         if place.forced_down:
@@ -148,7 +149,7 @@ class Chooser:
             if refusal:
                 return refusal
         if group is not None:
-            return groups.refusal(group, self._members(group), uuid, place)
+            return groups.refusal(group, self._members(group), uuid, place.host, leaving)
         return None
 
     def _members(self, group):
@@ -208,13 +209,18 @@ def _nodes(connection, selections):
 
 
 def _place(nodes, place):
-    key = (place["host"], place.get("node") or place["host"])
-    if key not in nodes:
-        raise DroverError(
-            f"Compute node {key[1]} of host {key[0]} is not in the store. "
-            "Run drover.compute.discover, then schedule again; nothing was claimed."
-        )
-    return nodes[key]
+    """The row of a place; a host with one compute node need not name it."""
+    host, node = place["host"], place.get("node")
+    found = [row for (name, dummy), row in nodes.items() if name == host and node in (None, row.hypervisor_hostname)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(row.hypervisor_hostname for row in found)
+        raise DroverError(f"Host {host} has several compute nodes: {names}. Say which one with node.")
+    raise DroverError(
+        f"Compute node {node or host} of host {host} is not in the store. "
+        "Run drover.compute.discover, then schedule again; nothing was claimed."
+    )
 
 
 def _existing(connection, uuids):

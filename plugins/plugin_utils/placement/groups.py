@@ -90,34 +90,36 @@ def lock(connection, group):
 
 
 def members(connection, group):
-    """Where the members are and, while they move, will be.
+    """The hosts where the members are and, while they move, will be.
 
-    :returns: dict instance uuid -> set of compute node ids.
+    :returns: dict instance uuid -> set of hosts.
     """
-    migrations = tables.migrations
-    where = {
-        row.uuid: {row.compute_node_id} for row in _member_rows(connection, group) if row.compute_node_id is not None
-    }
-    query = sa.select(migrations.c.instance_uuid, migrations.c.destination_node_id).where(
-        migrations.c.status.in_(tables.OPEN_MIGRATION)
+    migrations, nodes = tables.migrations, tables.compute_nodes
+    where = {row.uuid: {row.host} if row.host else set() for row in _member_rows(connection, group)}
+    query = (
+        sa.select(migrations.c.instance_uuid, nodes.c.host)
+        .join(nodes, nodes.c.id == migrations.c.destination_node_id)
+        .where(migrations.c.status.in_(tables.OPEN_MIGRATION))
     )
     for row in bulk.among(connection, query, migrations.c.instance_uuid, where):
-        if row.destination_node_id is not None:
-            where[row.instance_uuid].add(row.destination_node_id)
+        where[row.instance_uuid].add(row.host)
     return where
 
 
-def refusal(group, where, uuid, place):
-    """Why the group's policy keeps the instance off this place, in words; None when it does not.
+def refusal(group, where, uuid, host, leaving=None):
+    """Why the group's policy keeps an instance off a host, in words; None when it does not.
+
+    As in Nova a group knows hosts: members on two compute nodes of one host are on one host.
 
     :param where: as members() returns it.
-    :param place: a row with id, the compute node's.
+    :param leaving: the host the instance moves away from. The first member of an affinity group may leave
+        the others behind there, as a drain takes them all to one host, one after the other.
     """
-    others = {member: nodes for member, nodes in where.items() if member != uuid}
-    here = sum(1 for nodes in others.values() if place.id in nodes)
+    others = [hosts for member, hosts in where.items() if member != uuid and hosts]
+    here = sum(1 for hosts in others if host in hosts)
     if group.policy == ANTI_AFFINITY and here >= group.max_server_per_host:
         return f"server group {group.name} (anti-affinity) has {here} of at most {group.max_server_per_host} there"
-    if group.policy == AFFINITY and others and not here:
+    if group.policy == AFFINITY and not here and any(hosts != {leaving} for hosts in others):
         return f"server group {group.name} (affinity) is on other hosts"
     return None
 
@@ -128,9 +130,10 @@ def _by_name(connection, name):
 
 
 def _member_rows(connection, group):
-    table = tables.instances
+    instances, nodes = tables.instances, tables.compute_nodes
     return connection.execute(
-        sa.select(table.c.uuid, table.c.name, table.c.compute_node_id)
-        .where(table.c.server_group_id == group.id)
-        .order_by(table.c.name)
+        sa.select(instances.c.uuid, instances.c.name, nodes.c.host)
+        .outerjoin(nodes, nodes.c.id == instances.c.compute_node_id)
+        .where(instances.c.server_group_id == group.id)
+        .order_by(instances.c.name)
     ).all()

@@ -43,7 +43,8 @@ def begin(connection, instance_uuid, host, node, move_type, now):
     held = allocations.read(connection, [instance_uuid]).get(instance_uuid, {})
     resources = {name: amount for amounts in held.values() for name, amount in amounts.items()}
     group = groups.by_id(connection, instance.server_group_id)
-    Chooser(connection, [destination]).choose(instance.name, instance_uuid, [destination], resources, group)
+    chooser = Chooser(connection, [destination])
+    chooser.choose(instance.name, instance_uuid, [destination], resources, group, leaving=source.host)
     uuid = bulk.new_uuid()
     owner = {uuid: (instance.project, instance.user)}
     allocations.replace(connection, {uuid: held}, now, allocations.MIGRATION, owner)
