@@ -66,6 +66,8 @@ class ActionModule(DroverAction):
         results = []
         for uri, start, dummy in _by_uri(orders, []):
             results += self._module(host, {"uri": uri, "check": True, "start": start}, args, task_vars)
+        providers = {order["uuid"]: order["provider"] for order in orders}
+        results = [{**found, "provider": providers[found["uuid"]]} for found in results]
         return {
             "changed": bool(orders),
             "migrations": results,

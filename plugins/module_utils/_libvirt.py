@@ -202,7 +202,7 @@ def _open_within(uri, timeout):
 def _connect_message(uri, error):
     text = text_of(error)
     where = host_name()
-    if "Failed to connect socket" in text or "Unable to connect" in text:
+    if "Failed to connect socket" in text or "nable to connect to server" in text:
         if is_local(uri):
             return (
                 f"libvirt is not running on {where} (URI {uri}): {text}. Start it there "

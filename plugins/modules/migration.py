@@ -76,6 +76,7 @@ migrations:
     name: {description: Its name., type: str, returned: always}
     source: {description: The host it was on., type: str, returned: always}
     destination: {description: The host it moved to., type: str, returned: always}
+    provider: {description: The uuid of the resource provider it moved to., type: str, returned: always}
     status: {description: "C(completed), C(failed), C(conflict) or C(lost).", type: str, returned: always}
     message: {description: What there is to say., type: str, returned: always}
     storage: {description: "C(shared), C(copied) or C(none).", type: str, returned: always}

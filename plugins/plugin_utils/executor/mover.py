@@ -44,7 +44,7 @@ class Mover:
         Each is started again with the room it still holds: the hypervisor finds out whether it is under
         way, done, or was never begun.
 
-        :returns: a list of outcomes: uuid, name, source, destination, status, message, elapsed_s.
+        :returns: a list of outcomes: uuid, name, source, destination, provider, status, message, elapsed_s.
         """
         with self.store.read() as connection:
             left = journal.pending(connection, host)
@@ -79,7 +79,7 @@ class Mover:
             kind = "live-migration" if move["live"] else "migration"
             try:
                 with self.store.write() as connection:
-                    opened = moves.begin(connection, move["uuid"], move["host"], move["node"], kind, time.time())
+                    opened = moves.begin(connection, move["uuid"], move["host"], move.get("node"), kind, time.time())
                     orders.append(journal.order(connection, opened["uuid"]))
             except DroverError as problem:
                 self._close({**move, "source": move["from_host"], "destination": move["host"]}, "failed", str(problem))
@@ -120,6 +120,7 @@ class Mover:
             "name": order["name"],
             "source": order["source"],
             "destination": order["destination"],
+            "provider": order.get("provider"),
             "status": status,
             "message": message,
             "storage": result.get("storage"),

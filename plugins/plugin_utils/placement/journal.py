@@ -25,7 +25,8 @@ def pending(connection, host):
 def order(connection, migration_uuid):
     """What the hypervisor needs to know of a migration.
 
-    :returns: a dict: migration, uuid (the instance's), name, source, destination, destination_uri,
+    :returns: a dict: migration, uuid (the instance's), name, source, destination, provider (of the
+        destination), destination_uri,
         migration_address, live, source_uri.
     """
     migrations, nodes = tables.migrations, tables.compute_nodes
@@ -35,7 +36,7 @@ def order(connection, migration_uuid):
             migrations,
             destination.c.migration_uri,
             destination.c.migration_address,
-            destination.c.hypervisor_hostname,
+            destination.c.uuid.label("provider"),
             source.c.uri.label("source_uri"),
         )
         .outerjoin(source, source.c.id == migrations.c.source_node_id)
@@ -48,6 +49,7 @@ def order(connection, migration_uuid):
         "name": row.instance_name,
         "source": row.source,
         "destination": row.destination,
+        "provider": row.provider,
         "destination_uri": row.migration_uri,
         "migration_address": row.migration_address,
         "source_uri": row.source_uri,
@@ -67,6 +69,7 @@ def unopened(connection, move):
         "name": move["name"],
         "source": move["from_host"],
         "destination": move["host"],
+        "provider": destination.uuid,
         "destination_uri": destination.migration_uri,
         "migration_address": destination.migration_address,
         "source_uri": source.uri,
