@@ -49,7 +49,7 @@ class ActionModule(DroverAction):
         given = {
             name: args[name]
             for name in ("uuid", "name", "xml", "disks", "seed", "autostart", "uri", "timeout")
-            if args[name]
+            if args[name] is not None
         }
         self._reach(host, args)
         try:
@@ -67,9 +67,11 @@ class ActionModule(DroverAction):
                 uncertain=True,
             ) from problem
         if result.get("failed"):
-            # The module removes what it made before it fails; without its answer nobody knows.
-            uncertain = not result.get("cleaned_up", False)
-            raise DroverError(f"Instance {args['name']} on {host}: {result.get('msg')}", host=host, uncertain=uncertain)
+            details = {"host": host}
+            if "domain_left" in result or "module_stdout" in result:
+                # A module that crashed, or found the domain there, leaves nobody sure; others began nothing.
+                details["uncertain"] = result.get("domain_left") is not False
+            raise DroverError(f"Instance {args['name']} on {host}: {result.get('msg')}", **details)
         return result
 
     def _reach(self, host, args):

@@ -79,6 +79,10 @@ options:
         description: Its content, in Base64.
         type: str
         required: true
+  autostart:
+    description:
+      - Whether the domain starts with its hypervisor. Left as it is when not given.
+    type: bool
   timeout:
     description:
       - Seconds that starting or shutting down may take.
@@ -166,6 +170,11 @@ created_disks:
   type: list
   elements: str
   sample: [/var/lib/libvirt/images/web-1.qcow2]
+domain_left:
+  description: Whether the domain is on the hypervisor after a failure. Null when libvirt does not tell.
+  returned: failure, unless nothing was begun
+  type: bool
+  sample: false
 removed_disks:
   description: The files that this call removed.
   returned: success
@@ -311,7 +320,9 @@ class DomainChange:
             or (state == "running" and current in ("running", "blocked"))
             or (state == "shutoff" and not (domain is not None and domain.isActive()))
         )
-        changed = domain is None or not reached
+        autostart = self.params["autostart"]
+        set_autostart = autostart is not None and bool(domain is not None and domain.autostart()) != autostart
+        changed = domain is None or not reached or set_autostart
         if self.module.check_mode:
             self.made_files = [path for path, make in to_make]
             final = state if state in ("running", "shutoff") and not reached else current
@@ -319,7 +330,7 @@ class DomainChange:
                 return changed, domain_from_xml(self.xml, final)
             return changed, dict(read_domain(domain, self.local), state=final)
         if changed:
-            domain = self._change(domain, to_make, reached)
+            domain = self._change(domain, to_make, reached, set_autostart)
         return changed, read_domain(domain, self.local)
 
     def _files_to_make(self):
@@ -365,7 +376,7 @@ class DomainChange:
                 continue
         return found
 
-    def _change(self, domain, to_make, reached):
+    def _change(self, domain, to_make, reached, set_autostart):
         try:
             for path, make in to_make:
                 make()
@@ -373,6 +384,8 @@ class DomainChange:
             if domain is None:
                 domain = define(self.conn, self.xml)
                 self.defined_here = True
+            if set_autostart:
+                domain.setAutostart(self.params["autostart"])
             if not reached and self.params["state"] == "running":
                 _power.start(domain, self.params["timeout"])
             elif not reached and self.params["state"] == "shutoff":
@@ -485,6 +498,7 @@ def main():
             "state": {"type": "str", "choices": ["running", "shutoff", "present", "absent"], "default": "running"},
             "disks": {"type": "list", "elements": "dict", "default": [], "options": DISK_SPEC},
             "seed": {"type": "dict", "options": SEED_SPEC},
+            "autostart": {"type": "bool"},
             "timeout": {"type": "int", "default": 60},
             "force": {"type": "bool", "default": False},
             "remove_disks": {"type": "bool", "default": False},
@@ -500,17 +514,34 @@ def main():
     except ValueError:
         # Not the main thread: then nobody sends us signals either.
         previous = None
+    change = None
     try:
-        result = DomainChange(module, conn).run()
+        change = DomainChange(module, conn)
+        result = change.run()
     except (LibvirtProblem, _images.ImageProblem, Stopped) as exc:
-        module.fail_json(msg=str(exc))
+        module.fail_json(msg=str(exc), domain_left=_is_left(conn, change))
     except libvirt.libvirtError as exc:
-        module.fail_json(msg=f"libvirt on {host_name()} refused: {_libvirt.text_of(exc)}.")
+        module.fail_json(
+            msg=f"libvirt on {host_name()} refused: {_libvirt.text_of(exc)}.", domain_left=_is_left(conn, change)
+        )
     finally:
         if previous is not None:
             signal.signal(signal.SIGTERM, previous)
         _libvirt.close(conn)
     module.exit_json(**result)
+
+
+def _is_left(conn, change):
+    """Whether the domain is on this hypervisor after a failure: True, False, or None when libvirt does not tell."""
+    if change is None:
+        return None
+    try:
+        return any(
+            found.UUIDString() == change.uuid or (change.uuid is None and found.name() == change.name)
+            for found in conn.listAllDomains(0)
+        )
+    except libvirt.libvirtError:
+        return None
 
 
 if __name__ == "__main__":
