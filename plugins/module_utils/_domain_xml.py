@@ -161,7 +161,9 @@ def devices_that_hold(text):
         if tpm.get("type") == "passthrough":
             reasons.append("the host's TPM is passed through to it")
     for shared in root.findall("devices/filesystem"):
-        reasons.append(f"a folder of the host is shared with it ({source_of(shared) or shared.get('type')})")
+        source = shared.find("source")
+        folder = source.get("dir") if source is not None else None
+        reasons.append(f"a folder of the host is shared with it ({folder or shared.get('type')})")
     return reasons
 
 

@@ -56,6 +56,7 @@ class Records:
 
     def write(self, record):
         """Write the record whole or not at all: a reader never sees half of it."""
+        self.prepare()
         path = self._path(record["uuid"], "json")
         part = f"{path}.{os.getpid()}.part"
         with open(part, "w", encoding="utf-8") as handle:

@@ -81,7 +81,8 @@ def survey(source, domain, text):
             }
         )
     nvram = nvram_path(text)
-    if nvram is not None:
+    # Before its first start a domain has no such file yet, and the destination makes its own.
+    if nvram is not None and _length(nvram) is not None:
         files.append(
             {
                 "target": "nvram", "path": nvram, "kind": "nvram", "format": "raw", "cache": None, "shareable": False,

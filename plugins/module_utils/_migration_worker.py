@@ -113,7 +113,15 @@ class Worker:
 
     def _connect(self):
         self.source = _libvirt.open_connection(self.source_uri, keepalive=True)
-        self.destination = _libvirt.open_connection(self.move["destination_uri"], keepalive=True)
+        for attempt in (1, 2, 3):
+            try:
+                self.destination = _libvirt.open_connection(self.move["destination_uri"], keepalive=True)
+                return
+            except LibvirtProblem as exc:
+                # sshd turns some away when many moves knock at once (MaxStartups).
+                if attempt == 3 or "kex_exchange" not in str(exc):
+                    raise
+                time.sleep(attempt)
 
     def _reconnect(self):
         """New connections in place of broken ones, with patience: a libvirtd may just be restarting."""
@@ -224,6 +232,8 @@ class Worker:
 
     def _start(self):
         """Check, prepare, migrate, conclude."""
+        # From here on the record is of this move; an earlier one on the same way is history.
+        self.previous = None
         domain = self.source.lookupByUUIDString(self.uuid)
         here, there = self._look()
         live = checks.is_live(self.move, here)
@@ -389,6 +399,11 @@ class Worker:
                 f"Look at it there (virsh domstate --reason {self.uuid}).",
             )
             return
+        if self.previous is not None and self.previous["status"] == "completed":
+            # Asked again after the end: the answer is the one of then, seen anew.
+            self.record = {**self.previous, **{key: self.record[key] for key in ("source_state", "destination_state")}}
+            self.save()
+            return
         self.save(phase="cleaning")
         notes = []
         storage = self.storage()
@@ -527,10 +542,12 @@ def _without_backing(text, targets):
 
 
 def _undefine_quietly(conn, uuid):
-    try:
-        domain = conn.lookupByUUIDString(uuid)
-        if not domain.isActive():
-            domain.undefineFlags(libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE)
-    except libvirt.libvirtError:
-        # The look that follows tells whether it is gone.
-        pass
+    """Undefine what is shut off, its files kept; the look that follows tells whether it is gone."""
+    for flags in (libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE, 0):
+        try:
+            domain = conn.lookupByUUIDString(uuid)
+            if not domain.isActive():
+                domain.undefineFlags(flags)
+            return
+        except libvirt.libvirtError:
+            continue

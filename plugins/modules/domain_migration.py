@@ -107,7 +107,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - The moves in O(start) are checked and none is started. RV(changed) says whether one would be.
+      - The moves in O(start) are checked and none is started. C(changed) says whether one would be.
   diff_mode:
     support: none
   idempotent:

@@ -22,7 +22,7 @@ description:
 options:
   instances_path:
     description:
-      - The folder that holds the disks of the instances; O(ignore:hypervisor.storage) describes its file system.
+      - The folder that holds the disks of the instances; RV(hypervisor.storage) describes its file system.
       - On the hypervisor the nearest existing parent is looked at. When O(uri) names another machine,
         the running storage pool that covers the path is.
     type: path

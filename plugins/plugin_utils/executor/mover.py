@@ -108,6 +108,9 @@ class Mover:
         if status == "completed":
             with self.store.write() as connection:
                 moves.finish(connection, order["migration"], result.get("destination_state") or "running", time.time())
+        elif status == "failed" and result.get("source_state") in (None, "absent"):
+            # Its room at the source is given back only where it was seen there.
+            status, message = "lost", f"{message} It was not seen at the source."
         elif status == "failed":
             with self.store.write() as connection:
                 moves.undo(connection, order["migration"], message, time.time())

@@ -1,0 +1,70 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Capabilities and domain capabilities as recorded from a QEMU host."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.module_utils._capabilities import (
+    cpu_element,
+    features_of,
+    host_model_cpu,
+    parse_capabilities,
+    parse_cpu_set,
+)
+
+DATA = pathlib.Path(__file__).parent / "data"
+CAPABILITIES = (DATA / "capabilities-qemu.xml").read_text()
+DOMAIN_CAPABILITIES = (DATA / "domcapabilities-qemu.xml").read_text()
+
+
+def test_a_recorded_qemu_host():
+    found = parse_capabilities(CAPABILITIES)
+    assert found["host_uuid"] == "2f4e4012-a963-5b98-ba63-4c1dcd0a613f"
+    cpu = found["cpu"]
+    assert (cpu["arch"], cpu["model"], cpu["vendor"]) == ("x86_64", "Broadwell", "Intel")
+    assert "avx512f" in cpu["features"]
+    assert cpu["topology"] == {"cells": 1, "sockets": 1, "cores": 2, "threads": 1}
+    cell = found["numa_cells"][0]
+    assert [c["id"] for c in cell["cpus"]] == [0, 1]
+    assert [page["size_kb"] for page in cell["pages"]] == [4, 2048, 1048576]
+    assert cell["pages"][0]["count"] * 4 // 1024 == cell["memory_mb"]
+    assert ["x86_64", "qemu", "hvm"] in found["supported_instances"]
+    assert ["x86_64", "kvm", "hvm"] in found["supported_instances"]
+
+
+def test_the_cpu_that_host_model_stands_for():
+    element = host_model_cpu(DOMAIN_CAPABILITIES)
+    assert element.startswith("<cpu ")
+    assert "<model fallback=\"forbid\">EPYC</model>" in element
+    assert "hypervisor" in features_of(element)
+    assert host_model_cpu("<domainCapabilities><cpu><mode name='host-model' supported='no'/></cpu></domainCapabilities>") is None
+
+
+def test_a_feature_that_is_disabled_is_not_counted():
+    assert features_of("<cpu><feature policy='disable' name='svm'/><feature policy='require' name='aes'/></cpu>") == ["aes"]
+
+
+def test_a_host_without_cpu_model_or_topology():
+    found = parse_capabilities("<capabilities><host><cpu><arch>riscv64</arch></cpu></host></capabilities>")
+    assert found["cpu"]["model"] is None
+    assert found["numa_cells"] == []
+    assert found["cpu"]["topology"] == {"cells": 1, "sockets": 1, "cores": 1, "threads": 1}
+    assert cpu_element("<capabilities><host><cpu><arch>riscv64</arch></cpu></host></capabilities>") is None
+
+
+@pytest.mark.parametrize(
+    "text, numbers", [("0-2,8", [0, 1, 2, 8]), ("0-3,^1", [0, 2, 3]), ("", []), (None, []), ("5", [5])]
+)
+def test_cpu_sets(text, numbers):
+    assert parse_cpu_set(text) == numbers
+
+
+def test_what_is_no_xml():
+    with pytest.raises(ValueError, match="not well-formed"):
+        parse_capabilities("<capabilities>")

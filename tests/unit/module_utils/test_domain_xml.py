@@ -1,0 +1,87 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Domain XML as people and other tools write it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
+    backing_files,
+    devices_that_hold,
+    has_emulated_tpm,
+    networks_of,
+    nvram_path,
+    parse_domain,
+    state_name,
+)
+from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+
+FULL = """<domain type='kvm'>
+  <name>db</name><uuid>5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01</uuid><title>Data  base</title>
+  <memory unit='GB'>2</memory><vcpu current='1'>4</vcpu>
+  <os><type arch='x86_64' machine='q35'>hvm</type><nvram>/var/lib/libvirt/qemu/nvram/db_VARS.fd</nvram></os>
+  <devices>
+    <disk type='file' device='disk'><driver name='qemu' type='qcow2' cache='none'/><source file='/a/db.qcow2'/>
+      <backingStore type='file'><format type='qcow2'/><source file='/b/base.qcow2'/><backingStore type='file'><source file='/b/root.img'/>
+      <backingStore/></backingStore></backingStore><target dev='vda' bus='virtio'/></disk>
+    <disk type='network' device='disk'><driver name='qemu' type='raw'/>
+      <source protocol='rbd' name='pool/image'/><target dev='vdb' bus='virtio'/><shareable/></disk>
+    <disk type='volume' device='disk'><source pool='default' volume='v'/><target dev='vdc'/></disk>
+    <disk type='block' device='lun'><source dev='/dev/sdx'/><target dev='sdb' bus='scsi'/></disk>
+    <disk type='file' device='cdrom'><target dev='sda' bus='sata'/><readonly/></disk>
+    <interface type='bridge'><mac address='52:54:00:00:00:01'/><source bridge='br0'/><model type='virtio'/></interface>
+    <interface type='direct'><source dev='eth1' mode='bridge'/></interface>
+    <interface type='network'><source network='default'/></interface>
+    <hostdev mode='subsystem' type='pci'><source><address domain='0x0000' bus='0x3b' slot='0x00' function='0x1'/></source></hostdev>
+    <hostdev mode='subsystem' type='mdev' model='vfio-pci'><source><address uuid='c2177883-f1bb-47f0-914d-32a22e3a8804'/></source></hostdev>
+    <hostdev mode='subsystem' type='usb'><source><vendor id='0x1234'/><product id='0xbeef'/></source></hostdev>
+    <tpm model='tpm-crb'><backend type='emulator' version='2.0'/></tpm>
+    <filesystem type='mount'><source dir='/srv/x'/><target dir='x'/></filesystem>
+  </devices>
+</domain>"""
+
+
+def test_everything_at_once():
+    domain = parse_domain(FULL)
+    assert (domain["vcpus"], domain["memory_mb"], domain["title"]) == (4, 2 * 10**9 // 2**20, "Data  base")
+    assert [disk["source"] for disk in domain["disks"]] == ["/a/db.qcow2", "rbd:pool/image", "default/v", "/dev/sdx", None]
+    assert [disk["type"] for disk in domain["disks"]] == ["file", "network", "volume", "block", "file"]
+    assert [disk["shareable"] for disk in domain["disks"]] == [False, True, False, False, False]
+    assert domain["disks"][4]["readonly"] is True
+    assert [nic["source"] for nic in domain["interfaces"]] == ["br0", "eth1", "default"]
+    assert domain["hostdevs"] == [
+        {"type": "pci", "address": "0000:3b:00.1"},
+        {"type": "mdev", "address": "c2177883-f1bb-47f0-914d-32a22e3a8804"},
+        {"type": "usb", "address": "0x1234:0xbeef"},
+    ]
+
+
+def test_what_a_move_must_know():
+    assert backing_files(parse(FULL).find("devices/disk")) == ["/b/base.qcow2", "/b/root.img"]
+    assert nvram_path(FULL) == "/var/lib/libvirt/qemu/nvram/db_VARS.fd"
+    assert has_emulated_tpm(FULL)
+    assert networks_of(FULL) == {"network": ["default"], "bridge": ["br0"], "dev": ["eth1"]}
+    reasons = "; ".join(devices_that_hold(FULL))
+    assert "0000:3b:00.1" in reasons
+    assert "/srv/x" in reasons
+
+
+@pytest.mark.parametrize("reference", ["&#1;", "\x1b", "&#x0b;", "&#31;"])
+def test_what_xml_forbids_does_not_stop_the_reading(reference):
+    assert parse_domain(f"<domain><name>a{reference}b</name></domain>")["name"] == "a?b"
+
+
+def test_what_xml_allows_is_kept():
+    assert parse_domain("<domain><name>a&#9;b&#13;c&#x1F40E;</name></domain>")["name"] == "a\tb\rc\U0001f40e"
+
+
+def test_other_documents_are_refused():
+    with pytest.raises(ValueError, match="<network>"):
+        parse_domain("<network/>")
+
+
+def test_states():
+    assert [state_name(number) for number in (0, 1, 3, 5, 7, 42)] == ["nostate", "running", "paused", "shutoff", "pmsuspended", "nostate"]

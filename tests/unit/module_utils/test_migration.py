@@ -1,0 +1,392 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What becomes of a move: every pair of states, and moves between two fake hosts that break in all places.
+
+The hosts are libvirt's test driver. It has no migration, so the one libvirt call is replaced by what
+libvirt does: the domain appears there and goes here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import pathlib
+
+import pytest
+
+libvirt = pytest.importorskip("libvirt")
+
+from ansible_collections.drover.compute.plugins.module_utils import _migration_state as state
+from ansible_collections.drover.compute.plugins.module_utils import _migration_worker as worker_module
+from ansible_collections.drover.compute.plugins.module_utils._migration_record import Records
+from ansible_collections.drover.compute.plugins.module_utils._migration_worker import Worker
+
+UUID = "00000000-0000-4000-8000-000000000001"
+XML = (
+    f"<domain type='test'><name>vm</name><uuid>{UUID}</uuid><memory unit='MiB'>64</memory><os><type>hvm</type></os></domain>"
+)
+NODE = "<node>{0}<cpu><active>4</active></cpu><memory>8388608</memory></node>"
+
+
+def seen(word, active=None, reason=1, job=False):
+    """A look at one side."""
+    active = word != "shutoff" if active is None else active
+    return {"name": "vm", "state": word, "reason": reason, "active": active, "persistent": True, "job": job}
+
+
+@pytest.mark.parametrize(
+    "here, there, verdict",
+    [
+        (seen("running"), None, state.HERE),
+        (seen("shutoff"), None, state.HERE),
+        (None, seen("running"), state.THERE),
+        (None, seen("shutoff"), state.THERE),
+        (None, seen("paused"), state.THERE),
+        (None, None, state.NOWHERE),
+        (seen("running", job=True), None, state.MOVING),
+        (seen("running", job=True), seen("paused", reason=2), state.MOVING),
+        (seen("paused", job=True), seen("running"), state.MOVING),
+        (seen("running"), seen("running"), state.BOTH_ACTIVE),
+        (seen("paused"), seen("running"), state.BOTH_ACTIVE),
+        (seen("running"), seen("shutoff"), state.OFF_THERE),
+        (seen("shutoff"), seen("running"), state.OFF_HERE),
+        (seen("shutoff"), seen("shutoff"), state.BOTH_OFF),
+        (None, seen("paused", reason=2), state.ARRIVING),
+        (None, seen("running", job=True), state.ARRIVING),
+        (seen("shutoff"), seen("paused", reason=11), state.ARRIVING),
+    ],
+)
+def test_every_pair_of_states(here, there, verdict):
+    assert state.classify(here, there) == verdict
+
+
+def test_progress_takes_memory_and_disks_together_and_keeps_100_for_the_end():
+    assert state.progress_of({"memory_total": 100 << 20, "memory_remaining": 0, "disk_total": 300 << 20, "disk_remaining": 100 << 20}) == {
+        "percent": 75, "total_mib": 400, "remaining_mib": 100,
+    }
+    assert state.progress_of({"data_total": 1 << 20, "data_remaining": 0})["percent"] == 99
+    assert state.progress_of({}) == {"percent": 0, "total_mib": 0, "remaining_mib": 0}
+
+
+class Fleet:
+    """Two fake hosts and a migration between them that can be made to break."""
+
+    def __init__(self, tmp_path, monkeypatch):
+        self.records = Records(str(tmp_path / "run"))
+        self.connections = {}
+        real_open = libvirt.open
+        for name, domains in (("kvm1", XML), ("kvm2", "")):
+            path = tmp_path / f"{name}.xml"
+            path.write_text(NODE.format(domains))
+            connection = real_open(f"test://{path}")
+            connection.close = lambda: 0
+            connection.getHostname = lambda name=name: name
+            self.connections[f"test:///{name}"] = connection
+        self.source, self.destination = self.connections["test:///kvm1"], self.connections["test:///kvm2"]
+        self.down = set()
+        self.behave = self.succeed
+        self.calls = []
+        monkeypatch.setattr(libvirt, "open", self._open)
+        monkeypatch.setattr(libvirt.virDomain, "migrateToURI3", lambda domain, uri, params, flags: self._migrate(domain, flags))
+        monkeypatch.setattr(worker_module, "SETTLE", 0.2)
+        monkeypatch.setattr(worker_module, "SETTLE_BEFORE", 0.2)
+        monkeypatch.setattr(worker_module, "RECONNECT", 0.2)
+        monkeypatch.setattr(worker_module, "POLL", 0.02)
+
+    def close(self):
+        """Let the hosts go."""
+        for connection in self.connections.values():
+            libvirt.virConnect.close(connection)
+
+    def _open(self, uri):
+        if uri in self.down or uri not in self.connections:
+            raise libvirt.libvirtError("Failed to connect socket")
+        return self.connections[uri]
+
+    def _migrate(self, domain, flags):
+        self.calls.append(flags)
+        return self.behave(domain, flags)
+
+    def succeed(self, domain, flags=0):
+        """What libvirt does when all goes well."""
+        state_before, active = domain.state()[0], domain.isActive()
+        there = self.destination.defineXML(domain.XMLDesc(0))
+        if active:
+            there.create()
+            if state_before == libvirt.VIR_DOMAIN_PAUSED:
+                there.suspend()
+            domain.destroy()
+        domain.undefine()
+        return 0
+
+    def fail(self, domain, flags=0):
+        """Nothing moved."""
+        raise libvirt.libvirtError("QEMU said no")
+
+    def move(self, may_start=True, **more):
+        """Run one worker in this process; the record it leaves, and the word it said first."""
+        words = []
+        request = {"uuid": UUID, "destination": "kvm2", "destination_uri": "test:///kvm2", **more}
+        Worker(request, "test:///kvm1", self.records, words.append, may_start=may_start).run()
+        return self.records.read(UUID), words[0]
+
+    def states(self):
+        """``(state at kvm1, state at kvm2)``."""
+        return tuple(state.state_word(state.look(conn, UUID)) for conn in self.connections.values())
+
+    def domain(self, there=False):
+        """The domain on one side."""
+        return (self.destination if there else self.source).lookupByUUIDString(UUID)
+
+
+@pytest.fixture
+def fleet(tmp_path, monkeypatch):
+    """Two fake hosts, the domain running on the first."""
+    made = Fleet(tmp_path, monkeypatch)
+    yield made
+    made.close()
+
+
+def test_a_live_move_is_verified_and_asking_again_is_harmless(fleet):
+    record, word = fleet.move()
+    assert (record["status"], word, fleet.states()) == ("completed", "started", ("absent", "running"))
+    assert (record["percent"], record["source_state"], record["destination_state"]) == (100, "absent", "running")
+    flags = fleet.calls[0]
+    wanted = (
+        libvirt.VIR_MIGRATE_PEER2PEER | libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_PERSIST_DEST
+        | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE | libvirt.VIR_MIGRATE_ABORT_ON_ERROR
+    )
+    assert flags == wanted
+    record, word = fleet.move()
+    assert (record["status"], word, len(fleet.calls)) == ("completed", "completed", 1)
+
+
+def test_a_cold_move_takes_the_autostart_flag_along(fleet):
+    fleet.domain().destroy()
+    fleet.domain().setAutostart(1)
+    record, dummy = fleet.move()
+    assert (record["status"], fleet.states()) == ("completed", ("absent", "shutoff"))
+    assert fleet.domain(there=True).autostart()
+    assert fleet.calls[0] & libvirt.VIR_MIGRATE_OFFLINE
+    assert not fleet.calls[0] & libvirt.VIR_MIGRATE_LIVE
+
+
+def test_the_same_way_a_second_time_is_a_move_of_its_own(fleet):
+    first, dummy = fleet.move()
+    fleet.domain(there=True).destroy()
+    fleet.domain(there=True).undefine()
+    fleet.source.defineXML(XML).setAutostart(1)
+    second, word = fleet.move()
+    assert (second["status"], word, len(fleet.calls)) == ("completed", "started", 2)
+    assert second["started_at"] > first["started_at"]
+    assert second["was"] == "shutoff"
+    assert fleet.domain(there=True).autostart()
+    # Asked once more, the answer is that of the second.
+    assert fleet.move()[0]["started_at"] == second["started_at"]
+
+
+def test_a_paused_domain_stays_paused(fleet):
+    fleet.domain().suspend()
+    record, dummy = fleet.move()
+    assert (record["status"], fleet.states()) == ("completed", ("absent", "paused"))
+
+
+def test_a_failed_move_leaves_the_source_as_it_was(fleet):
+    fleet.behave = fleet.fail
+    record, word = fleet.move()
+    assert (record["status"], word, fleet.states()) == ("failed", "started", ("running", "absent"))
+    assert "QEMU said no" in record["message"]
+    fleet.behave = fleet.succeed
+    assert fleet.move()[0]["status"] == "completed"
+
+
+def test_an_error_after_the_domain_has_moved_is_a_completed_move(fleet):
+    def late(domain, flags):
+        fleet.succeed(domain)
+        raise libvirt.libvirtError("client socket is closed")
+
+    fleet.behave = late
+    assert fleet.move()[0]["status"] == "completed"
+
+
+def test_running_on_both_hosts_is_a_conflict_and_nothing_is_repaired(fleet):
+    def split(domain, flags):
+        fleet.destination.defineXML(XML).create()
+        raise libvirt.libvirtError("client socket is closed")
+
+    fleet.behave = split
+    for attempt in range(2):
+        record, dummy = fleet.move()
+        assert (record["status"], fleet.states()) == ("conflict", ("running", "running"))
+        assert "Nothing was repaired" in record["message"]
+    assert len(fleet.calls) == 1
+    # Once somebody has settled it, the move can be made.
+    fleet.domain(there=True).destroy()
+    fleet.domain(there=True).undefine()
+    fleet.behave = fleet.succeed
+    assert fleet.move()[0]["status"] == "completed"
+
+
+def test_a_definition_of_it_at_the_destination_is_in_the_way(fleet):
+    fleet.destination.defineXML(XML)
+    record, dummy = fleet.move()
+    assert (record["status"], fleet.calls, fleet.states()) == ("failed", [], ("running", "shutoff"))
+    assert "virsh undefine" in record["message"]
+
+
+def broken(*args):
+    """A call over a connection that is no more."""
+    raise libvirt.libvirtError("client socket is closed")
+
+
+def test_the_destination_is_lost_in_the_middle(fleet):
+    def vanish(domain, flags):
+        fleet.down.add("test:///kvm2")
+        fleet.destination.lookupByUUIDString = broken
+        raise libvirt.libvirtError("client socket is closed")
+
+    fleet.behave = vanish
+    record, dummy = fleet.move()
+    assert record["status"] == "lost"
+    assert "start the move again" in record["message"]
+    # Still lost while it is away, and what was known is not forgotten.
+    assert fleet.move()[0]["status"] == "lost"
+    fleet.down.clear()
+    del fleet.destination.lookupByUUIDString
+    fleet.behave = fleet.succeed
+    assert fleet.move()[0]["status"] == "completed"
+
+
+def test_gone_from_both_hosts(fleet):
+    def lose(domain, flags):
+        domain.destroy()
+        domain.undefine()
+
+    fleet.behave = lose
+    assert fleet.move()[0]["status"] == "lost"
+
+
+def test_arrived_but_off(fleet):
+    def arrive_off(domain, flags):
+        fleet.succeed(domain)
+        fleet.domain(there=True).destroy()
+
+    fleet.behave = arrive_off
+    record, dummy = fleet.move()
+    assert record["status"] == "conflict"
+    assert "shutoff at the destination" in record["message"]
+
+
+class Killed(BaseException):
+    """kill -9, as far as one process can do it to itself."""
+
+
+PHASES = ("checking", "preparing", "migrating", "verifying", "cleaning")
+
+
+@pytest.mark.parametrize(
+    "phase, was, resume", list(itertools.product(PHASES, ("running", "paused", "shutoff"), ("start", "follow")))
+)
+def test_a_worker_killed_after_any_step_leaves_what_the_next_call_ends_right(fleet, monkeypatch, phase, was, resume):
+    if was == "paused":
+        fleet.domain().suspend()
+    elif was == "shutoff":
+        fleet.domain().destroy()
+    real_write = Records.write
+
+    def write_and_die(self, record):
+        real_write(self, record)
+        if record["phase"] == phase:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Records, "write", write_and_die)
+        with pytest.raises(Killed):
+            fleet.move()
+    moved = phase in ("verifying", "cleaning")
+    assert fleet.states() == (("absent", was) if moved else (was, "absent"))
+    record, dummy = fleet.move(may_start=resume == "start")
+    if moved or resume == "start":
+        assert (record["status"], fleet.states()) == ("completed", ("absent", was))
+        assert len(fleet.calls) == 1
+    else:
+        # Following never starts anything.
+        assert (record["status"], fleet.states(), fleet.calls) == ("failed", (was, "absent"), [])
+    assert fleet.move()[0]["status"] == "completed"
+
+
+@pytest.mark.parametrize("was", ["running", "shutoff"])
+def test_killed_between_the_definition_there_and_its_removal_here(fleet, was):
+    """The last step of our own move is finished; the same picture without our record is a conflict."""
+    if was == "shutoff":
+        fleet.domain().destroy()
+
+    def half(domain, flags):
+        there = fleet.destination.defineXML(XML)
+        if was == "running":
+            there.create()
+            domain.destroy()
+        raise Killed
+
+    fleet.behave = half
+    with pytest.raises(Killed):
+        fleet.move()
+    text = fleet.records.read(UUID)
+    record, dummy = fleet.move(may_start=False)
+    assert (record["status"], fleet.states()) == ("completed", ("absent", was))
+
+    fleet.source.defineXML(XML)
+    fleet.records.write({**text, "status": "completed", "phase": "done", "was": None})
+    record, dummy = fleet.move()
+    assert (record["status"], fleet.states()) == ("conflict", ("shutoff", was))
+
+
+def test_snapshots_hold_a_domain(fleet):
+    fleet.domain().snapshotCreateXML("<domainsnapshot><name>s</name></domainsnapshot>", 0)
+    record, word = fleet.move()
+    assert (record["status"], word, fleet.calls) == ("failed", "failed", [])
+    assert "1 snapshot" in record["message"]
+
+
+def test_live_and_cold_must_fit_the_state(fleet):
+    assert "a cold move wants it shut off" in fleet.move(live=False)[0]["message"]
+    fleet.domain().destroy()
+    assert "only a running or paused" in fleet.move(live=True)[0]["message"]
+
+
+def test_another_domain_of_that_name_at_the_destination(fleet):
+    fleet.destination.defineXML(XML.replace(UUID, UUID[:-1] + "2"))
+    assert "another domain named 'vm'" in fleet.move()[0]["message"]
+
+
+def test_the_host_it_is_on_is_no_destination(fleet):
+    fleet.destination.getHostname = lambda: "kvm1"
+    assert "host name of the source" in fleet.move()[0]["message"]
+
+
+def test_a_network_that_the_destination_has_not(fleet):
+    fleet.domain().destroy()
+    fleet.source.defineXML(
+        XML.replace("</os>", "</os><devices><interface type='network'><source network='blue'/></interface></devices>")
+    )
+    assert "the network blue does not exist on kvm2" in fleet.move()[0]["message"]
+
+
+def test_one_worker_at_a_time(fleet):
+    held = fleet.records.lock(UUID)
+    assert fleet.records.is_locked(UUID)
+    assert fleet.records.lock(UUID) is None
+    os.close(held)
+    assert not fleet.records.is_locked(UUID)
+
+
+def test_a_broken_record_is_no_record(fleet):
+    fleet.move()
+    (path,) = pathlib.Path(fleet.records.folder).glob("*.json")
+    for text in ("", "{", "[]", json.dumps({"version": 99})):
+        path.write_text(text)
+        assert fleet.records.read(UUID) is None
+    assert fleet.move()[0]["status"] == "completed"

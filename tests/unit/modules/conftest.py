@@ -1,0 +1,97 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Running a module in this process, on libvirt's test driver.
+
+The test driver forgets ``test:///default`` when its last connection is closed, and gives each connection
+to ``test:///PATH`` a host of its own: so the fixtures keep one connection and hand that out.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pathlib
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+
+libvirt = pytest.importorskip("libvirt")
+
+NODE = """<node>
+{domains}
+  <cpu><mhz>2000</mhz><model>x86_64</model><active>8</active><nodes>2</nodes><sockets>1</sockets><cores>4</cores><threads>1</threads></cpu>
+  <memory>16777216</memory>
+</node>
+"""
+
+
+@pytest.fixture
+def domain_xml():
+    """``domain_xml(name, number)`` -> domain XML for the test driver; ``name`` must be escaped already."""
+
+    def make(name: str, number: int, memory_mib: int = 64, devices: str = "", extra: str = "") -> str:
+        return (
+            f"<domain type='test'><name>{name}</name><uuid>00000000-0000-4000-8000-{number:012d}</uuid>"
+            f"<memory unit='MiB'>{memory_mib}</memory><vcpu>2</vcpu><os><type>hvm</type></os>{extra}<devices>{devices}</devices></domain>"
+        )
+
+    return make
+
+
+@pytest.fixture
+def run_module(capfd):
+    """``run_module(name, **arguments)`` -> the module's result, with ``rc`` 0 or 1 added."""
+
+    def run(name: str, /, check_mode: bool = False, diff_mode: bool = False, **arguments):
+        module = importlib.import_module(f"ansible_collections.drover.compute.plugins.modules.{name}")
+        capfd.readouterr()
+        with patch_module_args({**arguments, "_ansible_check_mode": check_mode, "_ansible_diff": diff_mode}):
+            with pytest.raises(SystemExit) as ended:
+                module.main()
+        captured = capfd.readouterr()
+        # libvirt prints errors by itself unless it is told not to.
+        assert captured.err == ""
+        return {**json.loads(captured.out), "rc": ended.value.code}
+
+    return run
+
+
+@pytest.fixture
+def fake_host(tmp_path, monkeypatch):
+    """``fake_host(domain_xml, ...)`` -> (URI, open connection) of a host that outlives a module's run."""
+    connections = {}
+    real_open = libvirt.open
+
+    def make(*domains: str):
+        path: pathlib.Path = tmp_path / f"node{len(connections)}.xml"
+        path.write_text(NODE.format(domains="\n".join(domains)))
+        uri = f"test://{path}"
+        connections[uri] = connection = real_open(uri)
+        # A module closes what it has opened, and the host would be gone.
+        connection.close = lambda: 0
+        return uri, connection
+
+    monkeypatch.setattr(libvirt, "open", lambda uri: connections.get(uri) or real_open(uri))
+    yield make
+    for connection in connections.values():
+        libvirt.virConnect.close(connection)
+
+
+@pytest.fixture
+def default_host():
+    """libvirt's own fake host, with one running domain ``test``, kept for the length of a test."""
+    connection = libvirt.open("test:///default")
+    yield connection
+    connection.close()
+
+
+@pytest.fixture
+def no_binding(monkeypatch):
+    """A hypervisor without python3-libvirt, under any Python."""
+    from ansible_collections.drover.compute.plugins.module_utils import _libvirt
+
+    monkeypatch.setattr(_libvirt, "libvirt", None)
+    monkeypatch.setattr(_libvirt, "LIBVIRT_IMPORT_ERROR", "ImportError: No module named 'libvirt'")
+    monkeypatch.setattr(_libvirt, "probe_interpreters_for_module", lambda paths, module: None)

@@ -1,0 +1,199 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Module ``hypervisor_info`` on libvirt's test driver."""
+
+from __future__ import annotations
+
+import collections
+import os
+import subprocess
+import types
+
+import pytest
+
+libvirt = pytest.importorskip("libvirt")
+
+DRIVER_PREFIX = "vir"
+
+
+def test_the_facts_are_those_of_the_contract(run_module, default_host):
+    result = run_module("hypervisor_info", uri="test:///default")
+    assert result["changed"] is False
+    host = result["hypervisor"]
+    assert set(host) == {
+        "uri", "hypervisor_hostname", "hypervisor_type", "hypervisor_version", "libvirt_version", "host_uuid", "cpu",
+        "memory_mb", "memory_used_mb", "numa_cells", "storage", "pools", "networks", "supported_instances",
+        "pci_devices", "mdev_devices", "domains",
+    }
+    assert host["hypervisor_type"] == "TEST"
+    assert host["memory_mb"] == 3072
+    # The test driver has CPUs 0, 2 and 4 online of eight.
+    assert host["cpu"]["online"] == [0, 2, 4]
+    assert host["cpu"]["count"] == 3
+    assert [cell["memory_mb"] for cell in host["numa_cells"]] == [2048, 4096]
+    assert host["numa_cells"][0]["cpus"][1] == {"id": 1, "socket": 0, "core": 1, "siblings": [1]}
+    assert ["i686", "test", "hvm"] in host["supported_instances"]
+    assert [pool["path"] for pool in host["pools"]] == ["/default-pool"]
+    assert host["networks"] == [
+        {"name": "default", "uuid": host["networks"][0]["uuid"], "bridge": "virbr0", "active": True}
+    ]
+    domain = host["domains"][0]
+    assert set(domain) == {
+        "uuid", "name", "state", "vcpus", "memory_mb", "persistent", "autostart", "managed_save", "snapshots",
+        "disks", "interfaces", "hostdevs", "metadata", "title", "xml",
+    }
+    assert (domain["name"], domain["state"], domain["vcpus"], domain["memory_mb"]) == ("test", "running", 2, 8192)
+    assert set(domain["disks"][0]) == {
+        "target", "device", "bus", "type", "source", "format", "cache", "readonly", "shareable", "capacity_bytes", "allocation_bytes",
+    }
+    assert domain["interfaces"] == [
+        {"mac": "aa:bb:cc:dd:ee:ff", "type": "network", "source": "default", "model": None, "target": "testnet0"}
+    ]
+
+
+def test_names_with_odd_characters_and_metadata(run_module, domain_xml, fake_host):
+    metadata = (
+        "<metadata><drover:instance xmlns:drover='https://drover.compute/instance/1'><drover:project>a &amp; b</drover:project>"
+        "<drover:server_group>web</drover:server_group></drover:instance><x:other xmlns:x='urn:x'><x:project>no</x:project></x:other></metadata>"
+    )
+    uri, connection = fake_host(
+        domain_xml("we &amp; &lt;you&gt; 'é' \u65e5\u672c", 1, extra=metadata), domain_xml("-dash {{ x }}", 2), domain_xml("  blanks  ", 3)
+    )
+    domains = {d["uuid"][-1]: d for d in run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]}
+    assert domains["1"]["name"] == "we & <you> 'é' \u65e5\u672c"
+    assert domains["1"]["metadata"] == {"project": "a & b", "server_group": "web"}
+    assert domains["2"]["name"] == "-dash {{ x }}"
+    assert domains["2"]["metadata"] == {}
+    assert domains["3"]["name"] == connection.lookupByUUIDString(domains["3"]["uuid"]).name()
+
+
+class Counter:
+    """Counts the calls that reach libvirt's C library, by name."""
+
+    def __init__(self, monkeypatch):
+        self.calls = collections.Counter()
+        real = libvirt.libvirtmod
+
+        def counted(name):
+            target = getattr(real, name)
+            if not name.startswith(DRIVER_PREFIX) or isinstance(target, int):
+                return target
+
+            def call(*args):
+                self.calls[name] += 1
+                return target(*args)
+
+            return call
+
+        fake = types.SimpleNamespace(**{name: counted(name) for name in dir(real) if not name.startswith("__")})
+        monkeypatch.setattr(libvirt, "libvirtmod", fake)
+
+
+def test_the_number_of_calls_does_not_grow_with_the_domains(run_module, domain_xml, fake_host, monkeypatch):
+    few, dummy = fake_host(*[domain_xml(f"vm{i}", i) for i in range(2)])
+    many, dummy = fake_host(*[domain_xml(f"vm{i}", i) for i in range(40)])
+    with monkeypatch.context() as patch:
+        counter = Counter(patch)
+        run_module("hypervisor_info", uri=few)
+        small = +counter.calls
+        counter.calls.clear()
+        assert len(run_module("hypervisor_info", uri=many)["hypervisor"]["domains"]) == 40
+        large = +counter.calls
+    for calls in (small, large):
+        # Read from the objects that libvirt has handed out already; no call to the hypervisor.
+        for name in ("virDomainGetName", "virDomainGetUUIDString", "virDomainFree", "virDomainRef", "virGetLastError"):
+            calls.pop(name, None)
+    # The XML has no bulk form.
+    assert small.pop("virDomainGetXMLDesc") == 2
+    assert large.pop("virDomainGetXMLDesc") == 40
+    assert small == large
+
+
+def test_a_driver_without_bulk_statistics(run_module, domain_xml, fake_host, monkeypatch):
+    uri, dummy = fake_host(domain_xml("vm1", 1), domain_xml("vm2", 2))
+
+    def unsupported(self, *args):
+        error = libvirt.libvirtError("this function is not supported by the connection driver")
+        error.err = (libvirt.VIR_ERR_NO_SUPPORT, 0, "not supported", 0, None, None, None, 0, 0)
+        raise error
+
+    monkeypatch.setattr(libvirt.virConnect, "getAllDomainStats", unsupported)
+    assert [d["state"] for d in run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]] == ["running", "running"]
+
+
+def test_a_domain_that_vanishes_while_it_is_read_is_left_out(run_module, domain_xml, fake_host, monkeypatch):
+    uri, connection = fake_host(domain_xml("vm1", 1), domain_xml("gone", 2), domain_xml("vm3", 3))
+    real = libvirt.virDomain.XMLDesc
+
+    def vanish(self, flags=0):
+        if self.name() == "gone":
+            victim = connection.lookupByName("gone")
+            victim.destroy()
+            victim.undefine()
+        return real(self, flags)
+
+    monkeypatch.setattr(libvirt.virDomain, "XMLDesc", vanish)
+    assert [d["name"] for d in run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]] == ["vm1", "vm3"]
+
+
+def test_flags_of_the_domains(run_module, domain_xml, fake_host):
+    uri, connection = fake_host(domain_xml("a", 1), domain_xml("b", 2), domain_xml("c", 3))
+    connection.lookupByName("a").setAutostart(1)
+    connection.lookupByName("b").managedSave(0)
+    connection.lookupByName("c").snapshotCreateXML("<domainsnapshot><name>s</name></domainsnapshot>", 0)
+    domains = {d["name"]: d for d in run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]}
+    assert [domains[n]["autostart"] for n in "abc"] == [True, False, False]
+    assert [domains[n]["managed_save"] for n in "abc"] == [False, True, False]
+    assert [domains[n]["snapshots"] for n in "abc"] == [False, False, True]
+    assert domains["b"]["state"] == "shutoff"
+    assert all(d["persistent"] for d in domains.values())
+
+
+def test_disk_available_least_counts_what_images_may_still_grow(run_module, domain_xml, fake_host, tmp_path):
+    thin, raw = tmp_path / "thin.qcow2", tmp_path / "sparse.img"
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(thin), "40G"], check=True)
+    with open(raw, "wb") as handle:
+        handle.truncate(20 * 2**30)
+    devices = (
+        f"<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{thin}'/><target dev='vda'/></disk>"
+        f"<disk type='file' device='disk'><driver name='qemu' type='raw'/><source file='{raw}'/><target dev='vdb'/></disk>"
+        f"<disk type='file' device='cdrom'><source file='{raw}'/><target dev='hdc'/><readonly/></disk>"
+        "<disk type='block' device='disk'><source dev='/dev/nosuch'/><target dev='vdc'/></disk>"
+    )
+    uri, dummy = fake_host(domain_xml("vm", 1, devices=devices))
+    host = run_module("hypervisor_info", uri=uri, instances_path=str(tmp_path / "not" / "there" / "yet"))["hypervisor"]
+    disks = {disk["target"]: disk for disk in host["domains"][0]["disks"]}
+    assert disks["vda"]["capacity_bytes"] == 40 * 2**30
+    assert disks["vda"]["allocation_bytes"] == os.stat(thin).st_blocks * 512
+    assert disks["vdb"]["capacity_bytes"] == 20 * 2**30
+    storage = host["storage"]
+    info = os.statvfs(tmp_path)
+    assert storage["total_gb"] == info.f_frsize * info.f_blocks // 2**30
+    # 60 GiB less the few KiB of the qcow2 header, rounded down.
+    assert storage["free_gb"] - storage["disk_available_least_gb"] in (59, 60)
+
+
+@pytest.mark.parametrize(
+    "uri, words",
+    [
+        ("qemu:///nosuch", "qemu:///nosuch"),
+        ("foo:///system", "correct the URI"),
+        (":::", "is not a libvirt URI"),
+        ("http://[::1/system", "is not a libvirt URI"),
+        ("test+tcp://127.0.0.1:1/default", "Start libvirtd on 127.0.0.1"),
+    ],
+)
+def test_a_bad_uri_is_one_sentence(run_module, uri, words):
+    result = run_module("hypervisor_info", uri=uri)
+    assert result["rc"] == 1
+    assert words in result["msg"]
+    assert "Traceback" not in result["msg"]
+
+
+def test_the_missing_binding_is_named_with_its_package(run_module, no_binding):
+    result = run_module("hypervisor_info", uri="test:///default")
+    assert result["rc"] == 1
+    assert "python3-libvirt" in result["msg"]
+    assert os.uname().nodename in result["msg"]
