@@ -51,6 +51,7 @@ class ActionModule(DroverAction):
         uuid = self._one(args)
         if not args["alternates"]:
             raise DroverError(f"Instance {uuid}: no alternate is left. Free some room or schedule it again.")
+        selections.check_alternates(f"Instance {uuid}", args["alternates"])
         return {"changed": True, "claims": [claims.reclaim(connection, uuid, args["alternates"], now)]}
 
     def _released(self, connection, args, now):

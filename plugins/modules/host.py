@@ -34,7 +34,7 @@ options:
     choices: [enabled, disabled, maintenance, draining, restored]
   reason:
     description:
-      - Why, for those who look later. Not with V(enabled) or V(restored).
+      - Why, for those who look later. Only with V(disabled), V(maintenance) and V(draining).
     type: str
   forced_down:
     description:

@@ -9,11 +9,15 @@ orjson refuse; and it accepts nothing but plain types in a result.
 
 from __future__ import annotations
 
+import datetime
+
 
 def to_plain(value):
     """Copy nested data into exact built-in types.
 
-    :param value: None, bool, str, int, float, bytes, or dicts, lists, tuples and sets of them.
+    A date or time, as YAML reads one, becomes the text it is in ISO 8601.
+
+    :param value: None, bool, str, int, float, bytes, date, or dicts, lists, tuples and sets of them.
     :raises TypeError: for any other type, so that nothing odd leaks into the store or a result.
     """
     if value is None or isinstance(value, bool):
@@ -26,6 +30,8 @@ def to_plain(value):
         return float(value)
     if isinstance(value, bytes):
         return bytes(value)
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
     if hasattr(value, "items"):
         return {to_plain(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 import uuid
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
@@ -85,6 +86,8 @@ def server_groups(items, where):
         _unique(names, item["name"], place, "name")
         if item["policy"] not in ("affinity", "anti-affinity"):
             raise DroverError(f"{place}: policy must be affinity or anti-affinity, not {item['policy']!r}.")
+        if item.get("max_server_per_host") is not None and item["policy"] != "anti-affinity":
+            raise DroverError(f"{place}: max_server_per_host goes with the policy anti-affinity only.")
         if item.get("max_server_per_host") is not None:
             _at_least(item, "max_server_per_host", 1, place)
     return [dict(item) for item in items]
@@ -107,8 +110,12 @@ def _keys(item, known, place):
 
 
 def _name(name, place):
-    # libvirt refuses / and line breaks; other control characters cannot stand in XML at all.
-    if "/" in name or any(ord(character) < 32 or ord(character) == 127 for character in name) or len(name) > 200:
+    # libvirt refuses / and line breaks; other control characters, halves of surrogate pairs and the
+    # last two characters of a plane cannot stand in XML at all.
+    odd = any(
+        unicodedata.category(character) in ("Cc", "Cs") or ord(character) & 0xFFFE == 0xFFFE for character in name
+    )
+    if "/" in name or name in (".", "..") or odd or len(name) > 200:
         raise DroverError(f"{place}: a name has at most 200 characters, no / and no control characters.")
 
 

@@ -5,19 +5,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
+import warnings
 
 try:
     from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError
+    from ruamel.yaml.error import YAMLError
 except ImportError:
     YAML = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require
+from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 
 SECTIONS = ("instances", "server_groups")
+_TAGS = {
+    f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge")
+}
 
 
 class Document:
@@ -37,13 +43,13 @@ class Document:
             reason = getattr(problem, "strerror", None) or "it is not UTF-8 text"
             raise DroverError(f"The definitions file {path} cannot be read: {reason}.") from problem
         self._edits = []
+        self._wanted = {}
         try:
             self.data = YAML(typ="rt").load(self.before)
             self._root = YAML(typ="rt").compose(self.before)
-        except MarkedYAMLError as problem:
-            mark = problem.problem_mark
-            where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-            raise DroverError(f"The definitions file {path}{where}: {problem.problem or problem}.") from problem
+        except (YAMLError, ValueError) as problem:
+            raise DroverError(f"The definitions file {path}{self._told(problem)}") from problem
+        self._check_tags(self._root)
         if not isinstance(self.data, dict):
             raise DroverError(f"The definitions file {path} must be a mapping with the key instances.")
         unknown = sorted(set(map(str, self.data)) - set(SECTIONS))
@@ -56,9 +62,41 @@ class Document:
         return [] if found is None else found
 
     def where(self, item):
-        """The place of a mapping of the file, for an error: "FILE line 12"."""
+        """The place of an item of a section, for an error: "FILE line 12"."""
         mark = getattr(item, "lc", None)
-        return f"{self.path} line {mark.line + 1}" if mark is not None else self.path
+        if mark is not None:
+            return f"{self.path} line {mark.line + 1}"
+        for section in SECTIONS:
+            for number, other in enumerate(self.section(section) if hasattr(self.section(section), "lc") else []):
+                if other is item:
+                    return f"{self.path} line {self.section(section).lc.item(number)[0] + 1}"
+        return self.path
+
+    def _told(self, problem):
+        """What the YAML reader found wrong, as the rest of a sentence."""
+        mark = getattr(problem, "problem_mark", None)
+        position = getattr(problem, "position", None)
+        if mark is not None:
+            return f", line {mark.line + 1}, column {mark.column + 1}: {problem.problem or problem}."
+        if position is not None:
+            return f", line {self.before.count(chr(10), 0, position) + 1}: it holds a character that YAML forbids."
+        return f": {problem}."
+
+    def _check_tags(self, root):
+        nodes, seen = [root], set()
+        while nodes:
+            node = nodes.pop()
+            if node is None or id(node) in seen:
+                continue
+            seen.add(id(node))
+            written = self.before[node.start_mark.index : node.end_mark.index]
+            if str(node.tag) not in _TAGS or written.startswith("!"):
+                raise DroverError(
+                    f"The definitions file {self.path}, line {node.start_mark.line + 1}: the tag {node.tag} is not "
+                    "understood here. Write the value itself, or give the definitions as a variable."
+                )
+            if isinstance(node.value, list):
+                nodes.extend(part for item in node.value for part in (item if isinstance(item, tuple) else [item]))
 
     def set(self, number, values):
         """Set keys of an instance, touching nothing else of the file.
@@ -67,17 +105,20 @@ class Document:
         :param values: dict of keys and texts. A key that is new goes under the instance's name.
         """
         node = _value(self._root, "instances").value[number]
-        name = next(pair for pair in node.value if pair[0].value == "name")
+        name = next((pair for pair in node.value if pair[0].value == "name"), None)
+        if not values:
+            return
+        self._wanted[number] = values
         new = []
         for key, text in values.items():
-            old = _value(node, key)
+            old = next((pair for pair in node.value if pair[0].value == key), None)
             if old is None:
                 new.append(f"{key}: {_scalar(text)}")
             else:
-                self._edits.append((old.start_mark.index, old.end_mark.index, _scalar(text)))
-        if not new:
+                self._edits.append(self._replacement(*old, _scalar(text)))
+        if not new or name is None:
             return
-        end = name[1].end_mark.index
+        end = self._end(name[1])
         if node.flow_style:
             self._edits.append((end, end, "".join(f", {line}" for line in new)))
         else:
@@ -88,34 +129,91 @@ class Document:
             indent = " " * name[0].start_mark.column
             self._edits.append((end, end, "".join(f"{newline}{indent}{line}" for line in new)))
 
+    def _end(self, node):
+        """Where the text of a scalar ends; a block scalar's node goes on to what comes next."""
+        start, end = node.start_mark.index, node.end_mark.index
+        return start + len(self.before[start:end].rstrip())
+
+    def _replacement(self, key, old, text):
+        if old.start_mark.index < old.end_mark.index:
+            return old.start_mark.index, self._end(old), text
+        # There is no value yet, and perhaps not even a colon.
+        after = key.end_mark.index
+        colon = after + len(self.before[after:]) - len(self.before[after:].lstrip(" \t"))
+        if self.before[colon : colon + 1] == ":":
+            return colon + 1, colon + 1, f" {text}"
+        return after, after, f": {text}"
+
     def text(self):
-        """The file as it would be written now."""
+        """The file as it would be written now.
+
+        :raises DroverError: the file is written in a way (aliases, for one) that cannot be changed in place.
+        """
         text = self.before
         for start, end, new in sorted(self._edits, reverse=True):
             text = text[:start] + new + text[end:]
+        if self._edits or self._wanted:
+            self._prove(text)
         return text
+
+    def _prove(self, text):
+        """Read the new text: it must say what it said before and the new values, nothing else."""
+        expected = to_plain(self.data)
+        for number, values in self._wanted.items():
+            expected["instances"][number].update(values)
+        try:
+            same = to_plain(YAML(typ="rt").load(text)) == expected
+        except (YAMLError, ValueError):
+            same = False
+        if not same:
+            lines = "; ".join(
+                f"{expected['instances'][number]['name'].strip()}: "
+                + ", ".join(f"{key}: {value}" for key, value in values.items())
+                for number, values in self._wanted.items()
+            )
+            raise DroverError(
+                f"The definitions file {self.path} is written in a way that cannot be changed in place, so it is left "
+                f"as it is. Write this into it yourself: {lines}."
+            )
 
     def save(self):
         """Replace the file in one step, keeping its permissions.
 
         :raises DroverError: it cannot be written, or somebody changed it since it was read.
         """
-        with open(self.path, encoding="utf-8", newline="") as stream:
-            if stream.read() != self.before:
-                raise DroverError(
-                    f"The definitions file {self.path} was changed by somebody else during this run and is left as "
-                    "it is. Run again: what was placed is in the store and is written then."
-                )
-        # A link is followed: the file it names is what git knows.
-        target = os.path.realpath(self.path)
+        text = self.text()
         try:
-            handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".drover-")
-            with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
-                stream.write(self.text())
-            os.chmod(temporary, os.stat(target).st_mode & 0o7777)
-            os.replace(temporary, target)
+            with open(self.path, encoding="utf-8", newline="") as stream:
+                same = stream.read() == self.before
+        except (OSError, UnicodeDecodeError) as problem:
+            reason = getattr(problem, "strerror", None) or "it is not UTF-8 text any more"
+            raise DroverError(f"The definitions file {self.path} cannot be written: {reason}.") from problem
+        if not same:
+            raise DroverError(
+                f"The definitions file {self.path} was changed by somebody else during this run and is left as "
+                "it is. Run again: what was placed is in the store and is written then."
+            )
+        try:
+            # A link is followed: the file it names is what git knows.
+            self._replace(os.path.realpath(self.path), text)
         except OSError as problem:
             raise DroverError(f"The definitions file {self.path} cannot be written: {problem.strerror}.") from problem
+
+    def _replace(self, target, text):
+        # Replacing a file needs no right to write it, but who took that right away meant it.
+        with open(target, "r+b"):
+            old = os.stat(target)
+        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".drover-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
+                stream.write(text)
+            with contextlib.suppress(PermissionError):
+                os.chown(temporary, old.st_uid, old.st_gid)
+            os.chmod(temporary, old.st_mode & 0o7777)
+            os.replace(temporary, target)
+        except OSError:
+            os.unlink(temporary)
+            raise
 
 
 def _value(node, key):
@@ -129,8 +227,18 @@ def _scalar(text):
         yaml = YAML(typ="safe", pure=True)
         yaml.version = version
         try:
-            if yaml.load(text) != text:
-                return json.dumps(text)
-        except MarkedYAMLError:
-            return json.dumps(text)
+            with warnings.catch_warnings():
+                # Of numbers that YAML 1.1 reads otherwise: that is what is looked for here.
+                warnings.simplefilter("ignore")
+                # Alone, and inside of [] or {}, where more characters mean something.
+                if not text.isprintable() or yaml.load(text) != text or yaml.load(f"[{text}]") != [text]:
+                    return _quoted(text)
+        except (YAMLError, ValueError):
+            return _quoted(text)
     return text
+
+
+def _quoted(text):
+    """A text in double quotes; what JSON leaves as it is and YAML does not print is escaped too."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return "".join(letter if letter.isprintable() else f"\\U{ord(letter):08X}" for letter in quoted)

@@ -48,6 +48,7 @@ def replace(connection, wanted, now, consumer_type=INSTANCE, owners=None):
     """
     table = tables.consumers
     owners = owners or {}
+    wanted = {uuid: _without_nothing(held) for uuid, held in wanted.items()}
     rows = {row.uuid: row for row in bulk.among(connection, sa.select(table), table.c.uuid, wanted)}
     touched = _drop(connection, [row.id for row in rows.values()])
     keep = [uuid for uuid, held in wanted.items() if held]
@@ -87,11 +88,18 @@ def replace(connection, wanted, now, consumer_type=INSTANCE, owners=None):
             for uuid in keep
             for provider, amounts in wanted[uuid].items()
             for name, amount in amounts.items()
-            if amount
         ],
     )
     touched |= {provider for held in wanted.values() for provider in held}
     providers.bump(connection, touched)
+
+
+def _without_nothing(held):
+    """What is held, without amounts of 0: a consumer exists exactly while it has allocations."""
+    held = {
+        provider: {name: amount for name, amount in amounts.items() if amount} for provider, amounts in held.items()
+    }
+    return {provider: amounts for provider, amounts in held.items() if amounts}
 
 
 def _drop(connection, consumer_ids):

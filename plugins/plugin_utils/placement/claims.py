@@ -58,9 +58,10 @@ def reclaim(connection, uuid, alternates, now):
     """Give up the room of an instance being built and claim the first alternate with room.
 
     :returns: as one item of claim().
-    :raises DroverError: the instance is not being built, or no alternate has room.
+    :raises DroverError: the instance is not being built, or is moving, or no alternate has room.
     """
     instance = _instance_row(connection, uuid)
+    _refuse_moving(connection, [uuid])
     if instance.state != BUILDING:
         raise DroverError(
             f"Instance {instance.name} ({uuid}) is {instance.state}, not being built: its place is not given up. "
@@ -85,8 +86,9 @@ def release(connection, uuids, now):
     An instance that has a domain keeps its record, as its domain is still somebody's production.
 
     :returns: the uuids that held something.
-    :raises DroverError: one of them has been seen running; its room cannot be released.
+    :raises DroverError: one of them has been seen running, or is moving; its room cannot be released.
     """
+    _refuse_moving(connection, uuids)
     table = tables.instances
     rows = bulk.among(connection, sa.select(table), table.c.uuid, uuids)
     for row in rows:
@@ -99,6 +101,18 @@ def release(connection, uuids, now):
     allocations.replace(connection, {uuid: {} for uuid in held}, now)
     bulk.delete(connection, table, table.c.id, [row.id for row in rows])
     return sorted(set(held) | {row.uuid for row in rows})
+
+
+def _refuse_moving(connection, uuids):
+    """Raise DroverError when a migration is open: its source's room would be left to nobody."""
+    table = tables.migrations
+    query = sa.select(table).where(table.c.status.in_(tables.OPEN_MIGRATION))
+    for row in bulk.among(connection, query, table.c.instance_uuid, uuids):
+        raise DroverError(
+            f"Instance {row.instance_name} ({row.instance_uuid}) has an open migration from {row.source} to "
+            f"{row.destination}. Finish or undo that first, by running the drain of {row.source} again; "
+            "nothing was released."
+        )
 
 
 class Chooser:

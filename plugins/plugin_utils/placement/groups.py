@@ -28,7 +28,9 @@ def ensure(connection, name, policy, max_server_per_host=None):
             f"Server group {name}: max_server_per_host goes with the policy anti-affinity only, not {policy}. "
             "Leave it out or change the policy."
         )
-    most = max_server_per_host or 1
+    most = 1 if max_server_per_host is None else max_server_per_host
+    if not 1 <= most <= 2**31 - 1:
+        raise DroverError(f"Server group {name}: max_server_per_host must be 1 or more, not {most}.")
     row = _by_name(connection, name)
     if row is not None:
         if (row.policy, row.max_server_per_host) != (policy, most):

@@ -77,10 +77,10 @@ def running(connection, uuid, now):
 def finish(connection, uuid, domain_state, now):
     """The instance is at the destination and gone from the source: the source's room is free.
 
-    :param domain_state: what libvirt says of the domain at the destination.
+    :param domain_state: what libvirt says of the domain at the destination; None for what it was.
     """
     migration = _migration(connection, uuid)
-    if migration.status == "completed":
+    if migration.status not in tables.OPEN_MIGRATION:
         return
     allocations.replace(connection, {uuid: {}}, now)
     instances, domains = tables.instances, tables.domains
@@ -99,7 +99,7 @@ def finish(connection, uuid, domain_state, now):
     connection.execute(
         sa.update(domains)
         .where(domains.c.uuid == migration.instance_uuid, domains.c.compute_node_id == migration.source_node_id)
-        .values(compute_node_id=migration.destination_node_id, state=domain_state, seen_at=now)
+        .values(compute_node_id=migration.destination_node_id, state=domain_state or domains.c.state, seen_at=now)
     )
     _set_status(connection, uuid, "completed", None, now)
 

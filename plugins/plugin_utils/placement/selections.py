@@ -8,8 +8,10 @@ from __future__ import annotations
 import uuid
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import groups
 
 _AMOUNT_LIMIT = 2**31 - 1
+_LONGEST = 255
 
 
 def check(selections):
@@ -17,10 +19,12 @@ def check(selections):
 
     :returns: the selections.
     :raises DroverError: a key is missing, a uuid is none or stands twice, an amount is no whole number
-        from 0 to 2147483647.
+        from 0 to 2147483647, a text is none or too long, a server group has no policy.
     """
     seen = set()
     for number, selection in enumerate(selections, start=1):
+        if not isinstance(selection, dict):
+            raise DroverError(f"selections, item {number}: must be a mapping, not {selection!r}.")
         where = f"selections, item {number} ({selection.get('name') or 'no name'})"
         for key in ("name", "uuid", "host", "resources"):
             if not selection.get(key):
@@ -30,14 +34,49 @@ def check(selections):
             raise DroverError(f"{where}: uuid {selection['uuid']} stands twice. Each instance has its own.")
         seen.add(selection["uuid"])
         _check_resources(where, selection["resources"])
+        _check_texts(where, selection, ("name", "host", "node", "availability_zone", "project", "user"))
+        check_alternates(where, selection.get("alternates", []))
+        _check_group(where, selection.get("server_group"))
     return selections
+
+
+def check_alternates(where, alternates):
+    """Refuse alternates that name no host.
+
+    :param where: what they belong to, for the error.
+    """
+    for number, place in enumerate(alternates if isinstance(alternates, list) else [alternates], start=1):
+        if not isinstance(place, dict) or not place.get("host"):
+            raise DroverError(f"{where}, alternate {number}: must be a mapping with host, not {place!r}.")
+        _check_texts(f"{where}, alternate {number}", place, ("host", "node"))
+
+
+def _check_texts(where, mapping, keys):
+    for key in keys:
+        value = mapping.get(key)
+        if value is not None and not (isinstance(value, str) and len(value) <= _LONGEST):
+            raise DroverError(f"{where}: {key} must be a text of at most {_LONGEST} characters, not {value!r}.")
+
+
+def _check_group(where, group):
+    if isinstance(group, dict):
+        if group.get("policy") not in groups.POLICIES:
+            policies = " or ".join(groups.POLICIES)
+            raise DroverError(f"{where}: policy of the server group must be {policies}, not {group.get('policy')!r}.")
+        group = group.get("name")
+        if not group:
+            raise DroverError(f"{where}: the server group has no name.")
+    _check_texts(where, {"server_group": group}, ("server_group",))
 
 
 def _check_uuid(where, text):
     try:
-        uuid.UUID(text)
-    except (ValueError, AttributeError, TypeError) as problem:
-        raise DroverError(f"{where}: {text!r} is no uuid. Leave it out of the request to get a new one.") from problem
+        same = str(uuid.UUID(text)) == text
+    except (ValueError, AttributeError, TypeError):
+        same = False
+    if not same:
+        # In another spelling it would be another instance than the domain that libvirt shows.
+        raise DroverError(f"{where}: {text!r} is no uuid in lower case. Leave it out of the request to get a new one.")
 
 
 def _check_resources(where, resources):

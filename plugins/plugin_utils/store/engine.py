@@ -23,6 +23,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import schema
 
 # A writer waits this long (seconds) for another one: a fleet's hosts report at the same moment.
 SQLITE_BUSY_TIMEOUT = 60
+# Seconds to wait for a database host to answer at all.
+CONNECT_TIMEOUT = 15
+# One name for one lock, which PostgreSQL's writers take in turn.
+ADVISORY_LOCK = 0x64726F766572
 
 
 class Store:
@@ -49,11 +53,15 @@ class Store:
     @property
     def shown_url(self):
         """The URL without its password."""
-        return self.url.render_as_string(hide_password=True)
+        return _shown(self.url)
 
     @contextlib.contextmanager
     def write(self):
-        """A transaction that may write; on SQLite it is the only writer from its start."""
+        """A transaction that may write, the only writer from its start.
+
+        What a writer reads is still true when it writes, so that none loses what another one wrote,
+        makes a name twice, or waits for a row while another waits for his.
+        """
         with contextlib.ExitStack() as stack:
             connection = self._transaction(stack, write=True)
             schema.upgrade(connection, self.shown_url)
@@ -92,7 +100,12 @@ class Store:
         connection = stack.enter_context(self._engine.connect()).execution_options(drover_write=write)
         if not write and connection.dialect.name == "postgresql":
             connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        elif connection.dialect.name == "postgresql":
+            # Not what the server may default to: each statement has to see what came before the lock.
+            connection = connection.execution_options(isolation_level="READ COMMITTED")
         stack.enter_context(connection.begin())
+        if write and connection.dialect.name == "postgresql":
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADVISORY_LOCK})
         return connection
 
     @contextlib.contextmanager
@@ -105,8 +118,8 @@ class Store:
     def _sentence(self, problem):
         cause = str(getattr(problem, "orig", None) or problem).strip().splitlines()
         cause = cause[0] if cause else type(problem).__name__
-        if self.url.password:
-            cause = cause.replace(str(self.url.password), "***")
+        for secret in _secrets(self.url):
+            cause = cause.replace(secret, "***")
         if "database is locked" in cause:
             advice = f"Another run has held it for over {SQLITE_BUSY_TIMEOUT} s: wait for it, or use PostgreSQL."
         elif isinstance(problem, (exc.OperationalError, exc.InterfaceError)):
@@ -123,17 +136,31 @@ def _parse(text):
             url = url.set(drivername="postgresql+psycopg")
         backend = url.get_backend_name()
         url.get_dialect()
-    except (exc.ArgumentError, exc.NoSuchModuleError, ValueError) as problem:
-        # The text itself may hold a password, so it is not repeated.
+        if backend == "postgresql" and "@" in f"{url.host}{url.database}":
+            raise ValueError("the rest of a password that holds an unquoted @")
+    except (exc.ArgumentError, exc.NoSuchModuleError, ValueError):
+        # The text itself, and with it the cause, may hold a password, so neither is repeated.
         raise DroverError(
             "The store URL (drover_store_url) is malformed or of an unknown kind. "
-            "Write sqlite:////absolute/path.db or postgresql://user:password@host/database."
-        ) from problem
+            "Write sqlite:////absolute/path.db or postgresql://user:password@host/database, "
+            "in the password %40 for @ and %2F for /."
+        ) from None
     if backend not in ("sqlite", "postgresql"):
         raise DroverError(f"The store can be SQLite or PostgreSQL, not {backend}. Change drover_store_url.")
     if backend == "sqlite" and url.database:
         url = url.set(database=os.path.abspath(os.path.expanduser(url.database)))
     return url
+
+
+def _secrets(url):
+    """The passwords of a URL: its own, and those among its options (libpq's password, sslpassword)."""
+    options = [value for name, value in url.query.items() if "password" in name]
+    return [str(secret) for secret in (url.password, *options) if secret]
+
+
+def _shown(url):
+    hidden = {name: "hidden" for name in url.query if "password" in name}
+    return url.update_query_dict(hidden).render_as_string(hide_password=True)
 
 
 def _missing_file(url):
@@ -143,10 +170,10 @@ def _missing_file(url):
 def _engine(url, in_memory):
     if url.get_backend_name() == "postgresql":
         try:
-            return sa.create_engine(url, poolclass=pool.NullPool)
+            return sa.create_engine(url, poolclass=pool.NullPool, connect_args=_timeout(url))
         except ImportError as problem:
             raise DroverError(
-                f"The store {url.render_as_string(hide_password=True)} needs the Python package psycopg on this "
+                f"The store {_shown(url)} needs the Python package psycopg on this "
                 "controller. Install it with: pip install 'psycopg[binary]'."
             ) from problem
     if in_memory:
@@ -157,6 +184,11 @@ def _engine(url, in_memory):
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _timeout(url):
+    """A limit for a database host that swallows what is sent to it; the URL may set its own."""
+    return {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_TIMEOUT}
 
 
 def _make_folder(dialect, record, cargs, cparams):

@@ -118,6 +118,13 @@ def sightings(connection, uuids):
     return found
 
 
+def names(connection, node_ids):
+    """Names of compute nodes for people: dict id -> hypervisor_hostname."""
+    table = tables.compute_nodes
+    rows = bulk.among(connection, sa.select(table.c.id, table.c.hypervisor_hostname), table.c.id, node_ids)
+    return {row.id: row.hypervisor_hostname for row in rows}
+
+
 def set_zones(connection, wanted):
     """Put hosts into the aggregate of their availability zone, making it when it is new.
 

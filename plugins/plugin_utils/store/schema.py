@@ -17,9 +17,6 @@ except ImportError:
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require
 
-# One name for one lock: two first runs on PostgreSQL must not both make the tables.
-ADVISORY_LOCK = 0x64726F766572
-
 
 def head():
     """The revision this version of the collection works with."""
@@ -57,6 +54,8 @@ def check(connection, shown_url):
 def upgrade(connection, shown_url):
     """Bring the schema to LATEST. Does nothing, with one query, when it is.
 
+    Two first runs must not both make the tables: the caller is the only writer, see engine.Store.write().
+
     :returns: the revision found before, or None for an empty database.
     :raises DroverError: the store was written by a newer version.
     """
@@ -64,11 +63,6 @@ def upgrade(connection, shown_url):
     if found == LATEST:
         return found
     require("alembic", ScriptDirectory)
-    if connection.dialect.name == "postgresql":
-        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADVISORY_LOCK})
-        found = revision(connection)
-        if found == LATEST:
-            return found
     if found is not None:
         _refuse_newer(found, shown_url)
     _run(connection)

@@ -9,6 +9,9 @@ import re
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 
+# Far more than any host has; a slip of the finger must not fill the controller's memory.
+_MOST = 2**16
+
 _PART = re.compile(r"^(\^?)(\d+)(?:-(\d+))?$")
 
 
@@ -26,6 +29,8 @@ def parse(text, option):
         if not match:
             raise DroverError(f"{option}: {part.strip()!r} is no CPU set. Write for example 0-3,8,^2.")
         first, last = int(match.group(2)), int(match.group(3) or match.group(2))
+        if last >= _MOST:
+            raise DroverError(f"{option}: {part.strip()!r} goes beyond CPU {_MOST - 1}. Write for example 0-3.")
         if last < first:
             raise DroverError(f"{option}: {part.strip()!r} runs backwards. Write for example 0-3.")
         (leave if match.group(1) else take).update(range(first, last + 1))

@@ -23,8 +23,10 @@ def change(connection, host, state=None, reason=None, forced_down=None):
     :raises DroverError: unknown host, or a reason with a state that has none.
     """
     row = services.get(connection, host)
-    if reason is not None and state in ("enabled", "restored"):
-        raise DroverError(f"Host {host}: a reason goes with disabled, maintenance or draining, not with {state}.")
+    if reason is not None and state in ("enabled", "restored", None):
+        raise DroverError(
+            f"Host {host}: a reason goes with disabled, maintenance or draining, not with {state or 'forced_down alone'}."
+        )
     before = {name: getattr(row, name) for name in FIELDS}
     wanted = {**before, "status_before_drain": row.status_before_drain}
     if state == "enabled":

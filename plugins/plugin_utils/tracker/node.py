@@ -28,6 +28,10 @@ def describe(hypervisor, options):
     :raises DroverError: an option contradicts the facts.
     """
     name = hypervisor["hypervisor_hostname"]
+    if "," in (options.get("availability_zone") or ""):
+        raise DroverError(
+            f"Compute node {name}: availability_zone {options['availability_zone']!r} names several zones; a host is in one."
+        )
     storage = hypervisor.get("storage") or {}
     cpu = hypervisor.get("cpu") or {}
     columns = {

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import math
+import uuid
+
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node
 
@@ -17,6 +20,8 @@ _AMOUNTS = (
     "reserved_host_disk_mb",
     "hypervisor_version",
 )
+_DOMAIN_AMOUNTS = ("vcpus", "memory_mb", "disk_gb")
+_MOST = 2**31 - 1
 _RATIOS = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
 _TEXTS = (
     "host",
@@ -43,6 +48,8 @@ def reports(nodes, host, options):
     """
     found = {}
     for number, given in enumerate(nodes, start=1):
+        if not isinstance(given, dict):
+            raise DroverError(f"nodes, item {number}: must be a mapping such as host: kvm1, not {given!r}.")
         data = {"host": host, **given}
         _check(data, f"nodes, item {number} ({data.get('hypervisor_hostname') or data['host']})")
         facts = data.get("hypervisor") or node.flat_facts(data)
@@ -55,17 +62,62 @@ def _check(data, where):
     if unknown:
         raise DroverError(f"{where}: unknown key {', '.join(unknown)}. Known: {', '.join(sorted(KNOWN))}.")
     for name in _AMOUNTS:
-        value = data.get(name)
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-            raise DroverError(f"{where}: {name} must be a whole number of 0 or more, not {value!r}.")
+        _check_amount(data, name, where)
+    # A disk that is over-committed may have less than nothing left.
+    least = data.get("disk_available_least_gb")
+    if least is not None and (not isinstance(least, int) or isinstance(least, bool) or abs(least) > _MOST):
+        raise DroverError(f"{where}: disk_available_least_gb must be a whole number, not {least!r}.")
     for name in _RATIOS:
         value = data.get(name)
-        if value is not None and (not isinstance(value, (int, float)) or isinstance(value, bool) or value <= 0):
+        if value is not None and not (_is_number(value) and 0 < value < math.inf):
             raise DroverError(f"{where}: {name} must be a number above 0, not {value!r}.")
     for name in _TEXTS:
-        value = data.get(name)
-        if value is not None and (not isinstance(value, str) or not 0 < len(value) <= 255):
-            raise DroverError(f"{where}: {name} must be a text of 1 to 255 characters, not {value!r}.")
-    for number, domain in enumerate(data.get("domains") or [], start=1):
+        if data.get(name) is not None or name == "host":
+            _check_text(data, name, where)
+    names = data.get("traits") or []
+    if not isinstance(names, list) or not all(isinstance(name, str) and 0 < len(name) <= 255 for name in names):
+        raise DroverError(f"{where}: traits must be a list of texts of 1 to 255 characters, not {names!r}.")
+    facts = data.get("hypervisor")
+    if facts is not None:
+        if not isinstance(facts, dict):
+            raise DroverError(f"{where}: hypervisor must be a mapping as hypervisor_info returns it, not {facts!r}.")
+        _check_text(facts, "hypervisor_hostname", f"{where}, hypervisor")
+    _check_domains((data if facts is None else facts).get("domains") or [], where)
+
+
+def _check_domains(domains, where):
+    if not isinstance(domains, list):
+        raise DroverError(f"{where}: domains must be a list, not {domains!r}.")
+    seen = set()
+    for number, domain in enumerate(domains, start=1):
         if not isinstance(domain, dict) or not domain.get("uuid") or not domain.get("name"):
             raise DroverError(f"{where}: domain {number} needs a uuid and a name.")
+        place = f"{where}: domain {number} ({domain['name']})"
+        _check_text(domain, "name", place)
+        try:
+            same = str(uuid.UUID(domain["uuid"])) == domain["uuid"]
+        except (ValueError, AttributeError, TypeError):
+            same = False
+        if not same:
+            raise DroverError(f"{place}: {domain['uuid']!r} is no uuid in lower case.")
+        if domain["uuid"] in seen:
+            raise DroverError(f"{place}: uuid {domain['uuid']} stands twice. Each domain has its own.")
+        seen.add(domain["uuid"])
+        for name in _DOMAIN_AMOUNTS:
+            _check_amount(domain, name, place)
+
+
+def _check_amount(data, name, where):
+    value = data.get(name)
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST):
+        raise DroverError(f"{where}: {name} must be a whole number of 0 or more, at most {_MOST}, not {value!r}.")
+
+
+def _check_text(data, name, where):
+    value = data.get(name)
+    if not isinstance(value, str) or not 0 < len(value) <= 255:
+        raise DroverError(f"{where}: {name} must be a text of 1 to 255 characters, not {value!r}.")
+
+
+def _is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -23,7 +23,7 @@ def record(connection, reports, now):
     :returns: a dict of plain types: changed (bool; heartbeats and figures of use do not count), nodes,
         instances (counts), and lists of names for people: added, removed, unreported, adopted, moved,
         missing, doubled.
-    :raises DroverError: two nodes of one host have one name.
+    :raises DroverError: two nodes of one host have one name, or different availability zones.
     """
     wanted = _by_key(reports)
     service_ids, returned = services.heartbeat(connection, set(reports), now)
@@ -32,22 +32,24 @@ def record(connection, reports, now):
         connection, {key: node["columns"] for key, node in wanted.items()}, service_ids, now
     )
     provider_ids = _write_providers(connection, wanted, rows)
-    zones = {host: node["availability_zone"] for (host, dummy), node in wanted.items() if node["availability_zone"]}
-    changed_zones = node_rows.set_zones(connection, zones)
+    changed_zones = node_rows.set_zones(connection, _zones(wanted))
+    gone = {key: row for key, row in before.items() if key not in wanted}
     reported = {
         rows[key].id: {found["columns"]["uuid"]: found for found in node["domains"]} for key, node in wanted.items()
     }
-    found = _write_instances(connection, reported, rows, provider_ids["ids"], now)
+    # Their host was asked and does not have them, so what they showed before is not there any more.
+    reported.update({row.id: {} for row in gone.values()})
+    found = _write_instances(connection, reported, provider_ids["ids"], now)
     instances_changed = found.pop("changed")
-    removed, unreported = _retire(connection, {key: row for key, row in before.items() if key not in wanted})
+    removed, unreported = _retire(connection, gone)
     return {
         "changed": bool(
             returned
             or changed_nodes
             or provider_ids["changed"]
             or changed_zones
+            or any(row.reported for row in gone.values())
             or removed
-            or unreported
             or instances_changed
         ),
         "nodes": len(wanted),
@@ -71,6 +73,18 @@ def _by_key(reports):
                 )
             wanted[key] = node
     return wanted
+
+
+def _zones(wanted):
+    zones = {}
+    for (host, dummy), node in sorted(wanted.items()):
+        zone = node["availability_zone"]
+        if zone and zones.setdefault(host, zone) != zone:
+            raise DroverError(
+                f"Host {host} would be in two availability zones, {zones[host]} and {zone}. Its compute nodes share "
+                "one: correct availability_zone of its nodes; nothing was recorded."
+            )
+    return zones
 
 
 def _write_providers(connection, wanted, rows):
@@ -98,7 +112,7 @@ def _write_providers(connection, wanted, rows):
     return {"ids": {rows[key].id: ids[key] for key in wanted}, "changed": bool(changed)}
 
 
-def _write_instances(connection, reported, rows, provider_ids, now):
+def _write_instances(connection, reported, provider_ids, now):
     uuids = {uuid for domains in reported.values() for uuid in domains}
     known = instance_rows.concerned(connection, uuids, reported)
     moving = set(moves.open_migrations(connection, uuids | set(known)))
@@ -117,14 +131,15 @@ def _write_instances(connection, reported, rows, provider_ids, now):
         wanted[uuid] = _instance_columns(row, node, domain, resources, groups)
         owners[uuid] = (wanted[uuid]["project"], wanted[uuid]["user"])
         amounts = {name: amount for name, amount in resources.items() if amount}
-        if held.get(uuid, {}) != {provider_ids[node]: amounts}:
-            claims[uuid] = {provider_ids[node]: amounts}
+        taken = {provider_ids[node]: amounts} if amounts else {}
+        if held.get(uuid, {}) != taken:
+            claims[uuid] = taken
     changed = instance_rows.write(connection, wanted, known, now)
     allocations.replace(connection, claims, now, owners=owners)
     lost = [known[uuid] for uuid in result["missing"] if known[uuid].state != "missing"]
     instance_rows.set_state(connection, lost, "missing")
 
-    names = {row.id: row.hypervisor_hostname for row in rows.values()}
+    names = node_rows.names(connection, {node for dummy, nodes in result["doubled"] for node in nodes})
     return {
         "changed": bool(changed or claims or lost),
         "adopted": sorted(wanted[uuid]["name"] for uuid in result["adopted"]),
@@ -159,7 +174,7 @@ def _instance_columns(row, node, domain, resources, groups):
 
 def _doubled(uuid, nodes, reported, names):
     name = next(domains[uuid]["columns"]["name"] for domains in reported.values() if uuid in domains)
-    return {"uuid": uuid, "name": name, "nodes": sorted(names.get(node, f"node {node}") for node in nodes)}
+    return {"uuid": uuid, "name": name, "nodes": sorted(names[node] for node in nodes)}
 
 
 def _retire(connection, gone):

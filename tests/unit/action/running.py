@@ -1,0 +1,74 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Running action plugins: in this process, as a task would, and by ansible-playbook."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import types
+
+from ansible.parsing.dataloader import DataLoader
+from ansible.playbook.play_context import PlayContext
+from ansible.playbook.task import Task
+from ansible.template import Templar
+
+PACKAGE = "ansible_collections.drover.compute.plugins.action"
+
+
+def run(module, variables=None, check=False, diff=False, **args):
+    """Run one task on localhost.
+
+    :param variables: the variables of the play.
+    :returns: the task's result.
+    :raises AnsibleActionFail: as the plugin does.
+    """
+    loader = DataLoader()
+    task_vars = {"inventory_hostname": "localhost", **(variables or {})}
+    task = Task()
+    task.action, task.args = f"drover.compute.{module}", args
+    task.check_mode, task.diff = check, diff
+    plugin = importlib.import_module(f"{PACKAGE}.{module}").ActionModule(
+        task=task,
+        # What is run here never goes to a host; that much is looked at all the same.
+        connection=types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir=None)),
+        play_context=PlayContext(),
+        loader=loader,
+        templar=Templar(loader=loader, variables=task_vars),
+        shared_loader_obj=None,
+    )
+    return plugin.run(task_vars=task_vars)
+
+
+def play(folder, tasks, settings="", environment=None, options=(), **keywords):
+    """Run ansible-playbook on a play of these tasks on localhost.
+
+    :param folder: where its files go; it is the home and the current folder.
+    :param settings: more lines of ansible.cfg.
+    :param keywords: more keywords of the play, such as vars.
+    :returns: (exit code, all that it wrote).
+    """
+    folder = pathlib.Path(folder)
+    (folder / "play.json").write_text(
+        json.dumps([{"hosts": "localhost", "gather_facts": False, "connection": "local", "tasks": tasks, **keywords}])
+    )
+    (folder / "ansible.cfg").write_text(
+        "[defaults]\nlocalhost_warning = false\ninventory_unparsed_warning = false\n" + settings
+    )
+    kept = {name: os.environ[name] for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH", "LANG") if name in os.environ}
+    done = subprocess.run(
+        [sys.executable, "-m", "ansible", "playbook", "-i", "localhost,", *options, "play.json"],
+        cwd=folder,
+        env={**kept, "HOME": str(folder), "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout

@@ -1,0 +1,217 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The action plugins on a real store: results, check mode, diff mode, failures."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible.errors import AnsibleActionFail
+
+from ansible_collections.drover.compute.plugins.plugin_utils.store import schema
+from ansible_collections.drover.compute.tests.unit.action.running import run
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
+
+
+@pytest.fixture
+def fleet_url(prepared_url):
+    """kvm1 with a running web, kvm2 and kvm3 with nothing."""
+    fleets.discover(prepared_url, host("kvm1", domain("web")), host("kvm2"), host("kvm3"))
+    return prepared_url
+
+
+def failure(module, **args):
+    with pytest.raises(AnsibleActionFail) as caught:
+        run(module, **args)
+    return str(caught.value)
+
+
+def is_plain(value):
+    """Whether ansible-core accepts it in a result, and JSON gives it back unchanged."""
+    return json.loads(json.dumps(value)) == value
+
+
+def test_store_makes_the_schema_once(store_url):
+    assert run("store", store_url=store_url, check=True)["changed"] is True
+    first = run("store", store_url=store_url, diff=True)
+    assert (first["changed"], first["revision"]) == (True, schema.LATEST)
+    assert first["diff"] == [{"before": "empty\n", "after": f"{schema.LATEST}\n"}]
+    assert run("store", store_url=store_url)["changed"] is False
+    assert "%25s" not in first["url"]
+
+
+def test_compute_node_takes_nodes_as_data(prepared_url):
+    nodes = [host("kvm1", domain("web")), {"vcpus": 1, "memory_mb": 1024}]
+    wanted = {"nodes": nodes, "host": "kvm9", "store_url": prepared_url, "reserved_host_memory_mb": 0}
+    assert run("compute_node", check=True, **wanted)["changed"] is True
+    found = run("compute_node", **wanted)
+    assert (found["changed"], found["added"], found["adopted"]) == (True, ["kvm1", "kvm9"], ["web"])
+    assert run("compute_node", **wanted)["changed"] is False
+    assert is_plain(found)
+
+
+def test_compute_node_takes_its_options_from_variables(prepared_url):
+    variables = {
+        "drover_cpu_allocation_ratio": "2.5",
+        "drover_reserved_host_cpus": 1,
+        "drover_availability_zone": "az1",
+    }
+    run("compute_node", variables, nodes=[{"host": "a", "vcpus": 4, "memory_mb": 1024}], store_url=prepared_url)
+    columns = fleets.columns(prepared_url)
+    assert (columns["resources"]["VCPU"]["ratio"], columns["resources"]["VCPU"]["reserved"]) == ([2.5], [1])
+    assert columns["zones"] == [["az1"]]
+    # An argument is stronger.
+    run("compute_node", variables, nodes=[{"host": "a", "vcpus": 4}], store_url=prepared_url, cpu_allocation_ratio=3.0)
+    assert fleets.columns(prepared_url)["resources"]["VCPU"]["ratio"] == [3.0]
+
+
+def test_compute_node_refuses_bad_nodes(prepared_url):
+    message = failure("compute_node", nodes=[{"host": "a", "vcpus": -1}], store_url=prepared_url)
+    assert message.startswith("nodes, item 1 (a): vcpus must be a whole number")
+
+
+def test_host_switches_and_says_what_was(fleet_url):
+    wanted = {"name": "kvm1", "state": "disabled", "reason": "fans", "store_url": fleet_url}
+    assert run("host", check=True, **wanted)["changed"] is True
+    found = run("host", diff=True, **wanted)
+    assert found["changed"] is True
+    assert found["host"] == {
+        "host": "kvm1",
+        "disabled": True,
+        "disabled_reason": "fans",
+        "maintenance": False,
+        "forced_down": False,
+    }
+    assert (found["diff"][0]["before"]["disabled"], found["diff"][0]["after"]["disabled"]) == (False, True)
+    assert run("host", **wanted)["changed"] is False
+    assert is_plain(found)
+
+
+def test_host_failures(fleet_url):
+    assert "Known hosts: kvm1, kvm2, kvm3" in failure("host", name="kvm9", state="enabled", store_url=fleet_url)
+    assert "reason goes with" in failure("host", name="kvm1", state="enabled", reason="x", store_url=fleet_url)
+    assert "one of the following" in failure("host", name="kvm1", store_url=fleet_url)
+
+
+def test_host_info(fleet_url):
+    found = run("host_info", store_url=fleet_url)
+    assert [(row["host"], row["state"], row["instances"]) for row in found["hosts"]] == [
+        ("kvm1", "up", 1),
+        ("kvm2", "up", 0),
+        ("kvm3", "up", 0),
+    ]
+    assert (found["changed"], is_plain(found)) == (False, True)
+    one = run("host_info", host="kvm1", store_url=fleet_url)
+    assert [row["project"] for row in one["resources"]] == ["(total)", "(used_now)", "(used_max)", "(none)"]
+    assert [row["vcpus"] for row in one["resources"]] == [4, 1, 1, 1]
+    # The discovery of this test was in the future.
+    old = run("host_info", {"drover_service_down_time": 60}, store_url=fleet_url)
+    assert {row["state"] for row in old["hosts"]} == {"down"}
+    assert "Known hosts" in failure("host_info", host="kvm9", store_url=fleet_url)
+
+
+def test_instance_info(fleet_url):
+    found = run("instance_info", store_url=fleet_url)
+    assert [(row["name"], row["host"], row["state"]) for row in found["instances"]] == [("web", "kvm1", "running")]
+    assert is_plain(found)
+    for args in ({"host": "kvm2"}, {"name": "WEB"}, {"uuid": uuid_of("db")}):
+        assert run("instance_info", store_url=fleet_url, **args)["instances"] == []
+
+
+def test_server_group(prepared_url):
+    wanted = {"name": "web", "policy": "anti-affinity", "max_server_per_host": 2, "store_url": prepared_url}
+    assert run("server_group", check=True, **wanted)["changed"] is True
+    found = run("server_group", **wanted)
+    assert (found["changed"], found["server_group"]["max_server_per_host"]) == (True, 2)
+    assert run("server_group", **wanted)["changed"] is False
+    assert "cannot become affinity" in failure("server_group", name="web", policy="affinity", store_url=prepared_url)
+    assert run("server_group", name="web", state="absent", store_url=prepared_url)["changed"] is True
+    assert run("server_group", name="web", state="absent", store_url=prepared_url)["changed"] is False
+    for args in ({"max_server_per_host": 0}, {"max_server_per_host": -1}):
+        assert "max_server_per_host" in failure("server_group", **{**wanted, **args})
+
+
+def test_allocation_from_claim_to_release(fleet_url):
+    wanted = {"selections": [selection("db", "kvm1", "kvm2", vcpus=4)], "store_url": fleet_url}
+    assert run("allocation", check=True, **wanted)["claims"][0]["host"] == "kvm2"
+    assert fleets.used(fleet_url) == {"kvm1": 1}
+    found = run("allocation", **wanted)
+    assert (found["changed"], found["claims"][0]["host"], is_plain(found)) == (True, "kvm2", True)
+    assert run("allocation", **wanted)["changed"] is False
+    one = {"instances": [uuid_of("db")], "store_url": fleet_url}
+    found = run("allocation", state="next", alternates=[{"host": "kvm3"}], **one)
+    assert (found["changed"], found["claims"][0]["host"]) == (True, "kvm3")
+    assert run("allocation", state="released", **one) == {"changed": True, "released": [uuid_of("db")]}
+    assert run("allocation", state="released", **one)["changed"] is False
+
+
+def test_allocation_swaps_there_and_back(fleet_url):
+    one = {"instances": [uuid_of("web")], "store_url": fleet_url}
+    swapped = run("allocation", state="swapped", host="kvm2", **one)
+    assert (swapped["changed"], swapped["migrations"][0]["destination"]) == (True, "kvm2")
+    assert run("allocation", state="swapped", host="kvm2", **one)["changed"] is False
+    assert fleets.used(fleet_url) == {"kvm1": 1, "kvm2": 1}
+    assert run("allocation", state="swapped_back", **one)["changed"] is True
+    assert run("allocation", state="swapped_back", **one)["changed"] is False
+    assert fleets.used(fleet_url) == {"kvm1": 1}
+    run("allocation", state="swapped", host="kvm3", **one)
+    assert run("allocation", state="moved", **one)["changed"] is True
+    assert run("allocation", state="moved", **one)["changed"] is False
+    assert (fleets.used(fleet_url), fleets.where(fleet_url)) == ({"kvm3": 1}, {"web": "kvm3"})
+
+
+def test_allocation_failures(fleet_url):
+    before = fleets.snapshot(fleet_url)
+    one = {"instances": [uuid_of("web")], "store_url": fleet_url}
+    assert "selections" in failure("allocation", store_url=fleet_url)
+    assert "no uuid" in failure("allocation", selections=[{**selection("a", "kvm1"), "uuid": "a"}], store_url=fleet_url)
+    assert "no alternate is left" in failure("allocation", state="next", alternates=[], **one)
+    assert "alternate 1" in failure("allocation", state="next", alternates=[{"node": "kvm2"}], **one)
+    assert "has a domain" in failure("allocation", state="released", **one)
+    with pytest.raises(AnsibleActionFail) as caught:
+        run("allocation", selections=[selection("big", "kvm1", "kvm2", vcpus=9)], store_url=fleet_url)
+    assert len(caught.value._result["refusals"]) == 2
+    assert fleets.snapshot(fleet_url) == before
+
+
+def test_definitions_read_and_written_back(fleet_url, tmp_path):
+    path = tmp_path / "fleet.yml"
+    text = "# Ours\ninstances:\n  - name: web # the shop\n    memory_mb: 64\n  - name: new\n    memory_mb: 64\n"
+    path.write_text(text)
+    read = run("definitions", path=str(path), store_url=fleet_url)
+    assert [(row["name"], row["state"], row["host"]) for row in read["instances"]] == [
+        ("web", "running", "kvm1"),
+        ("new", "new", None),
+    ]
+    assert (read["changed"], path.read_text(), is_plain(read)) == (False, text, True)
+    wanted = {"path": str(path), "store_url": fleet_url, "write_back": True}
+    after = text.replace("shop\n", f"shop\n    host: kvm1\n    uuid: {uuid_of('web')}\n")
+    checked = run("definitions", check=True, diff=True, **wanted)
+    assert (checked["changed"], checked["diff"][0]["after"], path.read_text()) == (True, after, text)
+    assert run("definitions", **wanted)["changed"] is True
+    assert path.read_text() == after
+    assert run("definitions", **wanted)["changed"] is False
+
+
+def test_definitions_of_a_variable(fleet_url):
+    definition = {"name": "web", "memory_mb": 64}
+    (found,) = run("definitions", instances=[definition], store_url=fleet_url)["instances"]
+    assert found["uuid"] == uuid_of("web")
+    message = failure("definitions", instances=[definition, definition], store_url=fleet_url)
+    assert "the name web stands twice" in message
+    assert "path|instances" in failure("definitions", path="x", instances=[], store_url=fleet_url)
+
+
+def test_migration_refuses_what_it_cannot_do(fleet_url):
+    assert "at least 1" in failure("migration", max_migrations=0, store_url=fleet_url)
+    move = {"uuid": uuid_of("web"), "name": "web", "from_host": "kvm1", "host": "kvm2", "node": "kvm2", "live": True}
+    assert "starts at kvm1, but this task runs on localhost" in failure("migration", moves=[move], store_url=fleet_url)
+    assert run("migration", store_url=fleet_url) == {"changed": False, "migrations": [], "failed_moves": []}
+
+
+@pytest.mark.parametrize("module", ["host_info", "instance_info"])
+def test_reading_before_any_discovery(store_url, module):
+    assert "drover.compute.discover" in failure(module, store_url=store_url)

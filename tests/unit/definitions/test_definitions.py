@@ -1,0 +1,255 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Definitions: what is refused, where it stands, and which instance each one means."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.plugin_utils.definitions import check, document, identity
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
+from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
+
+
+@pytest.fixture
+def read(tmp_path):
+    """A function text -> checked definitions of a file with that text."""
+
+    def read_text(text):
+        path = tmp_path / "fleet.yml"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        found = document.Document(str(path))
+        groups = check.server_groups(found.section("server_groups"), found.where)
+        return to_plain(groups), to_plain(check.instances(found.section("instances"), found.where))
+
+    return read_text
+
+
+def instance(*lines):
+    """A file with two good instances and one with these lines; its mapping starts at line 8."""
+    good = "".join(f"  - name: good{number}\n    vcpus: 1\n    memory_mb: 64\n" for number in (1, 2))
+    return "instances:\n" + good + "  - name: web\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def test_a_whole_definition(read):
+    groups, found = read("""---
+server_groups:
+  - {name: web, policy: anti-affinity, max_server_per_host: 2}
+instances:
+  - name: web1
+    vcpus: 2
+    memory_mb: 0x400
+    disks:
+      - size_gb: 10
+        image: /images/debian.qcow2
+      - {size_gb: 5}
+    networks: [{network: default}, {bridge: br0, mac: "52:54:00:00:00:01"}]
+    server_group: web
+    hints: {different_host: [db1]}
+    cloud_init:
+      user_data: {users: [{name: ann, expiredate: 2032-09-01}]}
+    autostart: true
+    availability_zone: null
+  - name: small
+    memory_mb: 64
+""")
+    assert groups == [{"name": "web", "policy": "anti-affinity", "max_server_per_host": 2}]
+    assert (found[0]["memory_mb"], found[0]["disk_gb"], len(found[0]["disks"])) == (1024, 15, 2)
+    assert found[0]["autostart"] is True
+    # A date is no text in YAML, but cloud-init gets it as it was written.
+    assert found[0]["cloud_init"]["user_data"]["users"][0]["expiredate"] == "2032-09-01"
+    assert {key: found[1][key] for key in ("vcpus", "disk_gb", "disks", "networks")} == {
+        "vcpus": 1,
+        "disk_gb": 0,
+        "disks": [],
+        "networks": [],
+    }
+    assert type(found[0]["vcpus"]) is int
+    assert type(found[0]["name"]) is str
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["memory_mb: -1"], "memory_mb must be a whole number from 1 to 2147483647, not -1"),
+        (["memory_mb: 0"], "memory_mb must be .*not 0"),
+        (["memory_mb: 1.5"], "memory_mb must be a whole number"),
+        (["memory_mb: 4g"], "memory_mb must be a whole number, not '4g'"),
+        (["memory_mb: true"], "memory_mb must be a whole number, not True"),
+        (["memory_mb: 99999999999"], "memory_mb must be .*not 99999999999"),
+        (["vcpus: 1"], "memory_mb must be a whole number.*not None"),
+        (["memory_mb: 64", "vcpus: 0"], "vcpus must be .*not 0"),
+        (["memory_mb: 64", "vcpus: false"], "vcpus must be a whole number, not False"),
+        (["memory_mb: 64", "cpus: 2"], "unknown key cpus. Known: .*vcpus"),
+        (["memory_mb: 64", "2: 2"], "unknown key 2"),
+        (["memory_mb: 64", "disks: 5"], "disks must be a list, not 5"),
+        (["memory_mb: 64", "disks: [5]"], "disk 1: must be a mapping"),
+        (["memory_mb: 64", "disks: [{size_gb: 1}, {size_gb: -1}]"], "disk 2: size_gb must be .*not -1"),
+        (["memory_mb: 64", "disks: [{size: 1}]"], "disk 1: unknown key size"),
+        (["memory_mb: 64", "disks: [{}]"], "disk 1: size_gb must be"),
+        (["memory_mb: 64", "disks: [{size_gb: 1, path: here}]"], "disk 1: path must be absolute, not 'here'"),
+        (["memory_mb: 64", "networks: [default]"], "network 1: must be a mapping"),
+        (["memory_mb: 64", "networks: [{bridge: a, network: b}]"], "network 1: name either a bridge or"),
+        (["memory_mb: 64", "networks: [{model: virtio}]"], "network 1: name either a bridge or"),
+        (["memory_mb: 64", "uuid: 1"], "uuid must be a text, not 1"),
+        (["memory_mb: 64", "uuid: nothing"], "'nothing' is no uuid in lower case"),
+        (["memory_mb: 64", "uuid: 4678F48E-9E6E-53D3-9C13-DBD66056A5D1"], "is no uuid in lower case"),
+        (["memory_mb: 64", "autostart: 1"], "autostart must be true or false, not 1"),
+        (["memory_mb: 64", "autostart: 'yes'"], "autostart must be true or false, not 'yes'"),
+        (["memory_mb: 64", "hints: [a]"], "hints must be a mapping"),
+        (["memory_mb: 64", "cloud_init: {userdata: x}"], "cloud_init: unknown key userdata"),
+        (["memory_mb: 64", "cloud_init: {user_data: [x]}"], "user_data must be a text or a mapping"),
+        (["memory_mb: 64", "server_group: [a]"], "server_group must be a text"),
+        (["memory_mb: 64", "host: 2024-01-01"], "host must be a text"),
+    ],
+)
+def test_what_is_wrong_is_told_with_file_and_line(read, lines, message):
+    with pytest.raises(DroverError, match=rf"fleet\.yml line 8: instance web.*{message}"):
+        read(instance(*lines))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a/b", '"tab\\there"', '"\\u0000"', '"\\x7f"', "x" * 201, '" "', '""', "5", "true", "null", "[a]", "2024-01-01",
+     '"\\ud800"', '"\\uFFFE"', '"\\u0085"', "."],
+)  # fmt: skip
+def test_names_that_cannot_be(read, name):
+    with pytest.raises(DroverError, match=r"fleet\.yml,? line 2.* name"):
+        read(f"instances:\n  - name: {name}\n    memory_mb: 64\n")
+
+
+@pytest.mark.parametrize(
+    "name", ["web-1", "Ünïcode 名前", "<b>&amp;'\\\"", "a b", "-x", "x" * 200, "%s", "{{ x }}", "a.b"]
+)
+def test_odd_names_that_can_be(read, name):
+    quoted = '"' + name.replace('"', "'") + '"' if "\\" not in name else "'" + name.replace("'", "''") + "'"
+    (found,) = read(f"instances:\n  - name: {quoted}\n    memory_mb: 64\n")[1]
+    assert found["name"] == name
+
+
+def test_two_with_one_name(read):
+    text = instance("memory_mb: 64").replace("name: web", "name: good1")
+    with pytest.raises(DroverError, match=r"line 8: instance good1: the name good1 stands twice; first at .* line 2"):
+        read(text)
+
+
+def test_two_with_one_uuid(read):
+    lines = f"    uuid: {uuid_of('web')}\n    memory_mb: 64\n"
+    with pytest.raises(DroverError, match=r"line 5: instance b: the uuid .* stands twice; first at .* line 2"):
+        read(f"instances:\n  - name: a\n{lines}  - name: b\n{lines}")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("web", "line 3.*each server group is a mapping"),
+        ("{name: web}", "line 3.*name and policy"),
+        ("{name: web, policy: soft-affinity}", "line 3: server group web: policy must be affinity or anti-affinity"),
+        ("{name: web, policy: affinity, members: []}", "line 3: server group web: unknown key members"),
+        ("{name: web, policy: anti-affinity, max_server_per_host: 0}", "line 3: server group web: max_server_per_host"),
+        ("{name: web, policy: affinity, max_server_per_host: 2}", "line 3: server group web: max_server_per_host goes"),
+        ("{name: one, policy: affinity}", "line 3: server group one: the name one stands twice"),
+        ("{name: [a], policy: affinity}", "line 3.*name must be a text"),
+    ],
+)
+def test_server_groups(read, text, message):
+    with pytest.raises(DroverError, match=message):
+        read("server_groups:\n  - {name: one, policy: affinity}\n  - " + text + "\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("instances:\n  - name: web\n   vcpus: 1\n", "line 3, column 4"),
+        ("instances: [\n", "line 2, column 1"),
+        ("instances:\n  - name: web\n    name: db\n", 'line 3, column 5.*duplicate key "name"'),
+        ("instances: *nowhere\n", "line 1, column 12"),
+        ("instances: []\n---\ninstances: []\n", "line 2.*document"),
+        ("a: b\x07\n", "line 1.*character"),
+        (b"a: b\n# \x00", "character"),
+        ("a:\n- b\n-\tc: [\n", "line"),
+        ("", "must be a mapping with the key instances"),
+        ("# nothing\n", "must be a mapping with the key instances"),
+        ("- name: web\n", "must be a mapping with the key instances"),
+        ("instance: []\n", "unknown key instance. Known: instances, server_groups"),
+        ("instances: {name: web}\n", "instances must be a list"),
+        ("instances:\n  - web\n", "line 2.*each instance is a mapping with a name"),
+        ("instances:\n  - [web]\n", "line 2.*each instance is a mapping with a name"),
+        ("instances:\n  - memory_mb: 64\n", "line 2: each instance is a mapping with a name"),
+        ("instances:\n  - name: 2024-13-45\n", "month must be in 1..12"),
+        (b"instances:\n  - name: \xff\n", "cannot be read: it is not UTF-8"),
+        (
+            "instances:\n  - name: web\n    cloud_init: {user_data: !vault x}\n",
+            "line 3: the tag !vault is not understood",
+        ),
+        ("instances:\n  - name: !!str web\n", "line 2: the tag .* is not understood"),
+    ],
+)
+def test_files_that_are_no_definitions(read, text, message):
+    with pytest.raises(DroverError, match=f"(?s)fleet.yml.*{message}"):
+        read(text)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(DroverError, match="nothing.yml cannot be read: No such file or directory"):
+        document.Document(str(tmp_path / "nothing.yml"))
+    with pytest.raises(DroverError, match="cannot be read: Is a directory"):
+        document.Document(str(tmp_path))
+
+
+def test_sections_may_be_empty_or_missing(read):
+    assert read("instances:\n") == ([], [])
+    assert read("server_groups: []\n") == ([], [])
+
+
+# Identity
+
+
+def known(name, **more):
+    return {"uuid": uuid_of(name), "name": name, "host": "kvm1", "node": "kvm1", "state": "running", **more}
+
+
+def definition(name, **more):
+    return {"name": name, "vcpus": 1, "memory_mb": 64, "disk_gb": 2, "disks": [], "networks": [], **more}
+
+
+def test_a_new_one_gets_a_uuid():
+    (found,) = identity.resolve([definition("web")], [known("db")])
+    assert (found["state"], found["host"], len(found["uuid"])) == ("new", None, 36)
+    assert found["request"] == {"name": "web", "uuid": found["uuid"], "vcpus": 1, "memory_mb": 64, "disk_gb": 2}
+    (again,) = identity.resolve([definition("web")], [known("db")])
+    assert again["uuid"] != found["uuid"]
+
+
+@pytest.mark.parametrize("more", [{}, {"uuid": uuid_of("web")}, {"host": "somewhere else", "uuid": uuid_of("web")}])
+def test_one_that_is_there_is_found(more):
+    (found,) = identity.resolve([definition("web", **more)], [known("web"), known("db")])
+    assert (found["uuid"], found["host"], found["state"]) == (uuid_of("web"), "kvm1", "running")
+    selection = found["selection"]
+    assert (selection["host"], selection["resources"]) == ("kvm1", {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 2})
+
+
+def test_a_uuid_of_its_own_is_kept():
+    (found,) = identity.resolve([definition("web", uuid=uuid_of("x"))], [])
+    assert (found["uuid"], found["request"]["uuid"], found["state"]) == (uuid_of("x"), uuid_of("x"), "new")
+
+
+@pytest.mark.parametrize(
+    ("more", "instances", "message"),
+    [
+        ({"uuid": uuid_of("db")}, [known("db")], "its uuid .* belongs to db"),
+        ({"uuid": uuid_of("x")}, [known("web")], f"has an instance of this name with uuid {uuid_of('web')}"),
+        ({}, [known("web"), known("web", uuid=uuid_of("y"), host="kvm2")], "several instances .* on kvm1, .* on kvm2"),
+    ],
+)
+def test_who_is_meant_is_not_guessed(more, instances, message):
+    with pytest.raises(DroverError, match=f"Instance web: .*{message}"):
+        identity.resolve([definition("web", **more)], instances)
+
+
+def test_a_group_of_the_file_goes_with_the_request():
+    group = {"name": "g", "policy": "affinity"}
+    found = identity.resolve([definition("a", server_group="g"), definition("b", server_group="h")], [], [group])
+    assert [each["request"]["server_group"] for each in found] == [group, "h"]

@@ -1,0 +1,321 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Moves off one host, whatever happens to the run, the hypervisor or the instance in between.
+
+The store is a real one. The hypervisor is a small world of its own that answers as the module
+domain_migration does, and goes on by itself while nobody looks, as libvirt does.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.plugin_utils.executor.mover import Mover
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
+
+NAMES = ("web1", "web2", "web3")
+
+
+class Killed(BaseException):
+    """The run ends here, as by kill -9: nothing of it is caught or tidied up."""
+
+
+class World:
+    """Where the domains really are, and what becomes of their moves.
+
+    :param fate: dict name -> how its move ends, by default completed.
+    :param rounds: how many calls a move takes.
+    """
+
+    def __init__(self, fate=(), rounds=2):
+        self.fate, self.rounds = dict(fate), rounds
+        self.place = dict.fromkeys(map(uuid_of, NAMES), "kvm1")
+        self.jobs, self.calls, self.most, self.begun = {}, 0, 0, []
+        self.killed_at, self.after = None, False
+
+    def __call__(self, start, follow, wait):
+        """As domain_migration's start, follow and wait; the orders are the journal's."""
+        assert wait >= 0
+        self.calls += 1
+        if self.calls == self.killed_at and not self.after:
+            raise Killed
+        orders = [*start, *follow]
+        assert len({order["uuid"] for order in orders}) == len(orders)
+        for order in start:
+            if order["uuid"] not in self.jobs and self.place[order["uuid"]] == order["source"]:
+                self.jobs[order["uuid"]] = [order, self.rounds]
+                self.begun.append(order["name"])
+        self.most = max(self.most, len(self.jobs))
+        self.pass_time()
+        answers = [self.answer(order) for order in orders]
+        if self.calls == self.killed_at and self.after:
+            raise Killed
+        return answers
+
+    def pass_time(self, rounds=1):
+        for uuid, (order, left) in list(self.jobs.items()):
+            if left > rounds:
+                self.jobs[uuid][1] -= rounds
+                continue
+            del self.jobs[uuid]
+            if self.fate.get(order["name"], "completed") == "completed":
+                self.place[uuid] = order["destination"]
+
+    def answer(self, order):
+        here = self.place[order["uuid"]] == order["source"]
+        status = "running"
+        if order["uuid"] not in self.jobs:
+            status = self.fate.get(order["name"], "failed") if here else "completed"
+        states = {
+            "running": ("running", None),
+            "completed": ("absent", "running" if order["live"] else "shutoff"),
+            "failed": ("running", "absent"),
+            "conflict": ("running", "running"),
+            "lost": (None, None),
+        }[status]
+        return {
+            "uuid": order["uuid"],
+            "name": order["name"],
+            "destination": order["destination"],
+            "status": status,
+            "phase": "done",
+            "percent": 50 if status == "running" else 100,
+            "total_mib": 64,
+            "remaining_mib": 32,
+            "elapsed_s": 1.5,
+            "message": "" if status in ("running", "completed") else f"the world says {status}",
+            "storage": "shared",
+            "source_state": states[0],
+            "destination_state": states[1],
+            "leftovers": [],
+        }
+
+
+@pytest.fixture
+def fleet_url(prepared_url):
+    """Three hosts; the instances run on kvm1, which is being drained."""
+    begin_again(prepared_url)
+    return prepared_url
+
+
+def begin_again(url):
+    Store.open(url).upgrade()
+    fleets.empty(url)
+    fleets.discover(url, host("kvm1", *map(domain, NAMES)), host("kvm2"), host("kvm3"))
+    with Store.open(url).write() as connection:
+        host_status.change(connection, "kvm1", "draining", "kernel")
+
+
+def plan(*names, to="kvm2", live=True):
+    return [
+        {"uuid": uuid_of(name), "name": name, "from_host": "kvm1", "host": to, "node": to, "live": live}
+        for name in names
+    ]
+
+
+def mover(url, world, limit=2, lines=None):
+    return Mover(Store.open(url), world, (lines if lines is not None else []).append, limit)
+
+
+def open_moves(url):
+    with Store.open(url).read() as connection:
+        return {row.instance_name for row in moves.open_migrations(connection, host="kvm1").values()}
+
+
+def agree(url, world):
+    """Whether the store says what is true: each instance where it is, with its room there and nowhere else."""
+    places = {name: world.place[uuid_of(name)] for name in NAMES}
+    taken = {uuid_of(name): {place: {"VCPU": 1, "MEMORY_MB": 64}} for name, place in places.items()}
+    return (fleets.where(url), fleets.holdings(url), open_moves(url)) == (places, taken, set())
+
+
+def statuses(outcomes):
+    return {outcome["name"]: outcome["status"] for outcome in outcomes}
+
+
+def test_all_moves_in_the_order_of_the_plan(fleet_url):
+    world, lines = World(), []
+    outcomes = mover(fleet_url, world, lines=lines).run([*plan("web2", "web1"), *plan("web3", to="kvm3")])
+    assert statuses(outcomes) == dict.fromkeys(NAMES, "completed")
+    assert agree(fleet_url, world)
+    assert set(world.place.values()) == {"kvm2", "kvm3"}
+    assert world.begun == ["web2", "web1", "web3"]
+    assert {key: outcomes[0][key] for key in ("source", "destination", "storage", "elapsed_s", "message")} == {
+        "source": "kvm1",
+        "destination": "kvm2",
+        "storage": "shared",
+        "elapsed_s": 1.5,
+        "message": "",
+    }
+    assert lines[0] == "web2: kvm1 -> kvm2, live, started"
+    assert "web3: kvm1 -> kvm3, running there after 1.5 s [3 of 3]" in lines
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 9])
+def test_never_more_at_a_time_than_the_limit(fleet_url, limit):
+    world = World()
+    mover(fleet_url, world, limit).run(plan(*NAMES))
+    assert world.most == min(limit, 3)
+    assert agree(fleet_url, world)
+
+
+def test_a_cold_move_keeps_the_instance_shut_off(fleet_url):
+    world = World()
+    mover(fleet_url, world).run(plan("web1", live=False))
+    with Store.open(fleet_url).read() as connection:
+        (row,) = instances.listing(connection, name="web1")
+    assert (row["host"], row["state"]) == ("kvm2", "shutoff")
+    assert agree(fleet_url, world)
+
+
+def test_nothing_to_do_asks_nobody(fleet_url):
+    world = World()
+    assert mover(fleet_url, world).settle("kvm1") == []
+    assert mover(fleet_url, world).run([]) == []
+    assert world.calls == 0
+
+
+def test_a_failed_move_is_undone_and_the_others_go_on(fleet_url):
+    world, lines = World({"web2": "failed"}), []
+    outcomes = mover(fleet_url, world, limit=1, lines=lines).run(plan(*NAMES))
+    assert statuses(outcomes) == {"web1": "completed", "web2": "failed", "web3": "completed"}
+    assert agree(fleet_url, world)
+    assert world.place[uuid_of("web2")] == "kvm1"
+    assert "web2: kvm1 -> kvm2, failed: the world says failed [2 of 3]" in lines
+    with Store.open(fleet_url).read() as connection:
+        assert moves.failed_destinations(connection, "kvm1", 0)[uuid_of("web2")]
+    # It may be tried again, elsewhere.
+    world.fate = {}
+    assert statuses(mover(fleet_url, world).run(plan("web2", to="kvm3"))) == {"web2": "completed"}
+    assert agree(fleet_url, world)
+
+
+@pytest.mark.parametrize("status", ["conflict", "lost"])
+def test_what_nobody_knows_is_left_open_and_told(fleet_url, status):
+    world = World({"web1": status})
+    outcomes = mover(fleet_url, world).run(plan("web1", "web2"))
+    assert statuses(outcomes) == {"web1": status, "web2": "completed"}
+    assert outcomes[0]["message"] == f"the world says {status}" or outcomes[1]["message"] == f"the world says {status}"
+    assert open_moves(fleet_url) == {"web1"}
+    # Both rooms are held until somebody knows.
+    assert sorted(fleets.used(fleet_url).items()) == [("kvm1", 2), ("kvm2", 2)]
+    # The next run asks again, and by then it is known.
+    world.fate = {}
+    assert statuses(mover(fleet_url, world).settle("kvm1")) == {"web1": "completed"}
+    assert open_moves(fleet_url) == set()
+    assert fleets.used(fleet_url) == {"kvm1": 1, "kvm2": 2}
+
+
+def test_a_failure_that_did_not_see_the_source_gives_nothing_back(fleet_url):
+    world = World({"web1": "failed"})
+
+    def blind(*arguments):
+        return [
+            {**answer, "source_state": None} if answer["status"] == "failed" else answer for answer in world(*arguments)
+        ]
+
+    assert statuses(mover(fleet_url, blind).run(plan("web1"))) == {"web1": "lost"}
+    assert open_moves(fleet_url) == {"web1"}
+
+
+def test_a_move_that_cannot_be_opened_is_told_and_the_others_go_on(fleet_url):
+    world = World()
+    fleets.claim(fleet_url, fleets.selection("big", "kvm3", vcpus=4))
+    wanted = [*plan("web1", to="kvm3"), *plan("web2", to="kvm1"), *plan("web3")]
+    outcomes = mover(fleet_url, world).run(wanted)
+    assert statuses(outcomes) == {"web1": "failed", "web2": "failed", "web3": "completed"}
+    messages = {outcome["name"]: outcome["message"] for outcome in outcomes}
+    assert "VCPU: asked 1, used 4 of 4" in messages["web1"]
+    assert "is on kvm1 already" in messages["web2"]
+    assert world.begun == ["web3"]
+    assert fleets.used(fleet_url) == {"kvm1": 2, "kvm2": 1, "kvm3": 4}
+
+
+def test_answers_about_others_are_ignored(fleet_url):
+    world = World()
+
+    def talkative(*arguments):
+        return [*world(*arguments), world.answer({**plan("web3")[0], "source": "kvm1", "destination": "kvm2"})]
+
+    assert statuses(mover(fleet_url, talkative).run(plan("web1"))) == {"web1": "completed"}
+    assert agree(fleet_url, world)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before the hypervisor acts", "before its answer arrives"])
+def test_a_run_killed_at_any_call_is_finished_by_the_next(fleet_url, after):
+    wanted = [*plan("web1"), *plan("web2", "web3", to="kvm3")]
+    number = 0
+    while True:
+        number += 1
+        begin_again(fleet_url)
+        world = World({"web2": "failed"})
+        world.killed_at, world.after = number, after
+        try:
+            mover(fleet_url, world).run(wanted)
+            break
+        except Killed:
+            pass
+        # Meanwhile libvirt goes on; for an odd number far enough to end all that was begun.
+        world.pass_time(1 + 5 * (number % 2))
+        left = open_moves(fleet_url)
+        second = mover(fleet_url, world)
+        settled = second.settle("kvm1")
+        assert set(statuses(settled)) == left, number
+        assert agree(fleet_url, world), number
+        outcomes = second.run([move for move in wanted if world.place[move["uuid"]] == "kvm1"])
+        assert agree(fleet_url, world), number
+        assert {name: world.place[uuid_of(name)] for name in NAMES} == {
+            "web1": "kvm2",
+            "web2": "kvm1",
+            "web3": "kvm3",
+        }, number
+        assert set(statuses(outcomes).values()) <= {"completed", "failed"}
+    assert number > 4
+
+
+def test_a_run_killed_while_it_settles_is_settled_by_the_next(fleet_url):
+    world = World(rounds=3)
+    world.killed_at = 1
+    with pytest.raises(Killed):
+        mover(fleet_url, world).run(plan("web1", "web2"))
+    for world.killed_at in (2, 3, 4):
+        with pytest.raises(Killed):
+            mover(fleet_url, world).settle("kvm1")
+        assert open_moves(fleet_url) == {"web1", "web2"}
+        world.after = not world.after
+    assert statuses(mover(fleet_url, world).settle("kvm1")) == {"web1": "completed", "web2": "completed"}
+    assert agree(fleet_url, world)
+    # No move was begun twice.
+    assert sorted(world.begun) == ["web1", "web2"]
+
+
+def test_settling_concerns_one_host(fleet_url):
+    world = World()
+    world.killed_at = 1
+    with pytest.raises(Killed):
+        mover(fleet_url, world).run(plan("web1"))
+    assert mover(fleet_url, world).settle("kvm2") == []
+    assert open_moves(fleet_url) == {"web1"}
+
+
+def test_a_discovery_between_two_runs_disturbs_nothing(fleet_url):
+    world = World()
+    world.killed_at, world.after = 2, True
+    with pytest.raises(Killed):
+        mover(fleet_url, world).run(plan(*NAMES))
+    world.pass_time(9)
+    there = {
+        place: [domain(name) for name in NAMES if world.place[uuid_of(name)] == place] for place in ("kvm1", "kvm2")
+    }
+    found = fleets.discover(fleet_url, *(host(place, *domains) for place, domains in there.items()))
+    assert (found["missing"], found["moved"], found["doubled"]) == ([], [], [])
+    second = mover(fleet_url, world)
+    second.settle("kvm1")
+    second.run([move for move in plan(*NAMES) if world.place[move["uuid"]] == "kvm1"])
+    assert agree(fleet_url, world)
+    assert set(world.place.values()) == {"kvm2"}

@@ -1,0 +1,157 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Small fleets in a store for the tests, and a look at everything that is in one."""
+
+from __future__ import annotations
+
+import multiprocessing
+import queue
+import traceback
+import uuid
+
+import sqlalchemy as sa
+
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, fleet, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node_data, record
+
+NOW = 1_800_000_000.0
+RACE_SECONDS = 60
+
+
+def uuid_of(name):
+    """The same uuid for the same name, in every run."""
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
+
+
+def domain(name, vcpus=1, memory_mb=64, disk_gb=0, **more):
+    """A domain as compute_node takes it in a list of nodes."""
+    facts = {"uuid": uuid_of(name), "name": name, "state": "running"}
+    return {**facts, "vcpus": vcpus, "memory_mb": memory_mb, "disk_gb": disk_gb, **more}
+
+
+def host(name, *domains, vcpus=4, memory_mb=4096, local_gb=100, **more):
+    """A compute node as compute_node takes it in a list of nodes; without over-commitment."""
+    size = {"vcpus": vcpus, "memory_mb": memory_mb, "local_gb": local_gb}
+    return {"host": name, "cpu_allocation_ratio": 1.0, "domains": list(domains), **size, **more}
+
+
+def discover(url, *nodes, now=NOW, **options):
+    """Record nodes as one discovery; returns what it says."""
+    with Store.open(url).write() as connection:
+        return record.record(connection, node_data.reports(list(nodes), "unused", options), now)
+
+
+def empty(url):
+    """Take everything out of a store, for a test that begins several times."""
+    with Store.open(url).write() as connection:
+        for table in reversed(tables.metadata.sorted_tables):
+            connection.execute(sa.delete(table))
+
+
+def selection(name, *places, vcpus=1, memory_mb=64, disk_gb=0, **more):
+    """A selection as the lookup schedule gives it: the first place, the others being alternates."""
+    first, *others = [{"host": place, "node": place} for place in places]
+    resources = {"VCPU": vcpus, "MEMORY_MB": memory_mb, "DISK_GB": disk_gb}
+    return {"name": name, "uuid": uuid_of(name), **first, "alternates": others, "resources": resources, **more}
+
+
+def claim(url, *selections, now=NOW):
+    """Claim in one transaction; returns the claims."""
+    with Store.open(url).write() as connection:
+        return claims.claim(connection, list(selections), now)
+
+
+def columns(url, now=NOW, service_down_time=0):
+    """The fleet as the scheduler gets it."""
+    with Store.open(url).read() as connection:
+        return fleet.read_fleet(connection, now, service_down_time)
+
+
+def used(url, resource="VCPU"):
+    """What is allocated of one resource: dict host -> amount, hosts without any left out."""
+    found = columns(url)
+    amounts = zip(found["host"], found["resources"][resource]["used"])
+    return {name: amount for name, amount in amounts if amount}
+
+
+def where(url):
+    """The host of each instance that is on one: dict name -> host."""
+    found = columns(url)
+    return {
+        name: found["host"][found["instances"][key]]
+        for name, keys in found["instance_names"].items()
+        for key in keys
+        if key in found["instances"]
+    }
+
+
+def holdings(url):
+    """What each consumer holds: dict consumer uuid -> dict host -> dict class -> amount."""
+    nodes, held = tables.compute_nodes, {}
+    allocations, providers = tables.allocations, tables.resource_providers
+    query = (
+        sa.select(tables.consumers.c.uuid, nodes.c.host, tables.resource_classes.c.name, allocations.c.used)
+        .select_from(tables.consumers)
+        .outerjoin(allocations, allocations.c.consumer_id == tables.consumers.c.id)
+        .outerjoin(providers, providers.c.id == allocations.c.provider_id)
+        .outerjoin(nodes, nodes.c.uuid == providers.c.uuid)
+        .outerjoin(tables.resource_classes, tables.resource_classes.c.id == allocations.c.class_id)
+    )
+    with Store.open(url).read() as connection:
+        for consumer, name, resource, amount in connection.execute(query):
+            rows = held.setdefault(consumer, {})
+            if resource is not None:
+                rows.setdefault(name, {})[resource] = amount
+    return held
+
+
+def snapshot(url):
+    """Every row of every table, to see that nothing at all changed: dict table -> list of rows."""
+    with Store.open(url).read() as connection:
+        return {
+            table.name: sorted(map(repr, connection.execute(sa.select(table)).all()))
+            for table in tables.metadata.sorted_tables
+        }
+
+
+def generations(url):
+    """The generation of each provider, by its name."""
+    table = tables.resource_providers
+    with Store.open(url).read() as connection:
+        return {row.name: row.generation for row in connection.execute(sa.select(table))}
+
+
+def race(*functions):
+    """Run functions at the same moment, each in a process of its own.
+
+    :returns: their results in order; what one raised stands in its place as text, class first.
+    """
+    context = multiprocessing.get_context("fork")
+    barrier, answers = context.Barrier(len(functions)), context.Queue()
+
+    def work(number, function):
+        barrier.wait(RACE_SECONDS)
+        try:
+            answer = function()
+        except Exception as problem:
+            answer = f"{type(problem).__name__}: {problem}"
+            if type(problem).__name__ != "DroverError":
+                answer += traceback.format_exc()
+        answers.put((number, answer))
+
+    workers = [context.Process(target=work, args=each, daemon=True) for each in enumerate(functions)]
+    for worker in workers:
+        worker.start()
+    results = {}
+    try:
+        while len(results) < len(workers):
+            number, answer = answers.get(timeout=RACE_SECONDS)
+            results[number] = answer
+    except queue.Empty:
+        results.update({number: "no answer" for number in range(len(workers)) if number not in results})
+    for worker in workers:
+        worker.join(5)
+        worker.kill()
+    return [results[number] for number in range(len(workers))]

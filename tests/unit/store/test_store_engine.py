@@ -1,0 +1,313 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Opening the store: URLs, transactions, check mode, and what is never shown."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import tempfile
+import traceback
+
+import pytest
+import sqlalchemy as sa
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
+from ansible_collections.drover.compute.tests.unit.store import fleets
+
+NOBODY = 65534
+SECRET = "s3cr3t"
+
+
+def failure(url, work=None):
+    """The DroverError of opening (and upgrading) a store, with all that a traceback would show of it."""
+    with pytest.raises(DroverError) as caught:
+        store = Store.open(url)
+        (work or Store.upgrade)(store)
+    shown = "".join(traceback.format_exception(None, caught.value, None))
+    return str(caught.value), shown
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "store.db",
+        "sqlite:/one-slash.db",
+        "nothing at all",
+        "postgresql://user:pass@host:port/database",
+        "oracle9://x/y",
+        "postgresql+nodriver://x/y",
+        "://",
+    ],
+)
+def test_a_malformed_url_is_refused_with_an_example(url):
+    message, dummy = failure(url)
+    assert "drover_store_url" in message
+    assert "postgresql://user:password@host/database" in message
+
+
+@pytest.mark.parametrize("url", ["mysql://u:s3cr3t@h/d", "oracle://u:s3cr3t@h/d", "mssql://u:s3cr3t@h/d"])
+def test_other_databases_are_refused(url):
+    message, shown = failure(url)
+    assert "SQLite or PostgreSQL" in message or "unknown kind" in message
+    assert SECRET not in shown
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://user:{SECRET}@host:port/database",
+        f"nosuch://user:{SECRET}@host/database",
+        f"postgresql+nosuch://user:{SECRET}@host/database",
+        # The user forgot who he is, so the password stands where a port would.
+        f"postgresql://host:{SECRET}",
+        # Characters that should have been quoted.
+        f"postgresql://user:p@{SECRET}@host/database",
+        f"postgresql://user:p@ss/{SECRET}@host/database",
+        f"postgresql:/user:{SECRET}@host/database",
+    ],
+)
+def test_a_malformed_url_never_shows_its_password(url):
+    dummy, shown = failure(url)
+    assert SECRET not in shown
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["user:{}@127.0.0.1:1/db", "127.0.0.1:1/db?user=u&password={}", "127.0.0.1:1/db?sslpassword={}"],
+)
+def test_a_database_that_is_down_is_told_without_the_password(place):
+    url = "postgresql://" + place.format(SECRET)
+    assert SECRET not in Store.open(url).shown_url
+    assert "127.0.0.1:1" in Store.open(url).shown_url
+    message, shown = failure(url)
+    assert "Check that the database runs" in message
+    assert SECRET not in shown
+
+
+def test_a_wrong_password_is_told_and_not_shown(postgres):
+    with postgres.database() as url:
+        wrong = sa.make_url(url).set(password=f"{SECRET}@:/%")
+        message, shown = failure(wrong.render_as_string(hide_password=False))
+        assert "password authentication failed" in message
+        assert SECRET not in shown
+        assert postgres.password not in shown
+
+
+def test_a_password_among_the_options_of_the_url_works(postgres):
+    with postgres.database() as url:
+        parts = sa.make_url(url)
+        store = Store.open(parts.set(password=None).update_query_dict({"password": parts.password}).render_as_string())
+        assert store.upgrade() is None
+        # Its characters that need quoting are at the end.
+        assert postgres.password[:16] not in store.shown_url
+
+
+def test_the_password_is_not_shown_while_all_is_well(postgres):
+    with postgres.database() as url:
+        shown = Store.open(url).shown_url
+    assert "***" in shown
+    assert postgres.password[:16] not in shown
+
+
+def test_a_missing_database_is_named(postgres):
+    with postgres.database() as url:
+        pass
+    message, shown = failure(url)
+    assert "does not exist" in message
+    assert postgres.password not in shown
+
+
+@pytest.mark.parametrize("spelling", ["postgresql", "postgres", "postgresql+psycopg"])
+def test_the_short_spellings_mean_psycopg(spelling):
+    store = Store.open(f"{spelling}://u:p@h/d")
+    assert store.shown_url == "postgresql+psycopg://u:***@h/d"
+
+
+@pytest.mark.parametrize("folder", ["/dev/null", "/proc/drover"])
+def test_a_folder_that_cannot_be_made_is_named(folder):
+    message, dummy = failure(f"sqlite:///{folder}/deep/store.db")
+    assert f"{folder}/deep" in message
+    assert "drover_store_url" in message
+
+
+def as_nobody(function):
+    """What function returns when an unprivileged user calls it."""
+
+    def work():
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+        return function()
+
+    return fleets.race(work)[0]
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that every user may look into (pytest's own are closed to others)."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="drover-tests-"))
+    folder.chmod(0o755)
+    yield folder
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def test_a_folder_that_cannot_be_written_is_told(open_folder):
+    open_folder.chmod(0o555)
+    direct = as_nobody(lambda: Store.open(f"sqlite:///{open_folder}/store.db").upgrade())
+    assert direct.startswith("DroverError: ")
+    assert f"{open_folder}/store.db" in direct
+    assert "drover_store_url" in direct
+    below = as_nobody(lambda: Store.open(f"sqlite:///{open_folder}/new/store.db").upgrade())
+    assert below.startswith(f"DroverError: The folder {open_folder}/new")
+    assert list(open_folder.iterdir()) == []
+
+
+def test_a_store_of_somebody_else_is_told(open_folder):
+    path = open_folder / "store.db"
+    Store.open(f"sqlite:///{path}").upgrade()
+    path.chmod(0o400)
+    if os.geteuid() != 0:
+        path.chmod(0o000)
+
+    def read():
+        with Store.open(f"sqlite:///{path}").read():
+            return "read"
+
+    answer = as_nobody(read)
+    assert answer.startswith("DroverError: ")
+    assert str(path) in answer
+
+
+def test_the_folder_of_the_store_is_closed_to_others(tmp_path):
+    Store.open(f"sqlite:///{tmp_path}/a/b/store.db").upgrade()
+    assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("use", ["read", "write", "upgrade"])
+def test_a_file_that_is_no_store_is_told_and_left_alone(tmp_path, use):
+    path = tmp_path / "store.db"
+    content = b"This is a letter to my grandmother. " * 100
+    path.write_bytes(content)
+    store = Store.open(f"sqlite:///{path}")
+    with pytest.raises(DroverError, match="file is not a database"):
+        if use == "upgrade":
+            store.upgrade()
+        else:
+            with getattr(store, use)():
+                pytest.fail("it was opened")
+    assert path.read_bytes() == content
+
+
+def test_a_relative_path_and_a_home_are_resolved_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    relative, home = Store.open("sqlite:///here.db"), Store.open("sqlite:///~/there.db")
+    monkeypatch.chdir("/")
+    relative.upgrade()
+    home.upgrade()
+    assert (tmp_path / "here.db").exists()
+    assert (tmp_path / "home" / "there.db").exists()
+
+
+# Transactions
+
+
+def test_a_failure_rolls_everything_back(prepared_url):
+    fleets.discover(prepared_url, fleets.host("kvm1"))
+    before = fleets.snapshot(prepared_url)
+    with pytest.raises(RuntimeError, match="half way"):
+        with Store.open(prepared_url).write() as connection:
+            connection.execute(sa.update(tables.services).values(disabled=True))
+            raise RuntimeError("half way")
+    assert fleets.snapshot(prepared_url) == before
+
+
+def test_a_reader_cannot_write_the_database_itself_refuses(prepared_url):
+    fleets.discover(prepared_url, fleets.host("kvm1"))
+    before = fleets.snapshot(prepared_url)
+    for statement in (
+        "UPDATE services SET disabled = true",
+        "DELETE FROM compute_nodes",
+        "INSERT INTO traits (name) VALUES ('X')",
+        "CREATE TABLE mine (n INTEGER)",
+        "DROP TABLE domains",
+    ):
+        with pytest.raises(DroverError, match="read-?only"):
+            with Store.open(prepared_url).read() as connection:
+                connection.execute(sa.text(statement))
+    assert fleets.snapshot(prepared_url) == before
+
+
+def test_a_reader_sees_one_state_while_others_write(prepared_url):
+    fleets.discover(prepared_url, fleets.host("kvm1"))
+    query = sa.select(sa.func.count()).select_from(tables.services)
+    with Store.open(prepared_url).read() as connection:
+        assert connection.execute(query).scalar_one() == 1
+        # The writer does not wait for the reader either.
+        fleets.discover(prepared_url, fleets.host("kvm2"))
+        assert connection.execute(query).scalar_one() == 1
+    assert fleets.columns(prepared_url)["host"] == ["kvm1", "kvm2"]
+
+
+def test_a_read_after_a_write_may_be_written_again(store_url):
+    store = Store.open(store_url)
+    store.upgrade()
+    with store.read() as connection:
+        assert connection.execute(sa.select(tables.services)).all() == []
+    with store.write() as connection:
+        connection.execute(sa.insert(tables.traits).values(name="CUSTOM_X"))
+    with store.read() as connection:
+        assert connection.execute(sa.select(tables.traits.c.name)).scalars().all() == ["CUSTOM_X"]
+
+
+def test_writers_do_not_lose_each_others_updates(prepared_url):
+    fleets.discover(prepared_url, fleets.host("kvm1"))
+    table = tables.compute_nodes
+
+    def add():
+        for dummy in range(10):
+            with Store.open(prepared_url).write() as connection:
+                value = connection.execute(sa.select(table.c.memory_mb_used)).scalar_one() or 0
+                connection.execute(sa.update(table).values(memory_mb_used=value + 1))
+        return "done"
+
+    assert fleets.race(*[add] * 4) == ["done"] * 4
+    with Store.open(prepared_url).read() as connection:
+        assert connection.execute(sa.select(table.c.memory_mb_used)).scalar_one() == 40
+
+
+# Check mode
+
+
+def test_check_mode_changes_nothing(prepared_url):
+    fleets.discover(prepared_url, fleets.host("kvm1"))
+    before = fleets.snapshot(prepared_url)
+    store = Store.open(prepared_url, check_mode=True)
+    with store.write() as connection:
+        connection.execute(sa.delete(tables.compute_nodes))
+        assert connection.execute(sa.select(tables.compute_nodes)).all() == []
+    assert fleets.snapshot(prepared_url) == before
+
+
+def test_check_mode_makes_no_store(store_url, tmp_path):
+    store = Store.open(store_url, check_mode=True)
+    assert store.upgrade() is None
+    for dummy in range(2):
+        with store.write() as connection:
+            connection.execute(sa.insert(tables.traits).values(name="CUSTOM_X"))
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(DroverError, match="discover"):
+        with Store.open(store_url).read():
+            pytest.fail("there is a store")
+
+
+def test_check_mode_makes_no_folder(tmp_path):
+    Store.open(f"sqlite:///{tmp_path}/new/store.db", check_mode=True).upgrade()
+    assert list(tmp_path.iterdir()) == []
