@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
@@ -29,7 +31,13 @@ class ActionModule(DroverAction):
         host = self.target(task_vars)
         store = self.store(args, task_vars)
 
+        playbook = os.getppid()
+
         def hypervisor(start, follow, wait):
+            # Killing ansible-playbook leaves its workers alive: this one must not go on moving behind
+            # the back of the run that comes to settle what is open.
+            if os.getppid() != playbook:
+                raise DroverError(f"The playbook that moves instances off {host} is gone. Run it again.")
             return self._hypervisor(host, start, follow, wait, args, task_vars)
 
         if self._task.check_mode:

@@ -16,11 +16,7 @@ import testinfra
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, os.fspath(HERE))
 
-pytest.register_assert_rewrite("fleet")
-
-# pylint: disable=wrong-import-position,unused-import
-from fleet import discovered, empty_fleet, fleet  # noqa: E402,F401
-from lablib import control, layout as lab_layout  # noqa: E402
+from lablib import control, layout as lab_layout  # noqa: E402  pylint: disable=wrong-import-position
 
 
 class Lab:
@@ -39,11 +35,11 @@ class Lab:
         """The host as pytest-testinfra sees it, over ssh."""
         return testinfra.get_host(f"ssh://{name}", ssh_config=os.fspath(self.layout.ssh_config))
 
-    def environment(self, store_url: str | None = None, config: pathlib.Path | None = None) -> dict[str, str]:
-        """What Ansible needs in its environment, with the store and ansible.cfg of a test if it has its own."""
+    def environment(self, store_url: str | None = None) -> dict[str, str]:
+        """What Ansible needs in its environment, with the store of a test if it has one."""
         programs = lab_layout.CHECKOUT / ".venv" / "bin"
         environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}",
-                       "ANSIBLE_CONFIG": os.fspath(config or self.layout.folder / "ansible.cfg"),
+                       "ANSIBLE_CONFIG": os.fspath(self.layout.folder / "ansible.cfg"),
                        "ANSIBLE_NOCOLOR": "1"}
         # The tests run the installed collection, so nothing of the checkout may be in its way.
         for name in ("ANSIBLE_COLLECTIONS_PATH", "PYTHONPATH"):
@@ -53,9 +49,9 @@ class Lab:
         return environment
 
     def playbook(self, name: str, *words: str, store_url: str | None = None, check: bool = True,
-                 config: pathlib.Path | None = None) -> subprocess.CompletedProcess[str]:
+                 ) -> subprocess.CompletedProcess[str]:
         """Run a playbook by FQCN or file; words follow on the command line."""
-        return run(["ansible-playbook", name, *words], self.environment(store_url, config), check)
+        return run(["ansible-playbook", name, *words], self.environment(store_url), check)
 
 
 def run(words: list[str], environment: dict[str, str] | None = None, check: bool = True,

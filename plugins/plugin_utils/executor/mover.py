@@ -79,7 +79,9 @@ class Mover:
             kind = "live-migration" if move["live"] else "migration"
             try:
                 with self.store.write() as connection:
-                    opened = moves.begin(connection, move["uuid"], move["host"], move.get("node"), kind, time.time())
+                    opened = moves.begin(
+                        connection, move["uuid"], move["host"], move.get("node"), kind, time.time(), move["from_host"]
+                    )
                     orders.append(journal.order(connection, opened["uuid"]))
             except DroverError as problem:
                 self._close({**move, "source": move["from_host"], "destination": move["host"]}, "failed", str(problem))

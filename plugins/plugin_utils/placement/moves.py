@@ -19,10 +19,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement.claims im
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 
 
-def begin(connection, instance_uuid, host, node, move_type, now):
+def begin(connection, instance_uuid, host, node, move_type, now, source_host=None):
     """Open a migration: swap the source's room to it and claim the destination, in one transaction.
 
     :param move_type: live-migration or migration (cold).
+    :param source_host: where the instance is to be; the move is refused when it is elsewhere by now.
     :returns: a dict uuid, instance_uuid, name, source, destination, resources, new. With new False the
         same migration was open already.
     :raises DroverError: unknown instance, no room, a migration to elsewhere is open.
@@ -31,6 +32,11 @@ def begin(connection, instance_uuid, host, node, move_type, now):
     destination = find_node(connection, host, node)
     if instance.compute_node_id == destination.id:
         raise DroverError(f"Instance {instance.name} is on {host} already; there is nothing to move.")
+    source = _node(connection, instance.compute_node_id)
+    if source_host is not None and source.host != source_host:
+        raise DroverError(
+            f"Instance {instance.name} is on {source.host} by now, not on {source_host}: somebody else moved it. Plan again."
+        )
     running = open_migrations(connection, [instance_uuid]).get(instance_uuid)
     if running is not None:
         if running.destination_node_id == destination.id:
@@ -39,7 +45,6 @@ def begin(connection, instance_uuid, host, node, move_type, now):
             f"Instance {instance.name} has an open migration from {running.source} to {running.destination}. "
             "Run the drain again: it finishes or undoes that first."
         )
-    source = _node(connection, instance.compute_node_id)
     held = allocations.read(connection, [instance_uuid]).get(instance_uuid, {})
     resources = {name: amount for amounts in held.values() for name, amount in amounts.items()}
     group = groups.by_id(connection, instance.server_group_id)

@@ -369,7 +369,7 @@ def attempt(url, *selections):
     try:
         return [item["host"] for item in fleets.claim(url, *selections)]
     except DroverError as problem:
-        return str(problem).split(" (")[0] if "No room" in str(problem) else str(problem)
+        return str(problem).split(" (", maxsplit=1)[0] if "No room" in str(problem) else str(problem)
 
 
 def test_two_processes_race_for_the_last_room(prepared_url):

@@ -34,6 +34,14 @@ def begin(url, name="web", to="kvm2", kind="live-migration"):
     return in_store(url, moves.begin, uuid_of(name), to, None, kind, fleets.NOW)
 
 
+def test_an_instance_that_somebody_else_moved_is_left_alone(fleet_url):
+    finish(fleet_url, begin(fleet_url, to="kvm3"))
+    before = fleets.holdings(fleet_url)
+    with pytest.raises(DroverError, match="web is on kvm3 by now, not on kvm1"):
+        in_store(fleet_url, moves.begin, uuid_of("web"), "kvm2", None, "live-migration", fleets.NOW, "kvm1")
+    assert fleets.holdings(fleet_url) == before
+
+
 def finish(url, move, state="running"):
     in_store(url, moves.finish, move["uuid"], state, fleets.NOW)
 

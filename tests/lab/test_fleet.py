@@ -1,33 +1,40 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lab's hypervisors as a test has them: empty at first, and with a store of the test's own.
+"""The hypervisors as a test has them: empty at first, and with a store of the test's own.
 
-What runs where is always asked of libvirt on the hosts themselves; what is booked, of the store.
+The other files of tests take their fixtures from here. The tests empty hosts and cut their power, so
+they have a lab of their own: the checkout's, or one that DROVER_LAB names, is somebody's and is never
+touched. What runs where is always asked of libvirt on the hosts themselves; what is booked, of the store.
 """
 from __future__ import annotations
 
+import base64
 import concurrent.futures
+import contextlib
 import dataclasses
 import json
 import os
 import pathlib
 import re
 import shlex
-import shutil
 import signal
+import sqlite3
 import subprocess
 import time
+import types
 import typing
 import uuid
 
 import pytest
 import sqlalchemy as sa
 from lablib import control
+from lablib import layout as lab_layout
 
 PLAYBOOKS = pathlib.Path(__file__).parent / "playbooks"
 SHARED = "/srv/shared/instances"
 LOCAL = "/var/lib/libvirt/images"
+MARK = "made-by-the-tests"
 IMAGE = "/srv/shared/images/base.qcow2"
 
 #: Run on a host: everything libvirt has there, straight from its own binding.
@@ -55,7 +62,7 @@ for uuid in $(virsh list --all --uuid); do
     virsh domjobabort $uuid; virsh destroy $uuid
     virsh undefine $uuid --managed-save --snapshots-metadata --nvram || virsh undefine $uuid
 done
-chattr -i {LOCAL} {SHARED}; chmod 755 {LOCAL}
+umount /usr/bin/qemu-img
 rm -rf {LOCAL}/* {LOCAL}/.drover* {SHARED}/* {SHARED}/.drover* /run/drover
 true
 """
@@ -65,10 +72,15 @@ DOMAIN = """
   <name>{name}</name><uuid>{uuid}</uuid>
   <metadata><drover:instance xmlns:drover='https://drover.compute/instance/1'>{metadata}</drover:instance></metadata>
   <memory unit='MiB'>{memory_mb}</memory><vcpu>{vcpus}</vcpu>
-  <os><type arch='x86_64' machine='q35'>hvm</type></os>
+  <os><type arch='x86_64' machine='q35'>hvm</type></os><features><acpi/></features>
   <devices>{disks}</devices>
 </domain>
 """
+
+#: A guest's whole operating system: it waits for the power button and then switches itself off.
+#: cli; outw(0x602, 0x100) (ACPI: enable the button); sti; do hlt, ax = inw(0x600) while not ax & 0x100;
+#: outw(0x604, 0x2000) (soft off)
+BOOT_SECTOR = bytes.fromhex("fa ba0206 b80001 ef fb ba0006 f4 ed f6c401 74f9 ba0406 b80020 ef ebfe").ljust(510, b"\0") + b"\x55\xaa"
 
 DISK = """<disk type='file' device='disk'><driver name='qemu' type='qcow2' cache='none'/>
 <source file='{path}'/><target dev='{target}' bus='virtio'/></disk>"""
@@ -83,8 +95,10 @@ class Domain:
     vcpus: int = 1
     memory_mb: int = 64
     folder: str = SHARED
-    disks: int = 1  # of 1 GiB each
+    disks: int = 1
+    size: str = "1G"  # of each disk, as qemu-img takes it
     written_mb: int = 0  # what the guest has written to the first
+    boots: bool = False  # there is an operating system on it, which heeds the power button
     metadata: str = ""
     uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
 
@@ -96,9 +110,13 @@ class Domain:
         """The shell script that makes it."""
         lines = ["set -e"]
         for path in self.paths:
-            lines.append(f"qemu-img create -q -f qcow2 {path} 1G")
+            lines.append(f"qemu-img create -q -f qcow2 {path} {self.size}")
         if self.written_mb:
             lines.append(f"qemu-io -f qcow2 -c 'write -q -P 90 0 {self.written_mb}M' {self.paths[0]}")
+        if self.boots:
+            sector = base64.b64encode(BOOT_SECTOR).decode()
+            lines.append(f"echo {sector} | base64 -d > /tmp/boot")
+            lines.append(f"qemu-io -f qcow2 -c 'write -q -s /tmp/boot 0 512' {self.paths[0]}")
         disks = "".join(DISK.format(path=path, target=f"vd{'abcdef'[number]}")
                         for number, path in enumerate(self.paths))
         xml = DOMAIN.format(disks=disks, **{field: getattr(self, field) for field in
@@ -126,14 +144,9 @@ class Run:
                 return
         pytest.fail(f"no line matched {pattern!r}:\n{self.said}", pytrace=False)
 
-    def kill(self) -> None:
-        """SIGKILL for ansible-playbook and all that it started, at once."""
-        processes = [self.process.pid, *descendants(self.process.pid)]
-        for pid in processes:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+    def kill(self, spared: typing.Iterable[int] = ()) -> None:
+        """SIGKILL for ansible-playbook and all that it started, but for some processes, at once."""
+        end({self.process.pid, *descendants(self.process.pid)} - set(spared))
         self.process.wait()
         self.process.stdout.close()
 
@@ -142,6 +155,13 @@ class Run:
         self.process.wait()
         self.process.stdout.close()
         return self.said
+
+
+def end(pids: typing.Iterable[int]) -> None:
+    """SIGKILL for processes that a test has started, those that still run."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def descendants(pid: int) -> list[int]:
@@ -300,7 +320,12 @@ def changed(done: subprocess.CompletedProcess[str]) -> int:
 
 
 def clean(lab: typing.Any) -> None:
-    """Power on what is off, and take away every domain, disk and record of a migration."""
+    """Power on what is off, and take away every domain, disk and record of a migration.
+
+    Only in a lab that these tests have made, which has their mark.
+    """
+    mark = lab.layout.folder / MARK
+    assert mark.exists(), f"{lab.layout.folder} is not a lab of these tests: nothing in it is touched"
     power = control.ask(lab.layout, "status")
     if not all(power[host] for host in lab.hosts):
         lab.command("up")
@@ -308,26 +333,46 @@ def clean(lab: typing.Any) -> None:
 
 
 @pytest.fixture(scope="session")
-def discovered(lab, tmp_path_factory):
+def own_lab(tmp_path_factory, request):
+    """A lab of these tests alone, taken down in the end."""
+    folder = tmp_path_factory.mktemp("lab") / "lab"
+    before = os.environ.get("DROVER_LAB")
+    os.environ["DROVER_LAB"] = os.fspath(folder)
+    try:
+        lab = request.getfixturevalue("lab")
+        assert lab.layout.folder == folder, f"the fixture lab is {lab.layout.folder} already"
+        (folder / MARK).touch()
+    finally:
+        if before is None:
+            del os.environ["DROVER_LAB"]
+        else:
+            os.environ["DROVER_LAB"] = before
+    return lab
+
+
+@pytest.fixture(scope="session")
+def discovered(own_lab, tmp_path_factory):
     """A store that knows the empty hosts, to be copied."""
-    clean(lab)
+    clean(own_lab)
     file = tmp_path_factory.mktemp("discovered") / "store.db"
-    lab.playbook("drover.compute.discover", store_url=f"sqlite:///{file}")
+    own_lab.playbook("drover.compute.discover", store_url=f"sqlite:///{file}")
     return file
 
 
 @pytest.fixture
-def empty_fleet(lab, tmp_path):
+def empty_fleet(own_lab, tmp_path):
     """Empty hosts and an empty store."""
-    clean(lab)
-    yield Fleet(lab, tmp_path, f"sqlite:///{tmp_path / 'store.db'}")
-    clean(lab)
+    clean(own_lab)
+    yield Fleet(own_lab, tmp_path, f"sqlite:///{tmp_path / 'store.db'}")
+    clean(own_lab)
 
 
 @pytest.fixture
 def fleet(discovered, empty_fleet, tmp_path):
     """Empty hosts, and a store that knows them."""
-    shutil.copy(discovered, tmp_path / "store.db")
+    with contextlib.closing(sqlite3.connect(discovered)) as source, \
+            contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as target:
+        source.backup(target)
     return empty_fleet
 
 
@@ -337,3 +382,10 @@ def eventually(check: typing.Callable[[], bool], seconds: float = 20) -> None:
     while not check():
         assert time.monotonic() < deadline, f"not so within {seconds} s"
         time.sleep(0.05)
+
+
+def test_a_lab_of_somebody_else_is_never_emptied(tmp_path):
+    """No host is asked anything: there is nothing behind this folder."""
+    somebodys = types.SimpleNamespace(layout=lab_layout.Layout(tmp_path), hosts=["kvm1"])
+    with pytest.raises(AssertionError, match="not a lab of these tests"):
+        clean(somebodys)
