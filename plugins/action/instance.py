@@ -65,7 +65,7 @@ class ActionModule(DroverAction):
                 f"When {host} is back, run drover.compute.discover and then place again.",
                 host=host,
                 uncertain=True,
-            ) from problem
+            ) from None
         if result.get("failed"):
             details = {"host": host}
             if "domain_left" in result or "module_stdout" in result:
@@ -86,4 +86,4 @@ class ActionModule(DroverAction):
             raise DroverError(
                 f"Instance {args['name']}: host {host} cannot be reached: {reason}. Nothing was begun there.",
                 host=host,
-            ) from problem
+            ) from None

@@ -99,7 +99,7 @@ class ActionModule(DroverAction):
             )
         except AnsibleConnectionFailure as problem:
             reason = " ".join(str(problem).split())
-            raise DroverError(f"Host {host} cannot be reached: {reason}. {advice}") from problem
+            raise DroverError(f"Host {host} cannot be reached: {reason}. {advice}") from None
         if result.get("failed"):
             raise DroverError(f"Host {host}: {result.get('msg')} {advice}")
         return to_plain(result["moves"])

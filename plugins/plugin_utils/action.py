@@ -37,7 +37,8 @@ class DroverAction(ActionBase):
             args = self._arguments(task_vars)
             result.update(self.act(args, task_vars))
         except DroverError as problem:
-            raise AnsibleActionFail(str(problem), result=to_plain(problem.details)) from problem
+            # Ansible would add the text of a cause to ours, and ours says it already.
+            raise AnsibleActionFail(str(problem), result=to_plain(problem.details)) from None
         result.setdefault("changed", False)
         return result
 
