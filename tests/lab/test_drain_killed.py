@@ -55,7 +55,8 @@ def test_killed_and_run_again(fleet, moment, kill):
         # The host was disabled first, and is not said to be empty.
         assert fleet.service("kvm1")["disabled"] and not fleet.service("kvm1")["maintenance"]
         if moment is not one_has_arrived:
-            assert fleet.query("SELECT instance_name FROM migrations WHERE status IN ('accepted', 'running')") == [("slow",)]
+            # In the store before it happens, whatever became of it by now.
+            assert ("slow",) in fleet.query("SELECT instance_name FROM migrations")
         done = fleet.drain("kvm1", check=False)
         assert done.returncode == 0, f"{run.said}\n====\n{done.stdout}{done.stderr}"
     finally:

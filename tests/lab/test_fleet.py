@@ -150,6 +150,12 @@ class Run:
         self.process.wait()
         self.process.stdout.close()
 
+    def signal(self, number: int) -> None:
+        """A signal for ansible-playbook and all that it started."""
+        for pid in (self.process.pid, *descendants(self.process.pid)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
     def finish(self) -> str:
         self.said += self.process.stdout.read()
         self.process.wait()

@@ -4,6 +4,7 @@
 """drover.compute.place: what is in the definitions runs, with its disks, where the store says."""
 from __future__ import annotations
 
+import base64
 import io
 import json
 import re
@@ -63,15 +64,15 @@ def images(fleet, domain):
             for found in map(json.loads, said)]
 
 
-def read_iso(path):
+def read_iso(content):
     """The files of an ISO 9660 image by name, as a Linux guest sees them."""
     image, found = pycdlib.PyCdlib(), {}
-    image.open(str(path))
+    image.open_fp(io.BytesIO(content))
     for child in image.list_children(rr_path="/"):
         if child.is_file():
-            content = io.BytesIO()
-            image.get_file_from_iso_fp(content, rr_path=f"/{child.rock_ridge.name().decode()}")
-            found[child.rock_ridge.name().decode()] = content.getvalue().decode()
+            text = io.BytesIO()
+            image.get_file_from_iso_fp(text, rr_path=f"/{child.rock_ridge.name().decode()}")
+            found[child.rock_ridge.name().decode()] = text.getvalue().decode()
     image.close()
     return found
 
@@ -106,7 +107,7 @@ def test_a_definitions_file(fleet):
     # The seed is an image that cloud-init finds by its label, and reads.
     (seed,) = domains["seeded"]["cdroms"]
     assert fleet.run(domains["seeded"]["host"], f"blkid -o value -s LABEL {seed}").strip().lower() == "cidata"
-    files = read_iso(fleet.lab.layout.shared / "instances" / seed.rpartition("/")[2])
+    files = read_iso(base64.b64decode(fleet.run(domains["seeded"]["host"], f"base64 -w0 {seed}")))
     assert files["user-data"] == "#cloud-config\nhostname: seeded\n"
     assert f"instance-id: {domains['seeded']['uuid']}" in files["meta-data"]
     assert "version: 2" in files["network-config"]

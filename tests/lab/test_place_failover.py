@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 
 import pytest
@@ -72,8 +71,7 @@ def test_a_host_that_is_lost_in_the_middle_is_uncertain(fleet):
                      " mount --bind /root/qemu-img $(readlink -f /usr/bin/qemu-img)")
     run = fleet.start("place", "-e", json.dumps({"drover_instances": [ONE]}))
     try:
-        disk = fleet.lab.layout.folder / "hosts" / first / "root" / "begun"
-        eventually(disk.exists)
+        eventually(lambda: fleet.lab.host(first).file("/root/begun").exists)
         fleet.lab.command("kill", first)
     except BaseException:
         run.kill()
@@ -86,7 +84,7 @@ def test_a_host_that_is_lost_in_the_middle_is_uncertain(fleet):
     assert list(fleet.booked()["one"]) == [first]  # in doubt it keeps its room
     # Once the host is back, it is built where its claim is.
     fleet.lab.command("start", first)
-    disk.unlink()
+    fleet.run(first, "rm /root/begun")
     fleet.playbook("discover")
     fleet.place([ONE])
     assert fleet.settled() == {"one": (first, "running")}
@@ -113,9 +111,9 @@ def race(fleet):
     # Both have looked for a host before either may claim.
     for run in runs:
         run.until(r"TASK .*Pick a host")
-        os.killpg(run.process.pid, signal.SIGSTOP)
+        run.signal(signal.SIGSTOP)
     for run in runs:
-        os.killpg(run.process.pid, signal.SIGCONT)
+        run.signal(signal.SIGCONT)
     said = [" ".join(run.finish().split()) for run in runs]
     won = [name for name, run in zip(names, runs) if run.process.returncode == 0]
     assert len(won) == 1, said
