@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Weights of hosts, and the best of them."""
+"""Weights of hosts (NOVA_SEMANTICS 3.1)."""
 
 from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import SchedulerError
 
 try:
     import numpy as np
@@ -17,33 +19,114 @@ def normalise(raw, minval, maxval):
     :param raw: float64 array of the hosts that passed the filters.
     :param minval, maxval: fixed ends of the scale or None; values beyond are clipped to them.
     """
-    if minval is not None or maxval is not None:
-        raw = np.clip(raw, minval, maxval)
+    if minval is not None:
+        raw = np.maximum(raw, minval)
+    if maxval is not None:
+        raw = np.minimum(raw, maxval)
     low = raw.min() if minval is None else minval
     high = raw.max() if maxval is None else maxval
     if low == high:
         return np.zeros(len(raw), dtype=np.float64)
-    return (raw - low) / (high - low)
+    if low:
+        raw = raw - low
+    return raw / (high - low)
+
+
+class Weighing:
+    """Weighs for one request, any number of times while alike instances are placed.
+
+    Keeps what placing an instance does not change: multipliers, the raw values of weighers that say
+    ``once``, and their share in the weights as long as the same hosts pass.
+    """
+
+    def __init__(self, states, spec, policy):
+        self._states = states
+        self._spec = spec
+        self._weighers = policy.weighers
+        self._raw = {}
+        self._multipliers = {}
+        self._passed = None
+        self._kept = {}
+
+    def weigh(self, passed, detail=True):
+        """Weights of the hosts that passed.
+
+        :param passed: int array of row numbers, not empty; the same object when nothing changed.
+        :param detail: False leaves out the parts and what does not change the weights.
+        :returns: (float64 array of weights, [(name, multiplier, raw, normalised)] with a float or array
+            for each of the three). With one host nothing is weighed: its weight is 0.
+        """
+        if passed is not self._passed:
+            self._passed, self._kept = passed, {}
+        alone = len(passed) < 2
+        weights = np.zeros(len(passed), dtype=np.float64)
+        parts = []
+        if alone and not detail:
+            return weights, parts
+        for weigher, _multiplier in self._weighers:
+            multiplier = self._multiplier(weigher, passed)
+            if not detail and isinstance(multiplier, float) and not multiplier:
+                continue
+            share, raw, normalised = self._share(weigher, multiplier, passed, alone)
+            if share is not None:
+                weights += share
+            if detail:
+                parts.append((weigher.name, multiplier, raw, normalised))
+        return weights, parts
+
+    def _share(self, weigher, multiplier, passed, alone):
+        """(what it adds to the weights or None for nothing, raw values, normalised values)."""
+        if weigher.name in self._kept:
+            return self._kept[weigher.name]
+        raw = self._raw_of(weigher, passed)
+        if isinstance(raw, float) or alone:
+            found = (None, raw if isinstance(raw, float) else raw[passed], 0.0)
+        else:
+            raw = raw[passed]
+            normalised = normalise(raw, weigher.minval, weigher.maxval)
+            found = (multiplier * normalised, raw, normalised)
+        if weigher.once:
+            self._kept[weigher.name] = found
+        return found
+
+    def _raw_of(self, weigher, passed):
+        if weigher.name in self._raw:
+            return self._raw[weigher.name]
+        raw = weigher.raw_of(self._states, self._spec, passed)
+        if isinstance(raw, (int, float)):
+            # One value for all: on a scale that is fixed at an end it may still count.
+            fixed = weigher.minval is not None or weigher.maxval is not None
+            raw = np.full(self._states.size, float(raw)) if fixed else float(raw)
+        else:
+            raw = np.asarray(raw, dtype=np.float64)
+            if raw.shape != (self._states.size,) or not np.isfinite(raw).all():
+                raise SchedulerError(
+                    f"The weigher {weigher.name} must give one finite number per host; correct it or take it out of weighers."
+                )
+        if weigher.once:
+            self._raw[weigher.name] = raw
+        return raw
+
+    def _multiplier(self, weigher, passed):
+        """A float, or an array over ``passed`` when aggregates set it."""
+        found = self._multipliers.get(weigher.name)
+        if found is None:
+            found = self._states.aggregates.least(weigher.multiplier_option, weigher.multiplier)
+            found = weigher.sign * found
+            if not isinstance(found, np.ndarray):
+                found = float(found)
+            self._multipliers[weigher.name] = found
+        return found[passed] if isinstance(found, np.ndarray) else found
 
 
 def weigh(states, spec, policy, passed):
-    """Weights of the hosts that passed.
+    """Weights of the hosts that passed, once; see Weighing.weigh."""
+    return Weighing(states, spec, policy).weigh(passed)
 
-    :param passed: int array of row numbers, not empty.
-    :returns: (float64 array of weights, [(name, multiplier, raw array, normalised array)]).
-        With one host nothing is weighed: its weight is 0.
-    """
-    weights = np.zeros(len(passed), dtype=np.float64)
-    parts = []
-    for weigher, multiplier in policy.weighers:
-        raw = weigher.raw(states, spec)[passed]
-        if len(passed) > 1:
-            normalised = normalise(raw, weigher.minval, weigher.maxval)
-        else:
-            normalised = np.zeros(1, dtype=np.float64)
-        weights += multiplier * normalised
-        parts.append((weigher.name, multiplier, raw, normalised))
-    return weights, parts
+
+def at(value, position):
+    """The entry of an array at a position, or the number that stands for all of them."""
+    return float(value[position]) if isinstance(value, np.ndarray) else float(value)
 
 
 def best(weights, count):
