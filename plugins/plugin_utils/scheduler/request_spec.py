@@ -311,7 +311,8 @@ def _hint(key, value, who):
     if key == "group":
         return value
     if key == "query":
-        if isinstance(value, list) and len(value) == 1 and isinstance(value[0], (str, list)):
+        wrapped = isinstance(value, list) and len(value) == 1 and isinstance(value[0], (str, list))
+        if wrapped and value[0] not in json_query.OPERATORS:
             value = value[0]
         try:
             return json_query.parse(value)
