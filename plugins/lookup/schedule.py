@@ -110,12 +110,9 @@ _raw:
 import time
 import uuid
 
+from ansible_collections.drover.compute.plugins.plugin_utils.deciding import decide
 from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import schedule
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
-from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_fleet
 
 
 class LookupModule(DroverLookup):
@@ -123,13 +120,11 @@ class LookupModule(DroverLookup):
 
     def answer(self, terms):
         requests = [request for term in terms for request in (term if isinstance(term, list) else [term])]
-        specs = [RequestSpec.from_request(request) for request in requests]
         policy = Policy.from_mapping(self.get_option("policy"))
-        if not specs:
+        if not requests:
             return []
         with self.store().read() as connection:
-            columns = read_fleet(connection, time.time(), self.get_option("service_down_time"))
-        selections = schedule(HostStates(columns), specs, policy)
+            selections = decide(connection, requests, policy, time.time(), self.get_option("service_down_time"))
         for selection in selections:
             selection["uuid"] = selection["uuid"] or str(uuid.uuid4())
         return selections

@@ -153,7 +153,8 @@ def check_batch(states, specs):
         keys.add(spec.key)
 
 
-def _place(states, index, weight):
+def place(states, index, weight):
+    """A destination as selections and alternates name it."""
     return {
         "host": states.host[index],
         "node": states.node[index],
@@ -166,7 +167,7 @@ def make_selection(states, spec, index, weight):
     """The selection of a row for an instance, without alternates and explanation."""
     group = states.group(spec.server_group.name) if spec.server_group else None
     selection = {"name": spec.name, "uuid": spec.uuid, "cell": states.cell[index]}
-    selection.update(_place(states, index, weight))
+    selection.update(place(states, index, weight))
     selection.update(
         resources=dict(spec.resources),
         server_group=None if group is None else group.description,
@@ -220,4 +221,4 @@ def _alternates(states, spec, policy, index, ranking=None):
     if not len(usable):
         return []
     chosen = usable[best(ranking.weights[usable], policy.max_attempts - 1)]
-    return [_place(states, int(ranking.passed[position]), ranking.weights[position]) for position in chosen]
+    return [place(states, int(ranking.passed[position]), ranking.weights[position]) for position in chosen]

@@ -144,6 +144,12 @@ class Policy:
         policy.filters = self.filters + [known.get(name)(self.options) for name in names if name not in have]
         return policy
 
+    def bare(self, filters):
+        """This policy with other host filters (objects) and no weighers."""
+        policy = copy.copy(self)
+        policy.filters, policy.weighers = list(filters), []
+        return policy
+
     def needs(self, specs):
         """The optional columns that these requests make host filters, weighers and pre-filters read."""
         wanted = set()

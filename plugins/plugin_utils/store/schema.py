@@ -99,4 +99,4 @@ def _run(connection):
         environment.run_migrations()
 
 
-LATEST = "0001"
+LATEST = "0002"

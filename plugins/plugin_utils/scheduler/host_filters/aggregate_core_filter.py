@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.aggregate_capacity import AggregateCapacityFilter
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.core_filter import CoreFilter
 
 
-class AggregateCoreFilter(AggregateCapacityFilter, CoreFilter):
+class AggregateCoreFilter(AggregateCapacityFilter):
     """CoreFilter with the allocation ratio of the host's aggregates.
 
     Inputs: those of CoreFilter; aggregate metadata cpu_allocation_ratio.
@@ -18,3 +17,6 @@ class AggregateCoreFilter(AggregateCapacityFilter, CoreFilter):
 
     name = "AggregateCoreFilter"
     ratio_key = "cpu_allocation_ratio"
+    resource_class = "VCPU"
+    label = "CPU"
+    unit = "vCPU"

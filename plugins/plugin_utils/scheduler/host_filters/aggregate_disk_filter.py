@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.aggregate_capacity import AggregateCapacityFilter
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.disk_filter import DiskFilter
 
 
-class AggregateDiskFilter(AggregateCapacityFilter, DiskFilter):
+class AggregateDiskFilter(AggregateCapacityFilter):
     """DiskFilter with the allocation ratio of the host's aggregates.
 
     Inputs: those of DiskFilter; aggregate metadata disk_allocation_ratio.
@@ -18,3 +17,6 @@ class AggregateDiskFilter(AggregateCapacityFilter, DiskFilter):
 
     name = "AggregateDiskFilter"
     ratio_key = "disk_allocation_ratio"
+    resource_class = "DISK_GB"
+    label = "disk"
+    unit = "GiB"

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.io_ops_filter import IoOpsFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.limits import AggregateLimitFilter
 
 
-class AggregateIoOpsFilter(IoOpsFilter):
+class AggregateIoOpsFilter(AggregateLimitFilter):
     """IoOpsFilter with the limit of the host's aggregates.
 
     Inputs: those of IoOpsFilter; aggregate metadata max_io_ops_per_host.
@@ -17,7 +17,7 @@ class AggregateIoOpsFilter(IoOpsFilter):
     """
 
     name = "AggregateIoOpsFilter"
-    reads = ("aggregates",)
-
-    def limit(self, states):
-        return states.aggregates.least("max_io_ops_per_host", self.option["max_io_ops_per_host"], int)
+    options = {"max_io_ops_per_host": 8}
+    column = "num_io_ops"
+    limit_option = "max_io_ops_per_host"
+    label = "I/O operations"

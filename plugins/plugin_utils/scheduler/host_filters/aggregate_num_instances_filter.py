@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.num_instances_filter import NumInstancesFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.limits import AggregateLimitFilter
 
 
-class AggregateNumInstancesFilter(NumInstancesFilter):
+class AggregateNumInstancesFilter(AggregateLimitFilter):
     """NumInstancesFilter with the limit of the host's aggregates.
 
     Inputs: those of NumInstancesFilter; aggregate metadata max_instances_per_host.
@@ -17,7 +17,7 @@ class AggregateNumInstancesFilter(NumInstancesFilter):
     """
 
     name = "AggregateNumInstancesFilter"
-    reads = ("aggregates",)
-
-    def limit(self, states):
-        return states.aggregates.least("max_instances_per_host", self.option["max_instances_per_host"], int)
+    options = {"max_instances_per_host": 50}
+    column = "num_instances"
+    limit_option = "max_instances_per_host"
+    label = "instances"

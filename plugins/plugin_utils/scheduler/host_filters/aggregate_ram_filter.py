@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.aggregate_capacity import AggregateCapacityFilter
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.ram_filter import RamFilter
 
 
-class AggregateRamFilter(AggregateCapacityFilter, RamFilter):
+class AggregateRamFilter(AggregateCapacityFilter):
     """RamFilter with the allocation ratio of the host's aggregates.
 
     Inputs: those of RamFilter; aggregate metadata ram_allocation_ratio.
@@ -18,3 +17,6 @@ class AggregateRamFilter(AggregateCapacityFilter, RamFilter):
 
     name = "AggregateRamFilter"
     ratio_key = "ram_allocation_ratio"
+    resource_class = "MEMORY_MB"
+    label = "RAM"
+    unit = "MiB"

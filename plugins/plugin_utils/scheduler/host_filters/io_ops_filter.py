@@ -5,15 +5,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.limits import LimitFilter
 
 
-class IoOpsFilter(HostFilter):
+class IoOpsFilter(LimitFilter):
     """The host has fewer builds and moves under way than the limit.
 
     Inputs: num_io_ops, those placed earlier in the batch included; option max_io_ops_per_host [8].
@@ -22,14 +17,6 @@ class IoOpsFilter(HostFilter):
 
     name = "IoOpsFilter"
     options = {"max_io_ops_per_host": 8}
-
-    def limit(self, states):
-        """A number, or an array with one per host."""
-        return self.option["max_io_ops_per_host"]
-
-    def passes(self, states, spec):
-        return states.num_io_ops < self.limit(states)
-
-    def lacks(self, states, spec, index):
-        most = np.broadcast_to(self.limit(states), states.size)[index]
-        return f"I/O operations: the host has {states.num_io_ops[index]}, {most:g} allowed"
+    column = "num_io_ops"
+    limit_option = "max_io_ops_per_host"
+    label = "I/O operations"

@@ -5,15 +5,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.limits import LimitFilter
 
 
-class NumInstancesFilter(HostFilter):
+class NumInstancesFilter(LimitFilter):
     """The host has fewer instances than the limit.
 
     Inputs: num_instances, those placed earlier in the batch included; option max_instances_per_host [50].
@@ -22,14 +17,6 @@ class NumInstancesFilter(HostFilter):
 
     name = "NumInstancesFilter"
     options = {"max_instances_per_host": 50}
-
-    def limit(self, states):
-        """A number, or an array with one per host."""
-        return self.option["max_instances_per_host"]
-
-    def passes(self, states, spec):
-        return states.num_instances < self.limit(states)
-
-    def lacks(self, states, spec, index):
-        most = np.broadcast_to(self.limit(states), states.size)[index]
-        return f"instances: the host has {states.num_instances[index]}, {most:g} allowed"
+    column = "num_instances"
+    limit_option = "max_instances_per_host"
+    label = "instances"
