@@ -59,37 +59,20 @@ class Aggregates:
         """
         self.all = list(aggregates or ())
         self.keys = {str(key) for each in self.all for key in (each.get("metadata") or {})}
-        self._numbers, self._host_of = numbers, host_of
-        self._memberships = self._of = None
-
-    @property
-    def memberships(self):
-        if self._memberships is None:
-            self._sort_out()
-        return self._memberships
-
-    @property
-    def of(self):
-        if self._of is None:
-            self._sort_out()
-        return self._of
-
-    def _sort_out(self):
-        numbers, host_of = self._numbers, self._host_of
         sets = [frozenset()]
         code = np.zeros(len(numbers), dtype=np.int64)
         for place, aggregate in enumerate(self.all):
-            rows = np.array(
-                sorted({numbers[host] for host in aggregate.get("hosts") or () if host in numbers}), dtype=np.int64
-            )
+            hosts = aggregate.get("hosts") or ()
+            rows = np.fromiter((numbers.get(host, -1) for host in hosts), dtype=np.int64, count=len(hosts))
+            rows = rows[rows >= 0]
             if not len(rows):
                 continue
             old, inverse = np.unique(code[rows], return_inverse=True)
             code[rows] = len(sets) + inverse
             sets.extend(sets[number] | {place} for number in old)
         used, code = np.unique(code, return_inverse=True)
-        self._memberships = [Membership([self.all[place] for place in sorted(sets[number])]) for number in used]
-        self._of = code.reshape(-1)[host_of] if len(numbers) else np.zeros(0, dtype=np.int64)
+        self.memberships = [Membership([self.all[place] for place in sorted(sets[number])]) for number in used]
+        self.of = code.reshape(-1)[host_of] if len(numbers) else np.zeros(0, dtype=np.int64)
 
     def each(self, predicate):
         """bool array: predicate(Membership), asked once per distinct set of aggregates."""

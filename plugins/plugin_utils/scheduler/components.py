@@ -267,7 +267,9 @@ class Catalogue:
             extra["multiplier_option"] = snake(name).removesuffix("_weigher") + "_weight_multiplier"
         if not issubclass(found, base):
             extra["__init__"] = base.__init__
-        return type(name, bases, extra)
+        made = type(name, bases, extra)
+        made.__module__ = found.__module__
+        return made
 
 
 def snake(name):

@@ -152,9 +152,8 @@ class HostStates:
         numbers = {}
         self.host_of = np.array([numbers.setdefault(host, len(numbers)) for host in self.host], dtype=np.int64)
         self.host_count = len(numbers)
-        self._host_numbers = numbers
-        self._aggregate_rows = columns.get("aggregates") or ()
-        self._aggregates = None
+        #: The host aggregates (Aggregates), by row.
+        self.aggregates = Aggregates(columns.get("aggregates"), numbers, self.host_of)
         cells = {}
         self.cell_of = np.array([cells.setdefault(cell, len(cells)) for cell in self.cell], dtype=np.int64)
         self._where = {}
@@ -204,13 +203,6 @@ class HostStates:
                 setattr(self, name, [(new_of[old], *rest) for old, *rest in rows])
 
     # Columns that few requests need
-
-    @property
-    def aggregates(self):
-        """The host aggregates (Aggregates), by row."""
-        if self._aggregates is None:
-            self._aggregates = Aggregates(self._aggregate_rows, self._host_numbers, self.host_of)
-        return self._aggregates
 
     def distinct(self, name):
         """A column of text or structures as a Distinct; JSON text is read, None where unknown.

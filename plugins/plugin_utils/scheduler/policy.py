@@ -153,7 +153,11 @@ class Policy:
     def needs(self, specs):
         """The optional columns that these requests make host filters, weighers and pre-filters read."""
         wanted = set()
+        before = None
         for spec in specs:
+            if spec.alike(before):
+                continue
+            before = spec
             for component in [*self.filters, *(weigher for weigher, _multiplier in self.weighers)]:
                 wanted.update(component.needs(spec))
             wanted |= prefilters.needs(spec, self)

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import ipaddress
+import operator
 import uuid as uuidlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import json_query
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
@@ -133,9 +134,7 @@ class RequestSpec:
 
     def alike(self, other):
         """Do two requests differ in name and uuid at most, so that one answer serves both?"""
-        return other is not None and (
-            self is other or replace(self, name="", uuid=None) == replace(other, name="", uuid=None)
-        )
+        return other is not None and (self is other or _ALIKE(self) == _ALIKE(other))
 
     @property
     def key(self):
@@ -218,6 +217,10 @@ class RequestSpec:
             replace(spec, name=f"{name}-{number}", uuid=_uuid({"uuid": uuids[number - 1]}, who) if uuids else None)
             for number in range(1, count + 1)
         ]
+
+
+#: Everything of a spec but its name and uuid.
+_ALIKE = operator.attrgetter(*(each.name for each in fields(RequestSpec) if each.name not in ("name", "uuid")))
 
 
 def size_text(resources):

@@ -161,6 +161,8 @@ if sa is not None:
         _reference("consumer_id", "consumers.id", ondelete="CASCADE"),
         sa.Column("used", sa.BigInteger, nullable=False),
         sa.UniqueConstraint("consumer_id", "provider_id", "class_id"),
+        # Holds all that the sum of use per provider and class needs, in its order.
+        sa.Index("ix_allocations_use", "provider_id", "class_id", "used"),
     )
 
     server_groups = sa.Table(

@@ -16,6 +16,8 @@ _AMOUNTS = (
     "reserved_host_memory_mb",
     "reserved_host_disk_mb",
     "hypervisor_version",
+    "num_io_ops",
+    "failed_builds",
 )
 _RATIOS = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
 _TEXTS = (
@@ -27,8 +29,10 @@ _TEXTS = (
     "cell",
     "migration_uri",
     "migration_address",
+    "host_ip",
 )
-_OTHERS = {"disk_available_least_gb", "domains", "hypervisor", "traits", "cpu_shared_set", "cpu_dedicated_set"}
+_STRUCTURES = {"stats": dict, "metrics": (dict, list), "cpu_info": dict, "supported_instances": list}
+_OTHERS = {"disk_available_least_gb", *_STRUCTURES, "domains", "hypervisor", "traits", "cpu_shared_set", "cpu_dedicated_set"}
 KNOWN = {*_AMOUNTS, *_RATIOS, *_TEXTS, *_OTHERS}
 
 
@@ -66,6 +70,10 @@ def _check(data, where):
         value = data.get(name)
         if value is not None and (not isinstance(value, str) or not 0 < len(value) <= 255):
             raise DroverError(f"{where}: {name} must be a text of 1 to 255 characters, not {value!r}.")
+    for name, kind in _STRUCTURES.items():
+        value = data.get(name)
+        if value is not None and not isinstance(value, kind):
+            raise DroverError(f"{where}: {name} must be a {'list' if kind is list else 'mapping'}, not {value!r}.")
     for number, domain in enumerate(data.get("domains") or [], start=1):
         if not isinstance(domain, dict) or not domain.get("uuid") or not domain.get("name"):
             raise DroverError(f"{where}: domain {number} needs a uuid and a name.")
