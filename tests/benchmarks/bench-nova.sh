@@ -7,6 +7,7 @@
 # PEERS   the folder with gen_fleet.py and nova_sched.py                    [../shared/peers]
 # NOVA    the environment Nova is installed into, or is in already          [.venv-nova]
 # SEEDS   how many random fleets, each with 100 requests, fresh and carried [10]
+# FIRST   the first seed                                                   [1]
 # TIMES   0 leaves the times out                                            [1]
 set -eu
 cd "$(dirname "$0")/../.."
@@ -28,9 +29,10 @@ TIMED=ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,ServerGroupA
 TIMED=$TIMED,AggregateInstanceExtraSpecsFilter,NumInstancesFilter,IoOpsFilter,DifferentHostFilter,SameHostFilter,JsonFilter
 
 gen() { (cd "$PEERS" && "$NOVA/bin/python" gen_fleet.py "$@"); }
+# To standard output: with -o the end of its file may be lost when Python ends.
 nova() { (cd "$PEERS" && "$NOVA/bin/python" nova_sched.py --mode capacity --set scheduler.max_placement_results=1000000 "$@"); }
 wrong=0
-seed=1
+seed=${FIRST:-1}
 while [ "$seed" -le "$SEEDS" ]; do
     gen fleet --hosts $((60 + seed * 37 % 240)) --seed "$seed" -o "$WORK/fleet.json"
     gen requests --fleet "$WORK/fleet.json" --count 100 --seed "$seed" -o "$WORK/requests.json"
@@ -39,7 +41,7 @@ while [ "$seed" -le "$SEEDS" ]; do
     set --
     while read -r option; do set -- "$@" --set "$option"; done < "$WORK/set"
     for carry in "" --carry; do
-        nova --fleet "$WORK/fleet.json" --requests "$WORK/requests.json" --filters "$FILTERS" $carry "$@" -o "$WORK/nova.json"
+        nova --fleet "$WORK/fleet.json" --requests "$WORK/requests.json" --filters "$FILTERS" $carry "$@" > "$WORK/nova.json"
         "$PYTHON" tests/benchmarks/schedule.py --fleet "$WORK/fleet.json" --requests "$WORK/requests.json" \
             --filters "$FILTERS" --policy "$WORK/policy.yml" $carry --json "$WORK/ours.json"
         printf 'seed %s %s: ' "$seed" "${carry:-fresh}"
@@ -57,7 +59,7 @@ printf '%s' '[{"vcpus": 2, "memory_mb": 4096, "root_gb": 40, "num_instances": 1,
 sed 's/"num_instances": 1,/"num_instances": 100,/' "$WORK/one.json" > "$WORK/hundred.json"
 for case in one:10000 hundred:1000 hundred:10000; do
     requests=${case%:*} hosts=${case#*:}
-    nova --fleet "$WORK/$hosts.json" --requests "$WORK/$requests.json" --filters "$TIMED" -o "$WORK/nova.json"
+    nova --fleet "$WORK/$hosts.json" --requests "$WORK/$requests.json" --filters "$TIMED" > "$WORK/nova.json"
     "$PYTHON" tests/benchmarks/schedule.py --fleet "$WORK/$hosts.json" --requests "$WORK/$requests.json" \
         --filters "$TIMED" --repeat 7 --json "$WORK/ours.json"
     "$PYTHON" - "$WORK/nova.json" "$WORK/ours.json" "$requests instance(s), $hosts hosts" <<'PYTHON' || wrong=1

@@ -94,7 +94,7 @@ def schedule(states, specs, policy, explain=True):
     :param explain: False leaves the explanations of what succeeded out.
     :returns: list of selections, plain dicts: name, uuid, host, node, provider, cell, resources, weight,
         server_group ({name, policy, max_server_per_host} or None), availability_zone, project, user,
-        flavor, alternates [{host, node, provider, weight}], explanation {hosts, filters, weighers, top}.
+        flavor, image (properties), alternates [{host, node, provider, weight}], explanation {hosts, filters, weighers, top}.
     :raises NoValidHost: some instance fits nowhere; its explanation is attached.
     :raises RequestError: two specs share a name or uuid, or contradict a server group.
     """
@@ -175,6 +175,7 @@ def make_selection(states, spec, index, weight):
         project=spec.project,
         user=spec.user,
         flavor=spec.flavor.name if spec.flavor is not None else None,
+        image=dict(spec.image.properties) if spec.image is not None else None,
         alternates=[],
         explanation={"hosts": states.size, "filters": [], "weighers": [], "top": []},
     )
