@@ -72,6 +72,10 @@ class HostFilter(Component):
         """bool array of length states.size: True where the instance may go."""
         return states.mask(lambda index: self._one(states, spec, index))
 
+    def idle(self, spec):
+        """True when this request gives it nothing to do, so that every host passes whatever happens."""
+        return False
+
     def host_passes(self, host, spec):
         """May the instance go to this host? ``host`` is a HostView with the names of attributes.py."""
         raise NotImplementedError

@@ -50,6 +50,8 @@ class ResourceColumns:
         else:
             self.ratio = np.array([1.0 if ratio is None else ratio for ratio in ratios or [1.0] * size], dtype=np.float64)
         self.capacity = (self.total - self.reserved) * self.ratio
+        #: total * ratio, which CPUWeigher starts from.
+        self.scaled = self.total * self.ratio
 
     def reorder(self, order):
         """Put the rows in another order (int array of old row numbers)."""

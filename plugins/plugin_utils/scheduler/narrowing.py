@@ -83,6 +83,7 @@ class Narrowing:
         self._kept = {}
         self._room = None
         self._static = None
+        self._changing = []
         self._last = None
 
     def turn_to(self, spec):
@@ -114,12 +115,13 @@ class Narrowing:
                 if each.once:
                     alive &= self._ask(each)
             self._static = alive & self._room_mask()
+            self._changing = [each for each in self._filters if not each.once and not each.idle(self._spec)]
         alive = self._static
-        for each in self._filters:
-            if not each.once:
-                alive = alive & asked(each, self._states, self._spec)
-        if self._last is None or not np.array_equal(alive, self._last[0]):
-            self._last = (alive, np.flatnonzero(alive))
+        for each in self._changing:
+            alive = alive & asked(each, self._states, self._spec)
+        key = alive.tobytes()
+        if self._last is None or key != self._last[0]:
+            self._last = (key, np.flatnonzero(alive))
         return self._last[1]
 
     def stages(self):

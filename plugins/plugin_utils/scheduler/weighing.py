@@ -46,8 +46,9 @@ class Weighing:
         self._weighers = policy.weighers
         self._raw = {}
         self._multipliers = {}
-        self._passed = None
+        self._passed = self._base = None
         self._kept = {}
+        self._changing = []
 
     def weigh(self, passed, detail=True):
         """Weights of the hosts that passed.
@@ -58,43 +59,65 @@ class Weighing:
             for each of the three). With one host nothing is weighed: its weight is 0.
         """
         if passed is not self._passed:
-            self._passed, self._kept = passed, {}
-        alone = len(passed) < 2
-        weights = np.zeros(len(passed), dtype=np.float64)
+            self._passed, self._kept, self._base = passed, {}, None
+        if len(passed) < 2:
+            return np.zeros(len(passed), dtype=np.float64), self._alone(passed) if detail else []
+        if self._base is None:
+            self._prepare(passed)
+        weights = self._base.copy()
+        shares = {}
+        for weigher, multiplier in self._changing:
+            shares[weigher.name] = share = self._share(weigher, multiplier, passed)
+            if share[0] is not None:
+                weights += share[0]
+        if not detail:
+            return weights, []
+        shares.update(self._kept)
         parts = []
-        if alone and not detail:
-            return weights, parts
         for weigher, _multiplier in self._weighers:
-            multiplier = self._multiplier(weigher, passed)
-            if not detail and isinstance(multiplier, float) and not multiplier:
-                continue
-            try:
-                share, raw, normalised = self._share(weigher, multiplier, passed, alone)
-            except SchedulerError:
-                # One host is not weighed, so whatever is amiss with its figures is no obstacle.
-                if alone:
-                    continue
-                raise
-            if share is not None:
-                weights += share
-            if detail:
-                parts.append((weigher.name, multiplier, raw, normalised))
+            share = shares.get(weigher.name)
+            if share is None:
+                share = self._share(weigher, self._multiplier(weigher, passed), passed)
+            parts.append((weigher.name, self._multiplier(weigher, passed), *share[1:]))
         return weights, parts
 
-    def _share(self, weigher, multiplier, passed, alone):
+    def _prepare(self, passed):
+        """Sum what does not change as long as these hosts pass; list what does."""
+        self._base = np.zeros(len(passed), dtype=np.float64)
+        self._changing = []
+        for weigher, _multiplier in self._weighers:
+            multiplier = self._multiplier(weigher, passed)
+            if isinstance(multiplier, float) and not multiplier:
+                continue
+            share = self._share(weigher, multiplier, passed)
+            # Of our own weighers one that tells no host from another does so for all alike instances.
+            if weigher.once or (share[0] is None and _ours(weigher)):
+                self._kept[weigher.name] = share
+                if share[0] is not None:
+                    self._base += share[0]
+            else:
+                self._changing.append((weigher, multiplier))
+
+    def _alone(self, passed):
+        """Parts of a host that has no rival: raw values, and nothing normalised."""
+        parts = []
+        for weigher, _multiplier in self._weighers:
+            try:
+                raw = self._raw_of(weigher, passed)
+            except SchedulerError:
+                # One host is not weighed, so whatever is amiss with its figures is no obstacle.
+                continue
+            parts.append((weigher.name, self._multiplier(weigher, passed), raw if isinstance(raw, float) else raw[passed], 0.0))
+        return parts
+
+    def _share(self, weigher, multiplier, passed):
         """(what it adds to the weights or None for nothing, raw values, normalised values)."""
-        if weigher.name in self._kept:
-            return self._kept[weigher.name]
         raw = self._raw_of(weigher, passed)
-        if isinstance(raw, float) or alone:
-            found = (None, raw if isinstance(raw, float) else raw[passed], 0.0)
-        else:
-            raw = raw[passed]
-            normalised = normalise(raw, weigher.minval, weigher.maxval)
-            found = (multiplier * normalised, raw, normalised)
-        if weigher.once:
-            self._kept[weigher.name] = found
-        return found
+        if isinstance(raw, float):
+            return (None, raw, 0.0)
+        raw = raw[passed]
+        normalised = normalise(raw, weigher.minval, weigher.maxval)
+        return (multiplier * normalised, raw, normalised)
 
     def _raw_of(self, weigher, passed):
         if weigher.name in self._raw:
@@ -106,12 +129,13 @@ class Weighing:
             raw = np.full(self._states.size, float(raw)) if fixed else float(raw)
         else:
             # Our own weighers give what they promise; looking again costs more than weighing.
-            trusted = type(weigher).__module__.startswith(PACKAGE)
+            trusted = _ours(weigher)
             raw = raw if trusted else np.asarray(raw, dtype=np.float64)
             if not trusted and (raw.shape != (self._states.size,) or not np.isfinite(raw).all()):
                 raise SchedulerError(
                     f"The weigher {weigher.name} must give one finite number per host; correct it or take it out of weighers."
                 )
+        # The figures of whoever falls out of the list later were looked at before.
         if weigher.once:
             self._raw[weigher.name] = raw
         return raw
@@ -132,6 +156,10 @@ class Weighing:
         if key not in self._kept:
             self._kept[key] = found[passed]
         return self._kept[key]
+
+
+def _ours(weigher):
+    return type(weigher).__module__.startswith(PACKAGE)
 
 
 def weigh(states, spec, policy, passed):

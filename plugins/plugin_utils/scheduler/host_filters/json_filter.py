@@ -31,6 +31,9 @@ class JsonFilter(HostFilter):
             wanted.update(attributes.columns_of(path[0]) if path[0] in attributes.NAMES else ())
         return tuple(wanted)
 
+    def idle(self, spec):
+        return not spec.hints.get("query")
+
     def passes(self, states, spec):
         query = spec.hints.get("query")
         if not query:
