@@ -70,7 +70,9 @@ def main():
         wrong += bool(found)
         for text in found:
             print(f"request {one['index']}: {text}")
-    print(f"{len(theirs['results']) - wrong} of {len(theirs['results'])} requests decided alike ({len(ours['results'])} here)")
+    print(
+        f"{len(theirs['results']) - wrong} of {len(theirs['results'])} requests decided alike ({len(ours['results'])} here)"
+    )
     return 1 if wrong or len(theirs["results"]) != len(ours["results"]) else 0
 
 

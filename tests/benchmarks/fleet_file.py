@@ -10,7 +10,6 @@ import time
 import uuid
 
 import sqlalchemy as sa
-
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
 
 #: The peers give things these uuids.
@@ -46,7 +45,13 @@ def load(store, fleet):
         insert(
             tables.consumers,
             [
-                {"id": n, "uuid": named_uuid("used", f"{host['host']}/{host['node']}"), "type": "INSTANCE", "created_at": now, "generation": 0}
+                {
+                    "id": n,
+                    "uuid": named_uuid("used", f"{host['host']}/{host['node']}"),
+                    "type": "INSTANCE",
+                    "created_at": now,
+                    "generation": 0,
+                }
                 for n, host in enumerate(hosts, 1)
             ],
         )

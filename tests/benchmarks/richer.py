@@ -41,15 +41,29 @@ QUERIES = (
 def richer(fleet, requests, rng):
     for host in fleet["hosts"]:
         host["metrics"] = [
-            {"name": "cpu.frequency", "value": rng.randrange(100), "timestamp": "2026-01-01T00:00:00.000000", "source": "x"}
+            {
+                "name": "cpu.frequency",
+                "value": rng.randrange(100),
+                "timestamp": "2026-01-01T00:00:00.000000",
+                "source": "x",
+            }
         ]
         if rng.random() < 0.8:
             host["metrics"].append(
-                {"name": "cpu.user.time", "value": rng.randrange(50), "timestamp": "2026-01-01T00:00:00.000000", "source": "x"}
+                {
+                    "name": "cpu.user.time",
+                    "value": rng.randrange(50),
+                    "timestamp": "2026-01-01T00:00:00.000000",
+                    "source": "x",
+                }
             )
         host["stats"] = {"rack": rng.randrange(1, 5), "gpu": rng.choice(("yes", "no"))}
         host["cpu_info"] = json.dumps(
-            {"arch": "x86_64", "features": rng.sample(["sse", "avx", "avx2", "aes"], 2), "topology": {"cores": rng.choice((4, 8))}}
+            {
+                "arch": "x86_64",
+                "features": rng.sample(["sse", "avx", "avx2", "aes"], 2),
+                "topology": {"cores": rng.choice((4, 8))},
+            }
         )
         if rng.random() < 0.3:
             host["disk_available_least"] = rng.randrange(host["local_gb"])
@@ -95,7 +109,9 @@ def options(rng):
         f"{name}_weight_multiplier": rng.choice((0.0, 0.5, 1.0, 2.0, -1.0))
         for name in ("ram", "cpu", "disk", "io_ops", "num_instances", "hypervisor_version")
     }
-    multipliers.update({f"{name}_weight_multiplier": rng.choice((0.0, 1.0, 4.0)) for name in ("soft_affinity", "soft_anti_affinity")})
+    multipliers.update(
+        {f"{name}_weight_multiplier": rng.choice((0.0, 1.0, 4.0)) for name in ("soft_affinity", "soft_anti_affinity")}
+    )
     heat = rng.random() < 0.5
     images, hosts = [str(uuid.UUID(int=4))], [f"host-{number:05d}" for number in range(0, 40, 3)]
     policy = {

@@ -117,9 +117,7 @@ class Simple(Chooser):
     def order(self, spec):
         rows = self.living(spec)
         option = self.policy.options
-        isolation = IsolatedHostsFilter(
-            {**option, "restrict_isolated_hosts_to_isolated_images": True}
-        )
+        isolation = IsolatedHostsFilter({**option, "restrict_isolated_hosts_to_isolated_images": True})
         rows = rows[isolation.passes(self.states, spec)[rows]]
         if not len(rows):
             raise NoValidHost(

@@ -48,7 +48,9 @@ class ResourceColumns:
         if isinstance(ratios, np.ndarray):
             self.ratio = ratios.astype(np.float64)
         else:
-            self.ratio = np.array([1.0 if ratio is None else ratio for ratio in ratios or [1.0] * size], dtype=np.float64)
+            self.ratio = np.array(
+                [1.0 if ratio is None else ratio for ratio in ratios or [1.0] * size], dtype=np.float64
+            )
         self.capacity = (self.total - self.reserved) * self.ratio
         #: total * ratio, which CPUWeigher starts from.
         self.scaled = self.total * self.ratio

@@ -42,7 +42,7 @@ def parse(value):
     if value is None:
         return []
     if not isinstance(value, list):
-        raise ValueError("a query is a list, such as [\">=\", \"$free_ram_mb\", 8192]")
+        raise ValueError('a query is a list, such as [">=", "$free_ram_mb", 8192]')
     if value:
         _check(value)
     return value

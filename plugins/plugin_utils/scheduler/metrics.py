@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 
-
 def by_name(metrics):
     """{name: value} from a list of {name, value} as Nova keeps it, or from a mapping."""
     if isinstance(metrics, dict):

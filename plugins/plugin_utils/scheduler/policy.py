@@ -49,7 +49,17 @@ class Policy:
     options: {key: value} of all options of host filters, weighers, pre-filters and drivers.
     """
 
-    def __init__(self, filters, weighers, options, components, max_attempts=3, host_subset_size=1, shuffle=False, driver=DEFAULT_DRIVER):
+    def __init__(
+        self,
+        filters,
+        weighers,
+        options,
+        components,
+        max_attempts=3,
+        host_subset_size=1,
+        shuffle=False,
+        driver=DEFAULT_DRIVER,
+    ):
         self.filters = filters
         self.weighers = weighers
         self.options = options
@@ -129,7 +139,9 @@ class Policy:
             components=components,
             max_attempts=_count(mapping, "max_attempts", DEFAULT_MAX_ATTEMPTS),
             host_subset_size=_count(mapping, "host_subset_size", DEFAULT_HOST_SUBSET_SIZE),
-            shuffle=_option("shuffle_best_same_weighed_hosts", mapping.get("shuffle_best_same_weighed_hosts", False), False),
+            shuffle=_option(
+                "shuffle_best_same_weighed_hosts", mapping.get("shuffle_best_same_weighed_hosts", False), False
+            ),
             driver=driver,
         )
 
@@ -181,7 +193,9 @@ def _multipliers(mapping, chosen, names, weighers, options):
                     (option,),
                 )
         if weigher.least_multiplier is not None and value < weigher.least_multiplier:
-            raise PolicyError(f"The scheduler policy's '{key}' is {value:g}; it may not be negative.", tuple(key.split(".")))
+            raise PolicyError(
+                f"The scheduler policy's '{key}' is {value:g}; it may not be negative.", tuple(key.split("."))
+            )
         found[name] = value
     return found
 
@@ -203,7 +217,9 @@ def _names(mapping, key, found, default):
     if value is None:
         return list(default)
     if isinstance(value, (str, Mapping)) or not isinstance(value, (list, tuple)):
-        raise PolicyError(f"The scheduler policy's '{key}' must be a list of names out of: {', '.join(found.names)}.", (key,))
+        raise PolicyError(
+            f"The scheduler policy's '{key}' must be a list of names out of: {', '.join(found.names)}.", (key,)
+        )
     names = []
     for place, name in enumerate(value):
         try:

@@ -70,9 +70,7 @@ def needs(spec, policy):
 def required_traits(spec):
     """Traits that the flavor (``trait:T=required``) and the image (``traits_required``) ask for."""
     traits = {
-        key.split(":", 1)[1]
-        for key, value in spec.extra_specs.items()
-        if key.startswith(TRAIT) and value == "required"
+        key.split(":", 1)[1] for key, value in spec.extra_specs.items() if key.startswith(TRAIT) and value == "required"
     }
     listed = spec.image_properties.get("traits_required") or ()
     traits.update(part.strip() for part in listed.split(",")) if isinstance(listed, str) else traits.update(listed)
@@ -107,9 +105,7 @@ def image_traits(properties):
 
 def _asked_traits(membership):
     return {
-        key.split(":", 1)[1]
-        for key, values in membership.raw.items()
-        if key.startswith(TRAIT) and "required" in values
+        key.split(":", 1)[1] for key, values in membership.raw.items() if key.startswith(TRAIT) and "required" in values
     }
 
 

@@ -15,7 +15,9 @@ def render(selection):
     lines = []
     if "host" in selection:
         spares = ", ".join(_place(each) for each in selection.get("alternates") or []) or "none"
-        lines.append(f"{selection['name']} goes to {_place(selection)} (weight {selection['weight']:g}); alternates: {spares}")
+        lines.append(
+            f"{selection['name']} goes to {_place(selection)} (weight {selection['weight']:g}); alternates: {spares}"
+        )
     stages = explanation.get("filters") or []
     if stages:
         lines.append(f"hosts: {explanation['hosts']}")

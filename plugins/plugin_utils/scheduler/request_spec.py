@@ -427,9 +427,7 @@ def _destination(request, who):
     if value is None:
         value = {}
     if not isinstance(value, Mapping):
-        raise RequestError(
-            f"{who}: 'requested_destination' must be a mapping with host and node, not {_shown(value)}."
-        )
+        raise RequestError(f"{who}: 'requested_destination' must be a mapping with host and node, not {_shown(value)}.")
     _known_keys(value, DESTINATION_KEYS, f"{who}: 'requested_destination'", "it knows")
     for key in ("host", "node"):
         if value.get(key) and request.get(key) and value[key] != request[key]:

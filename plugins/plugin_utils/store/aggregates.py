@@ -112,7 +112,9 @@ def _check_empty(connection, name, old, new, hosts):
     query = sa.select(nodes.c.host, instances.c.name, instances.c.availability_zone).join(
         nodes, nodes.c.id == instances.c.compute_node_id
     )
-    busy = sorted((row.host, row.name) for row in bulk.among(connection, query, nodes.c.host, hosts) if row.availability_zone)
+    busy = sorted(
+        (row.host, row.name) for row in bulk.among(connection, query, nodes.c.host, hosts) if row.availability_zone
+    )
     if busy:
         host, instance = busy[0]
         raise DroverError(

@@ -303,11 +303,7 @@ def _named(connection, wanted, places):
 def _grouped(connection, what, places):
     """[(row, value, count)] of the instances on each node."""
     node = tables.instances.c.compute_node_id
-    query = (
-        sa.select(node, what, sa.func.count())
-        .where(node.is_not(None), what.is_not(None))
-        .group_by(node, what)
-    )
+    query = sa.select(node, what, sa.func.count()).where(node.is_not(None), what.is_not(None)).group_by(node, what)
     found = []
     for key, value, count in _rows(connection, query):
         if key < len(places) and places[key] >= 0:
@@ -320,7 +316,9 @@ def _traits(connection, places, size):
     names, owned = tables.traits, tables.provider_traits
     known = {row[0]: row[1] for row in _rows(connection, sa.select(names.c.id, names.c.name))}
     found = [[] for _row in range(size)]
-    for provider, trait in _rows(connection, sa.select(owned.c.provider_id, owned.c.trait_id).order_by(owned.c.trait_id)):
+    for provider, trait in _rows(
+        connection, sa.select(owned.c.provider_id, owned.c.trait_id).order_by(owned.c.trait_id)
+    ):
         if provider < len(places) and places[provider] >= 0:
             found[places[provider]].append(known[trait])
     return found

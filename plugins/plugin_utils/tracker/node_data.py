@@ -32,7 +32,15 @@ _TEXTS = (
     "host_ip",
 )
 _STRUCTURES = {"stats": dict, "metrics": (dict, list), "cpu_info": dict, "supported_instances": list}
-_OTHERS = {"disk_available_least_gb", *_STRUCTURES, "domains", "hypervisor", "traits", "cpu_shared_set", "cpu_dedicated_set"}
+_OTHERS = {
+    "disk_available_least_gb",
+    *_STRUCTURES,
+    "domains",
+    "hypervisor",
+    "traits",
+    "cpu_shared_set",
+    "cpu_dedicated_set",
+}
 KNOWN = {*_AMOUNTS, *_RATIOS, *_TEXTS, *_OTHERS}
 
 

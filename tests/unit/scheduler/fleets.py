@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import uuid
 
-from hypothesis import strategies as st
-
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
+from hypothesis import strategies as st
 
 CLASSES = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
 SPACE = uuid.UUID("8d5f2f0e-5d1c-4a33-9c59-6a3a0f6b7f11")
@@ -70,7 +69,11 @@ def fleet(*hosts, instances=(), groups=None, aggregates=None):
     columns.update({key: [each.get(key) for each in rows] for key in OPTIONAL if any(key in each for each in rows)})
     if aggregates:
         columns["aggregates"] = [
-            {"name": name, "metadata": metadata, "hosts": [each["host"] for each in rows if name in each.get("aggregates", ())]}
+            {
+                "name": name,
+                "metadata": metadata,
+                "hosts": [each["host"] for each in rows if name in each.get("aggregates", ())],
+            }
             for name, metadata in aggregates.items()
         ]
     for rc, key in CLASSES.items():

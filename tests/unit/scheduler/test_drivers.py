@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import pytest
-
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import (
     NoValidHost,
@@ -45,10 +44,17 @@ def test_chance_picks_distinct_living_hosts_the_same_every_time():
 
 
 def test_simple_takes_the_fewest_cores_up_to_max_cores():
-    nodes = [host("a", 32, used={"vcpus": 6}), host("b", 32, used={"vcpus": 2}), host("c", 32, used={"vcpus": 4}), host("d", 32, down="x")]
+    nodes = [
+        host("a", 32, used={"vcpus": 6}),
+        host("b", 32, used={"vcpus": 2}),
+        host("c", 32, used={"vcpus": 4}),
+        host("d", 32, down="x"),
+    ]
     batch = [request(f"vm{number}", vcpus=3) for number in range(3)]
     assert hosts(decide(fleet(*nodes), *batch, driver="simple")) == "bcb"
-    with pytest.raises(NoValidHost, match=r"least loaded host, b, has 2 vCPU in use, and with 3 more it would pass max_cores \(4\)"):
+    with pytest.raises(
+        NoValidHost, match=r"least loaded host, b, has 2 vCPU in use, and with 3 more it would pass max_cores \(4\)"
+    ):
         decide(fleet(*nodes), batch[0], driver="simple", max_cores=4)
     isolation = {"driver": "simple", "max_cores": 4, "isolated_images": ["i"], "isolated_hosts": ["a"]}
     assert hosts(decide(fleet(*nodes), request(vcpus=3, image="i"), **isolation)) == "a"
@@ -92,7 +98,11 @@ def test_forced_hosts_skip_the_host_filters_but_not_room_zone_and_status():
     filters = {"enabled_filters": ["ComputeFilter", "AvailabilityZoneFilter", "SameHostFilter", "RamFilter"]}
     assert hosts(decide(columns, request(force_hosts=["B"], hints={"same_host": "nobody"}), **filters)) == "b"
     assert hosts(decide(columns, request(force_nodes=["b", "d"], availability_zone="az2"), **filters)) == "d"
-    for forced, says in (("a", "compute_status rejected 1"), ("c", "RAM: asked 64 MiB"), ("d", "availability_zone rejected 1")):
+    for forced, says in (
+        ("a", "compute_status rejected 1"),
+        ("c", "RAM: asked 64 MiB"),
+        ("d", "availability_zone rejected 1"),
+    ):
         with pytest.raises(NoValidHost, match=says):
             decide(columns, request(force_hosts=[forced], availability_zone="az1"), **filters)
     # room is looked at even if no host filter is
@@ -106,7 +116,9 @@ def test_ignored_hosts_go_before_forced_ones():
 
 
 def test_num_instances_with_consumption():
-    specs = RequestSpec.expand({"name": "web", "vcpus": 1, "memory_mb": 64, "num_instances": 3, "uuids": [uuid_of(n) for n in "xyz"]})
+    specs = RequestSpec.expand(
+        {"name": "web", "vcpus": 1, "memory_mb": 64, "num_instances": 3, "uuids": [uuid_of(n) for n in "xyz"]}
+    )
     assert [spec.name for spec in specs] == ["web-1", "web-2", "web-3"]
     chosen = decide(fleet(host("a", memory_mb=128), host("b", memory_mb=64)), *specs, enabled_filters=["ComputeFilter"])
     assert sorted(hosts(chosen)) == ["a", "a", "b"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 
 import pytest
-
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import find
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
@@ -44,8 +43,18 @@ def test_all_hosts_passes_every_host():
 
 
 TOLD = fleet(
-    host("a", hypervisor_version=8002002, stats={"gpu": "yes", "load": "7"}, cpu_info={"arch": "x86_64", "maxphysaddr": {"bits": 46}}),
-    host("b", hypervisor_version=10000000, stats='{"load": "12"}', cpu_info='{"arch": "aarch64", "features": ["sve", "aes"]}'),
+    host(
+        "a",
+        hypervisor_version=8002002,
+        stats={"gpu": "yes", "load": "7"},
+        cpu_info={"arch": "x86_64", "maxphysaddr": {"bits": 46}},
+    ),
+    host(
+        "b",
+        hypervisor_version=10000000,
+        stats='{"load": "12"}',
+        cpu_info='{"arch": "aarch64", "features": ["sve", "aes"]}',
+    ),
     host("c", cpu_info="{broken", hypervisor_type="QEMU"),
 )
 
@@ -132,7 +141,12 @@ GROUPED = fleet(
     host("d"),
     aggregates={
         "ssd": {"ssd": "true", "tier": "gold, silver", "max_instances_per_host": "2", "max_io_ops_per_host": "x"},
-        "odd": {"tier": "odd", "max_instances_per_host": "1", "cpu_allocation_ratio": "2", "hw_disk_bus": "virtio,scsi"},
+        "odd": {
+            "tier": "odd",
+            "max_instances_per_host": "1",
+            "cpu_allocation_ratio": "2",
+            "hw_disk_bus": "virtio,scsi",
+        },
         "gold": {"filter_tenant_id": "p1,p2", "filter_tenant_id_b": "p3", "instance_type": "m1.big, m1.huge"},
         "empty": {"ssd": "false"},
     },
@@ -166,7 +180,10 @@ def test_aggregate_instance_extra_specs(wanted, passes):
         ({"hw_disk_bus": "ide"}, {"aggregate_image_properties_isolation_namespace": "hw_disk"}, "abcd"),
         (
             {"hw_disk_bus": "ide"},
-            {"aggregate_image_properties_isolation_namespace": "hw", "aggregate_image_properties_isolation_separator": "_"},
+            {
+                "aggregate_image_properties_isolation_namespace": "hw",
+                "aggregate_image_properties_isolation_separator": "_",
+            },
             "bcd",
         ),
     ],
@@ -356,7 +373,9 @@ def test_a_query_that_compares_text_with_numbers():
     ],
 )
 def test_simple_cidr_affinity(hints, passes):
-    columns = fleet(host("a", host_ip="10.0.1.1"), host("b", host_ip="10.0.2.1"), host("c"), host("d", host_ip="fe80::1"))
+    columns = fleet(
+        host("a", host_ip="10.0.1.1"), host("b", host_ip="10.0.2.1"), host("c"), host("d", host_ip="fe80::1")
+    )
     assert passing("SimpleCIDRAffinityFilter", columns, request(hints=hints)) == passes
 
 

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import find
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import CLASSES, fleet, hosts, request, requests
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 DRIVERS = st.sampled_from(["filter_scheduler", "chance", "simple", "least_cost"])
 #: Host filters that ask for equality, which more room may break: that is what they are for.
@@ -48,7 +47,12 @@ def decorated(draw):
     """A request that uses some host filter."""
     hints = draw(
         st.sampled_from(
-            [None, {"query": [">=", "$free_ram_mb", 5]}, {"build_near_host_ip": "10.0.0.7"}, {"query": ["=", "$stats.rack", "1"]}]
+            [
+                None,
+                {"query": [">=", "$free_ram_mb", 5]},
+                {"build_near_host_ip": "10.0.0.7"},
+                {"query": ["=", "$stats.rack", "1"]},
+            ]
         )
     )
     specs = draw(st.sampled_from([{}, {"capabilities:rack": "1"}, {"aggregate_instance_extra_specs:ssd": "true"}]))

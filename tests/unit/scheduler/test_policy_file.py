@@ -9,7 +9,6 @@ import pathlib
 import re
 
 import pytest
-
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import PolicyError, SchedulerError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import schedule
@@ -71,11 +70,20 @@ def test_the_guide_s_own_filter_and_weigher_work(tmp_path):
     )
     columns = fleet(host("kvm1"), host("kvm2"), host("kvm3"), host("kvm4"), host("kvm6", memory_mb=100))
     (chosen,) = schedule(HostStates(columns), [request()], policy)
-    assert (chosen["host"], chosen["weight"], [each["host"] for each in chosen["alternates"]]) == ("kvm4", 2.0, ["kvm2"])
+    assert (chosen["host"], chosen["weight"], [each["host"] for each in chosen["alternates"]]) == (
+        "kvm4",
+        2.0,
+        ["kvm2"],
+    )
 
 
 def test_a_filter_that_raises_names_itself_and_the_host(tmp_path):
-    write(tmp_path, "host_filters", "bad_filter.py", "class BadFilter:\n    def host_passes(self, host, spec):\n        return 1 / 0\n")
+    write(
+        tmp_path,
+        "host_filters",
+        "bad_filter.py",
+        "class BadFilter:\n    def host_passes(self, host, spec):\n        return 1 / 0\n",
+    )
     policy = Policy.from_mapping({"enabled_filters": ["BadFilter"]}, [str(tmp_path)])
     with pytest.raises(SchedulerError, match="The host filter BadFilter failed on host a: ZeroDivisionError"):
         schedule(HostStates(fleet(host("a"))), [request()], policy)
@@ -97,7 +105,9 @@ def test_own_filters_that_cannot_be_used(tmp_path, name, text, says):
 
 
 def test_a_collection_s_filter_that_is_not_there():
-    with pytest.raises(PolicyError, match="ansible_collections.acme.cloud.plugins.plugin_utils.host_filters.gpu_filter"):
+    with pytest.raises(
+        PolicyError, match="ansible_collections.acme.cloud.plugins.plugin_utils.host_filters.gpu_filter"
+    ):
         Policy.from_mapping({"enabled_filters": ["acme.cloud.GpuFilter"]})
 
 

@@ -9,12 +9,18 @@ import time
 
 import pytest
 import sqlalchemy as sa
-
 from ansible_collections.drover.compute.plugins.plugin_utils import deciding
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, aggregates, fleet, flavors, host_columns, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import (
+    Store,
+    aggregates,
+    flavors,
+    fleet,
+    host_columns,
+    tables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node_data, record
 
 NOW = time.time()
@@ -139,14 +145,27 @@ def test_a_host_is_in_one_zone(store):
 def test_no_zone_changes_under_instances(store):
     with store.write() as connection:
         aggregates.ensure(connection, "a", {"availability_zone": "az1"}, ["kvm1", "kvm2"])
-        node = connection.execute(sa.select(tables.compute_nodes.c.id).where(tables.compute_nodes.c.host == "kvm1")).scalar_one()
+        node = connection.execute(
+            sa.select(tables.compute_nodes.c.id).where(tables.compute_nodes.c.host == "kvm1")
+        ).scalar_one()
         connection.execute(
             sa.insert(tables.instances).values(
-                uuid="1b4e28ba-2fa1-11d2-883f-0016d3cca427", name="vm1", compute_node_id=node, state="active", vcpus=1,
-                memory_mb=1, disk_gb=0, availability_zone="az1", created_at=NOW,
+                uuid="1b4e28ba-2fa1-11d2-883f-0016d3cca427",
+                name="vm1",
+                compute_node_id=node,
+                state="active",
+                vcpus=1,
+                memory_mb=1,
+                disk_gb=0,
+                availability_zone="az1",
+                created_at=NOW,
             )
         )
-        for change in ({"metadata": {"availability_zone": "az9"}}, {"metadata": {"availability_zone": None}}, {"remove_hosts": ["kvm1"]}):
+        for change in (
+            {"metadata": {"availability_zone": "az9"}},
+            {"metadata": {"availability_zone": None}},
+            {"remove_hosts": ["kvm1"]},
+        ):
             with pytest.raises(DroverError, match="zone of host kvm1 would change .* under the instance vm1"):
                 aggregates.ensure(connection, "a", **change)
         aggregates.ensure(connection, "a", remove_hosts=["kvm2"], metadata={"ssd": "1"})
@@ -154,7 +173,9 @@ def test_no_zone_changes_under_instances(store):
 
 def test_flavors(store):
     with store.write() as connection:
-        made, changed = flavors.ensure(connection, "m1", {"vcpus": 2, "memory_mb": 512, "extra_specs": {"a": "1", "b": "2"}}, NOW)
+        made, changed = flavors.ensure(
+            connection, "m1", {"vcpus": 2, "memory_mb": 512, "extra_specs": {"a": "1", "b": "2"}}, NOW
+        )
         assert changed and made["disk_gb"] == 0
         assert not flavors.ensure(connection, "m1", {"vcpus": 2}, NOW)[1]
         assert flavors.ensure(connection, "m1", {"extra_specs": {"a": None}}, NOW)[0]["extra_specs"] == {"b": "2"}

@@ -28,7 +28,12 @@ class MetricsWeigher(Weigher):
 
     name = "MetricsWeigher"
     multiplier_option = "metrics_weight_multiplier"
-    options = {"metrics_weight_multiplier": 1.0, "metrics_weight_setting": {}, "metrics_required": True, "metrics_weight_of_unavailable": -10000.0}
+    options = {
+        "metrics_weight_multiplier": 1.0,
+        "metrics_weight_setting": {},
+        "metrics_required": True,
+        "metrics_weight_of_unavailable": -10000.0,
+    }
     once = True
 
     def needs(self, spec):
@@ -40,9 +45,7 @@ class MetricsWeigher(Weigher):
             return 0.0
         column = states.distinct("metrics")
         values = [by_name(metrics) for metrics in column.values]
-        multiplier = np.broadcast_to(
-            states.aggregates.least(self.multiplier_option, self.multiplier), (states.size,)
-        )
+        multiplier = np.broadcast_to(states.aggregates.least(self.multiplier_option, self.multiplier), (states.size,))
         found = np.zeros(states.size, dtype=np.float64)
         lost = np.zeros(states.size, dtype=bool)
         asked = np.zeros(states.size, dtype=bool)
