@@ -50,6 +50,8 @@ GROUP_KEYS = ("name", "policy", "max_server_per_host")
 
 #: Largest amount of one class that the store can record (signed 32 bit, as Placement's max_unit).
 MAX_AMOUNT = 2147483647
+#: As many instances as one request may ask for; a slip of the finger must not fill the memory.
+MAX_INSTANCES = 10000
 
 
 @dataclass(frozen=True)
@@ -206,6 +208,8 @@ class RequestSpec:
             user=_text(request, "user", who),
         )
         count = _amount(request, "num_instances", who, least=1, default=1)
+        if count > MAX_INSTANCES:
+            raise RequestError(f"{who}: 'num_instances' is {count}; ask for {MAX_INSTANCES} at a time at most.")
         uuids = _names(request.get("uuids"), "uuids", who)
         if uuids and len(uuids) != count:
             raise RequestError(f"{who}: 'uuids' has {len(uuids)} entries for {count} instances; give one each.")
