@@ -393,7 +393,7 @@ def _extra_specs(flavor, who):
             raise RequestError(f"{who}: the extra spec '{key}' must be text, not {_shown(text)}.")
         # YAML makes booleans and numbers of what Nova keeps as text.
         text = str(text).lower() if isinstance(text, bool) else str(text)
-        scope = str(key).split(":")[0]
+        scope = str(key).split(":", maxsplit=1)[0]
         if ":" not in str(key) or scope in ("capabilities", "aggregate_instance_extra_specs"):
             try:
                 requirement(text)
