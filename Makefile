@@ -4,7 +4,7 @@
 # `make` or `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab lab-down test test-unit test-lab lint build clean
+.PHONY: help setup demo lab lab-down test test-unit test-lab bench-nova lint build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
 
@@ -36,10 +36,13 @@ lint: setup  ## ansible-test sanity, ansible-lint, galaxy-importer, antsibull-do
 	@$(SETUP) lint
 	tests/setup/lint.sh
 
+bench-nova: setup  ## compare the scheduler with Nova's own, which is installed into .venv-nova
+	tests/benchmarks/bench-nova.sh
+
 build: setup  ## the collection's tarball, in build/
 	.venv/bin/ansible-galaxy collection build --force --output-path build
 
 clean: lab-down  ## lab-down, and remove the environments and everything built
-	rm -rf .venv .venv-lint .ansible .cache .hypothesis .import_linter_cache .pytest_cache .ruff_cache \
+	rm -rf .venv .venv-lint .venv-nova .ansible .cache .hypothesis .import_linter_cache .pytest_cache .ruff_cache \
 		build collections importer_result.json tests/output changelogs/.plugin-cache.yaml
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -14,12 +14,16 @@ options:
   policy:
     description:
       - How to decide. A mapping, all of its keys may be left out.
-      - C(enabled_filters) is a list of host filters in the order in which they run. There are V(AvailabilityZoneFilter), V(ComputeFilter),
-        V(CoreFilter), V(DifferentHostFilter), V(DiskFilter), V(RamFilter), V(SameHostFilter), V(ServerGroupAffinityFilter) and
-        V(ServerGroupAntiAffinityFilter); all of them run by default.
-      - C(weighers) is a list of weighers, or a mapping of weigher to multiplier. There are V(CPUWeigher), V(DiskWeigher) and
-        V(RAMWeigher), all with multiplier 1.0 by default, which spreads instances. A negative multiplier packs them.
-      - C(cpu_weight_multiplier), C(disk_weight_multiplier) and C(ram_weight_multiplier) set multipliers by Nova's names.
+      - C(enabled_filters) is a list of host filters in the order in which they run. By default there run V(ComputeFilter),
+        V(AvailabilityZoneFilter), V(CoreFilter), V(RamFilter), V(DiskFilter), V(SameHostFilter), V(DifferentHostFilter),
+        V(ServerGroupAntiAffinityFilter) and V(ServerGroupAffinityFilter). An unknown name is refused with the list of what exists.
+      - C(weighers) is a list of weighers, or a mapping of weigher to multiplier. By default all thirteen of Nova run with Nova's
+        multipliers, which spreads instances. A negative multiplier of V(RAMWeigher) or V(CPUWeigher) packs them.
+      - C(ram_weight_multiplier) and the like set multipliers by Nova's names, and so do keys of aggregates for their hosts.
+      - C(driver) is V(filter_scheduler), or one of the older V(chance), V(simple) and V(least_cost).
+      - Names of own host filters and weighers are those of classes in the folders C(host_filters) and C(weighers) beside the playbook or
+        the policy file, or NAMESPACE.COLLECTION.CLASS.
+      - C(shuffle_best_same_weighed_hosts), V(false) by default, takes any of the hosts that share the best weight.
       - C(max_attempts), V(3) by default, is how many hosts may be tried for one instance, so that it has one fewer alternates.
       - C(host_subset_size), V(1) by default, is the number of best hosts out of which one is taken at random, though always the same
         for one instance.
@@ -28,6 +32,12 @@ options:
     default: {}
     vars:
       - name: drover_scheduler
+  policy_file:
+    description:
+      - A YAML file with a policy, whose keys come after those of O(policy). An error names file, line and column.
+    type: path
+    vars:
+      - name: drover_scheduler_file
   service_down_time:
     description:
       - How old in seconds the last discovery of a host may be for the host to count as up. V(0) looks only at whether it succeeded.

@@ -91,20 +91,20 @@ import time
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_fleet, read_host_instances
 
 
 class LookupModule(DroverLookup):
     VARIABLES = {
         "policy": "scheduler",
+        "policy_file": "scheduler_file",
         "service_down_time": "service_down_time",
         "max_migrations": "max_migrations",
     }
     OPTIONS = ("excluded",)
 
     def answer(self, terms):
-        policy = Policy.from_mapping(self.get_option("policy"))
+        policy = self.policy()
         limits = {"per_source": self.get_option("max_migrations")}
         if limits["per_source"] < 1:
             raise DroverError("max_migrations must be at least 1, or nothing would ever move.")

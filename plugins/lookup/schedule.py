@@ -26,12 +26,25 @@ options:
       - C(name), C(vcpus) and C(memory_mb) (MiB) are needed, C(disk_gb) (GiB) is V(0) by default. They are whole numbers.
       - C(uuid) is that of the instance. One is made up if it is missing.
       - C(availability_zone) is the zone it must be in.
-      - C(server_group) is the name of a server group in the store, or a mapping with C(name), C(policy) (V(affinity) or
-        V(anti-affinity)) and C(max_server_per_host) for one that may be new.
-      - C(hints) is a mapping with C(same_host) or C(different_host), each a uuid or name of an instance, or a list of them.
+      - C(flavor) is the name of a flavor in the store, or a mapping with C(name), amounts and C(extra_specs). Amounts of the request
+        itself come first.
+      - C(image) is a name, or a mapping with C(name), C(id) and C(properties).
+      - C(num_instances) asks for that many alike, named NAME-1, NAME-2 and so on, with the uuids in C(uuids) if given.
+      - C(server_group) is the name of a server group in the store, or a mapping with C(name), C(policy) (V(affinity),
+        V(anti-affinity), V(soft-affinity) or V(soft-anti-affinity)) and C(max_server_per_host) for one that may be new.
+      - C(hints) is a mapping with C(same_host) or C(different_host), each a uuid or name of an instance, or a list of them;
+        C(query), a JSON query; C(build_near_host_ip) and C(cidr); or C(group), the name of a server group.
       - C(ignore_hosts) is a list of hosts not to take. C(host) is the one host, or compute node, to take; it must pass the host filters.
+        C(node) is the compute node. C(requested_destination) is a mapping with C(host), C(node), C(cell) and C(allow_cross_cell_move).
+      - C(force_hosts) and C(force_nodes) are the only ones to take. Host filters are not asked then, but for room, zone and whether
+        the host is enabled.
+      - C(retry) is a list of C(host) and C(node) where it was tried already.
       - C(project) and C(user) are kept with the claim.
     required: true
+  explain:
+    description: Whether to return the explanation. Failures are explained always.
+    type: bool
+    default: true
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.store.plugin
@@ -91,6 +104,8 @@ _raw:
     availability_zone: {description: The zone asked for., type: str, returned: always}
     project: {description: As asked for., type: str, returned: always}
     user: {description: As asked for., type: str, returned: always}
+    flavor: {description: The name of the flavor., type: str, returned: always}
+    image: {description: The properties of the image., type: dict, returned: always}
     alternates:
       description: Other hosts of the same cell, best first, each with C(host), C(node), C(provider) and C(weight).
       type: list
@@ -110,26 +125,28 @@ _raw:
 import time
 import uuid
 
+from ansible_collections.drover.compute.plugins.plugin_utils.deciding import decide
 from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import schedule
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
-from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_fleet
 
 
 class LookupModule(DroverLookup):
-    VARIABLES = {"policy": "scheduler", "service_down_time": "service_down_time"}
+    VARIABLES = {"policy": "scheduler", "policy_file": "scheduler_file", "service_down_time": "service_down_time"}
+    OPTIONS = ("explain",)
 
     def answer(self, terms):
         requests = [request for term in terms for request in (term if isinstance(term, list) else [term])]
-        specs = [RequestSpec.from_request(request) for request in requests]
-        policy = Policy.from_mapping(self.get_option("policy"))
-        if not specs:
+        policy = self.policy()
+        if not requests:
             return []
         with self.store().read() as connection:
-            columns = read_fleet(connection, time.time(), self.get_option("service_down_time"))
-        selections = schedule(HostStates(columns), specs, policy)
+            selections = decide(
+                connection,
+                requests,
+                policy,
+                time.time(),
+                self.get_option("service_down_time"),
+                self.get_option("explain"),
+            )
         for selection in selections:
             selection["uuid"] = selection["uuid"] or str(uuid.uuid4())
         return selections

@@ -36,8 +36,9 @@ options:
       - Compute nodes given as data in place of gathering, for fleets that are not reached by libvirt and for tests.
       - Each is a mapping with C(host) (default O(host)), C(hypervisor_hostname) (default C(host)), C(vcpus), C(memory_mb),
         C(local_gb), C(disk_available_least_gb), C(domains) (a list of mappings with uuid, name, state, vcpus, memory_mb, disk_gb,
-        metadata), C(traits), and any option of this module that is about one node. C(hypervisor) in place of the figures takes the
-        whole facts of M(drover.compute.hypervisor_info).
+        metadata), C(traits), for the scheduler C(host_ip), C(hypervisor_type), C(hypervisor_version), C(supported_instances),
+        C(cpu_info), C(stats) and C(metrics) (mappings of name to value), C(num_io_ops), C(failed_builds), and any
+        option of this module that is about one node. C(hypervisor) in place of the figures takes the whole facts of M(drover.compute.hypervisor_info).
       - A host that is named must be given with all its nodes.
     type: list
     elements: dict

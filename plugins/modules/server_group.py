@@ -14,7 +14,8 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - A server group says which instances must be on one host (affinity) or on different ones (anti-affinity).
+  - A server group says which instances must be on one host (affinity) or on different ones (anti-affinity). The soft
+    policies say so as a wish that the scheduler's weighers look at.
   - An instance joins a group when it is placed and cannot leave it. The policy of a group cannot change.
 options:
   name:
@@ -31,7 +32,7 @@ options:
     description:
       - Required with O(state=present).
     type: str
-    choices: [affinity, anti-affinity]
+    choices: [affinity, anti-affinity, soft-affinity, soft-anti-affinity]
   max_server_per_host:
     description:
       - How many members one host may have. Only with O(policy=anti-affinity), where it is 1 when not given.

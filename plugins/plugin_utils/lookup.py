@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import os
+
 from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
 
 from ansible_collections.drover.compute.plugins.plugin_utils import options
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
 
 
@@ -33,6 +37,19 @@ class DroverLookup(LookupBase):
     def answer(self, terms):
         raise NotImplementedError
 
+    def policy(self):
+        """The scheduler policy of the options ``policy`` and ``policy_file``, the first over the second.
+
+        The user's own host filters and weighers are looked for beside the playbook and the file.
+        """
+        given, file = self.get_option("policy") or {}, self.get_option("policy_file")
+        folders = [str(self._playbook_folder)] if self._playbook_folder else []
+        if not file:
+            return Policy.from_mapping(given, folders)
+        folders.append(os.path.dirname(os.path.abspath(file)))
+        written = policy_file.load(file, folders)
+        return Policy.from_mapping({**policy_file.read_policy(file), **given}, folders) if given else written
+
     def store(self):
         """The Store to read."""
         return Store.open(self._store_url)
@@ -42,6 +59,7 @@ class DroverLookup(LookupBase):
         unknown = sorted(set(given) - set(known))
         if unknown:
             raise DroverError(f"Unknown option '{unknown[0]}'; this lookup knows: {', '.join(known)}.")
+        self._playbook_folder = variables.get("playbook_dir")
         self._store_url = options.store_url(given, variables, self._templar)
         # A value that Ansible itself takes from a variable arrives untemplated.
         for option, variable in self.VARIABLES.items():

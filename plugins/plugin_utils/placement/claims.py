@@ -268,6 +268,8 @@ def _instance(selection, node, group, now):
         "availability_zone": selection.get("availability_zone"),
         "project": selection.get("project"),
         "user": selection.get("user"),
+        "flavor": selection.get("flavor"),
+        "image": selection.get("image"),
         "created_at": now,
     }
 

@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 
 AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
-POLICIES = (AFFINITY, ANTI_AFFINITY)
+POLICIES = (AFFINITY, ANTI_AFFINITY, "soft-affinity", "soft-anti-affinity")
 
 
 def ensure(connection, name, policy, max_server_per_host=None):

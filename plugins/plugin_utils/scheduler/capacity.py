@@ -31,6 +31,8 @@ class CapacityFilter(HostFilter):
     room is taken off before the ratio is applied: Placement counts so.
     """
 
+    # Placement is asked for forced hosts too (NOVA_SEMANTICS 1.5), and so is our claim.
+    skipped_when_forced = False
     resource_class = ""
     label = ""
     unit = ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import number
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.narrowing import narrow, request_limits
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.narrowing import Narrowing, asked
 
 try:
     import numpy as np
@@ -34,12 +34,14 @@ def explain_failure(states, spec, policy, limits=()):
             f"{head}: the store has no compute node; run the playbook drover.compute.discover first.",
             {"hosts": 0, "filters": [], "nearest": [], "never": False},
         )
-    stages = narrow(states, spec, policy, limits)[1]
-    all_limits = list(limits) + request_limits(states, spec)
-    nearest = _nearest(states, spec, policy, all_limits)
+    narrowing = Narrowing(states, spec, policy, limits)
+    stages = narrowing.stages()[1]
+    filters = narrowing.filters
+    all_limits = narrowing.before + narrowing.room
+    nearest = _nearest(states, spec, filters, all_limits)
     never = _never(states, spec)
     explanation = {"hosts": states.size, "filters": stages, "nearest": nearest, "never": never is not None}
-    counts = _counts(states, spec, policy, all_limits, stages, nearest)
+    counts = _counts(states, spec, filters, all_limits, stages, nearest)
     sentences = [f"of {states.size} host{'s'[: states.size > 1]}, {counts}"]
     if nearest:
         sentences.append(
@@ -56,16 +58,16 @@ def _label(miss):
     return miss["host"] if miss["host"] == miss["node"] else f"{miss['host']}/{miss['node']}"
 
 
-def _counts(states, spec, policy, limits, stages, nearest):
+def _counts(states, spec, filters, limits, stages, nearest):
     """``ComputeFilter rejected 1 (kvm1: disabled), RamFilter rejected 2``."""
-    filters = {each.name: each for each in policy.filters}
-    masks = {name: (keep, words) for name, keep, words in limits}
+    filters = {each.name: each for each in filters}
+    masks = dict(limits)
     told = {(miss["host"], miss["node"]) for miss in nearest}
     alive = np.ones(states.size, dtype=bool)
     parts = []
     for stage in stages:
         name = stage["name"]
-        keep = masks[name][0] if name in masks else filters[name].passes(states, spec)
+        keep = masks[name] if name in masks else asked(filters[name], states, spec)
         fell = np.flatnonzero(alive & ~keep)
         alive &= keep
         if not stage["rejected"]:
@@ -90,15 +92,15 @@ def _some(names, most=8):
     return f"there are {listed}" + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _nearest(states, spec, policy, limits):
+def _nearest(states, spec, filters, limits):
     """Hosts that no limit excludes, by how many host filters reject them, then by how much."""
     alive = np.ones(states.size, dtype=bool)
-    for _name, keep, _words in limits:
+    for _name, keep in limits:
         alive &= keep
     failed = np.zeros(states.size, dtype=np.int64)
     rejects = []
-    for each in policy.filters:
-        falls = ~each.passes(states, spec)
+    for each in filters:
+        falls = ~asked(each, states, spec)
         failed += falls
         rejects.append((each, falls))
     # Of a large fleet look closely only at those that fell at the fewest filters.

@@ -17,7 +17,14 @@ class RequestError(SchedulerError):
 
 
 class PolicyError(SchedulerError):
-    """The policy (``drover_scheduler``) is malformed. The message names the key."""
+    """The policy (``drover_scheduler``) is malformed. The message names the key.
+
+    path: tuple of keys and list places that lead to what is wrong, for whoever knows its line.
+    """
+
+    def __init__(self, message, path=()):
+        super().__init__(message)
+        self.path = tuple(path)
 
 
 class NoValidHost(SchedulerError):

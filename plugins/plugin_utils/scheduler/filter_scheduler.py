@@ -9,8 +9,8 @@ import random
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.diagnosis import explain_failure
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.narrowing import narrow
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.weighing import best, weigh
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.narrowing import Narrowing
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.weighing import Weighing, at, best
 
 try:
     import numpy as np
@@ -24,28 +24,60 @@ TOP = 5
 class Ranking:
     """The hosts that passed for one instance, with their weights.
 
-    passed: int array of rows; weights: float64 array; stages, parts: see narrow and weigh.
+    passed: int array of rows; weights: float64 array; stages, parts: see Narrowing and Weighing, empty
+    without detail.
     """
 
-    def __init__(self, states, spec, policy, limits=()):
-        self.passed, self.stages = narrow(states, spec, policy, limits)
-        self.weights, self.parts = np.zeros(0), []
+    def __init__(self, states, spec, policy, limits=(), series=None, detail=True):
+        series = series or Series(states, spec, policy, limits)
+        self._narrowing = series.narrowing
+        series.narrowing.turn_to(spec)
+        self.stages, self.parts = [], []
+        self.passed = series.narrowing.passed()
+        if detail or not len(self.passed):
+            self.stages = series.narrowing.stages()[1]
+        self.weights = np.zeros(0)
         if len(self.passed):
-            self.weights, self.parts = weigh(states, spec, policy, self.passed)
+            self.weights, self.parts = series.weighing.weigh(self.passed, detail)
 
     def choose(self, spec, policy):
-        """Position (in passed) of the host to take.
+        """Position (in passed) of the host to take, None when none of them has room left.
 
-        One of the host_subset_size best. The pick is random over instances yet the same each time
-        the same instance is asked for: a lookup is evaluated any number of times.
+        One of the host_subset_size best, or of the equally best ones with
+        shuffle_best_same_weighed_hosts. The pick is random over instances yet the same each time the
+        same instance is asked for: a lookup is evaluated any number of times.
         """
-        if policy.host_subset_size == 1 or len(self.passed) == 1:
-            return int(np.argmax(self.weights))
-        among = best(self.weights, policy.host_subset_size)
+        if not len(self.passed):
+            return None
+        position = self._first(spec, policy)
+        if self._narrowing.room_left(int(self.passed[position])):
+            return position
+        # Rare: a host that an alike instance of this batch has filled is still weighed.
+        for position in np.argsort(-self.weights, kind="stable"):
+            if self._narrowing.room_left(int(self.passed[position])):
+                return int(position)
+        return None
+
+    def _first(self, spec, policy):
+        first = int(np.argmax(self.weights))
+        if len(self.passed) == 1 or (policy.host_subset_size == 1 and not policy.shuffle):
+            return first
+        among = np.flatnonzero(self.weights == self.weights[first]) if policy.shuffle else ()
+        if policy.host_subset_size > 1:
+            among = best(self.weights, policy.host_subset_size)
         return int(among[random.Random(spec.key).randrange(len(among))])
 
 
-def schedule(states, specs, policy):
+class Series:
+    """What alike instances that are placed one after the other have in common."""
+
+    def __init__(self, states, spec, policy, limits=()):
+        self.spec = spec
+        self.narrowing = Narrowing(states, spec, policy, limits)
+        self.weighing = Weighing(states, spec, policy)
+
+
+def schedule(states, specs, policy, explain=True):
     """A host for every instance of a batch, all or nothing.
 
     Each instance is consumed from the states before the next is placed, in the order given. Among
@@ -59,14 +91,16 @@ def schedule(states, specs, policy):
     :param states: HostStates; holds the batch afterwards, and is as before when this raises.
     :param specs: list of RequestSpec.
     :param policy: Policy.
+    :param explain: False leaves the explanations of what succeeded out.
     :returns: list of selections, plain dicts: name, uuid, host, node, provider, cell, resources, weight,
         server_group ({name, policy, max_server_per_host} or None), availability_zone, project, user,
-        alternates [{host, node, provider, weight}], explanation {hosts, filters, weighers, top}.
+        flavor, image (properties), alternates [{host, node, provider, weight}], explanation {hosts, filters, weighers, top}.
     :raises NoValidHost: some instance fits nowhere; its explanation is attached.
     :raises RequestError: two specs share a name or uuid, or contradict a server group.
     """
-    _check_batch(states, specs)
+    check_batch(states, specs)
     added, placed = [], []
+    series = None
     try:
         # Mappings first, so that a request may name a group that a later one of the batch defines.
         groups = [spec.server_group for spec in specs if spec.server_group is not None]
@@ -74,12 +108,16 @@ def schedule(states, specs, policy):
             if states.add_group(group):
                 added.append(group.name)
         for spec in specs:
-            ranking = Ranking(states, spec, policy)
-            if not len(ranking.passed):
-                raise _failure(states, spec, policy, len(placed), len(specs))
+            if series is None or not series.spec.alike(spec):
+                series = Series(states, spec, policy)
+            ranking = Ranking(states, spec, policy, series=series, detail=explain)
             position = ranking.choose(spec, policy)
+            if position is None:
+                raise failure(states, spec, policy, len(placed), len(specs))
             index = int(ranking.passed[position])
-            selection = _selection(states, spec, ranking, position)
+            selection = make_selection(states, spec, index, ranking.weights[position])
+            if explain:
+                selection["explanation"] = _explanation(states, ranking)
             states.consume(index, spec)
             placed.append((index, spec, selection, ranking if len(specs) == 1 else None))
     except Exception:
@@ -94,17 +132,17 @@ def schedule(states, specs, policy):
     return [selection for _index, _spec, selection, _ranking in placed]
 
 
-def _failure(states, spec, policy, done, total):
-    failure = explain_failure(states, spec, policy)
+def failure(states, spec, policy, done, total):
+    problem = explain_failure(states, spec, policy)
     if done:
-        failure.args = (
-            f"{failure.args[0]} It is number {done + 1} of {total} in the batch;"
+        problem.args = (
+            f"{problem.args[0]} It is number {done + 1} of {total} in the batch;"
             f" room for the {done} before it is already taken off, and nothing is placed.",
         )
-    return failure
+    return problem
 
 
-def _check_batch(states, specs):
+def check_batch(states, specs):
     names, keys = set(), set()
     for spec in specs:
         if spec.name in names:
@@ -115,7 +153,8 @@ def _check_batch(states, specs):
         keys.add(spec.key)
 
 
-def _place(states, index, weight):
+def place(states, index, weight):
+    """A destination as selections and alternates name it."""
     return {
         "host": states.host[index],
         "node": states.node[index],
@@ -124,19 +163,21 @@ def _place(states, index, weight):
     }
 
 
-def _selection(states, spec, ranking, position):
-    index = int(ranking.passed[position])
+def make_selection(states, spec, index, weight):
+    """The selection of a row for an instance, without alternates and explanation."""
     group = states.group(spec.server_group.name) if spec.server_group else None
     selection = {"name": spec.name, "uuid": spec.uuid, "cell": states.cell[index]}
-    selection.update(_place(states, index, ranking.weights[position]))
+    selection.update(place(states, index, weight))
     selection.update(
         resources=dict(spec.resources),
         server_group=None if group is None else group.description,
         availability_zone=spec.availability_zone,
         project=spec.project,
         user=spec.user,
+        flavor=spec.flavor.name if spec.flavor is not None else None,
+        image=dict(spec.image.properties) if spec.image is not None else None,
         alternates=[],
-        explanation=_explanation(states, ranking),
+        explanation={"hosts": states.size, "filters": [], "weighers": [], "top": []},
     )
     return selection
 
@@ -152,9 +193,9 @@ def _explanation(states, ranking):
                 "weight": float(ranking.weights[position]),
                 "weighers": {
                     name: {
-                        "raw": float(raw[position]),
-                        "normalised": float(normalised[position]),
-                        "multiplier": float(multiplier),
+                        "raw": at(raw, position),
+                        "normalised": at(normalised, position),
+                        "multiplier": at(multiplier, position),
                     }
                     for name, multiplier, raw, normalised in ranking.parts
                 },
@@ -163,7 +204,9 @@ def _explanation(states, ranking):
     return {
         "hosts": states.size,
         "filters": ranking.stages,
-        "weighers": [{"name": name, "multiplier": float(multiplier)} for name, multiplier, _raw, _n in ranking.parts],
+        "weighers": [
+            {"name": name, "multiplier": at(multiplier, 0)} for name, multiplier, _raw, _normalised in ranking.parts
+        ],
         "top": top,
     }
 
@@ -172,11 +215,11 @@ def _alternates(states, spec, policy, index, ranking=None):
     if ranking is None:
         states.release(index, spec)
         try:
-            ranking = Ranking(states, spec, policy)
+            ranking = Ranking(states, spec, policy, detail=False)
         finally:
             states.consume(index, spec)
     usable = np.flatnonzero((states.cell_of[ranking.passed] == states.cell_of[index]) & (ranking.passed != index))
     if not len(usable):
         return []
     chosen = usable[best(ranking.weights[usable], policy.max_attempts - 1)]
-    return [_place(states, int(ranking.passed[position]), ranking.weights[position]) for position in chosen]
+    return [place(states, int(ranking.passed[position]), ranking.weights[position]) for position in chosen]

@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import require
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.aggregates import Aggregates
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.attributes import OPTIONAL
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.distinct import Distinct, decoded
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError, SchedulerError
 
 try:
     import numpy as np
@@ -14,6 +17,8 @@ except ImportError:
     np = None
 
 NO_LIMIT = 2147483647
+#: The key of an aggregate's metadata that makes it a zone.
+ZONE_KEY = "availability_zone"
 
 
 class ResourceColumns:
@@ -29,6 +34,8 @@ class ResourceColumns:
             values = columns.get(key)
             if values is None:
                 return np.full(size, default, dtype=np.int64)
+            if isinstance(values, np.ndarray):
+                return values.astype(np.int64)
             return np.array([default if value is None else value for value in values], dtype=np.int64)
 
         self.total = ints("total", 0)
@@ -37,9 +44,16 @@ class ResourceColumns:
         self.min_unit = ints("min_unit", 1)
         self.max_unit = ints("max_unit", NO_LIMIT)
         self.step_size = np.maximum(ints("step_size", 1), 1)
-        ratios = columns.get("ratio") or [1.0] * size
-        self.ratio = np.array([1.0 if ratio is None else ratio for ratio in ratios], dtype=np.float64)
+        ratios = columns.get("ratio")
+        if isinstance(ratios, np.ndarray):
+            self.ratio = ratios.astype(np.float64)
+        else:
+            self.ratio = np.array(
+                [1.0 if ratio is None else ratio for ratio in ratios or [1.0] * size], dtype=np.float64
+            )
         self.capacity = (self.total - self.reserved) * self.ratio
+        #: total * ratio, which CPUWeigher starts from.
+        self.scaled = self.total * self.ratio
 
     def reorder(self, order):
         """Put the rows in another order (int array of old row numbers)."""
@@ -53,6 +67,15 @@ class ResourceColumns:
     def fits(self, amount):
         """bool array: is there room now (the rule that the claim uses, NOVA_SEMANTICS 10.2)?"""
         return (self.used + amount <= self.capacity) & self.allowed(amount)
+
+    def fits_at(self, index, amount):
+        """fits() for one row."""
+        return bool(
+            self.total[index] > 0
+            and self.used[index] + amount <= self.capacity[index]
+            and self.min_unit[index] <= amount <= self.max_unit[index]
+            and amount % self.step_size[index] == 0
+        )
 
     def fits_empty(self, amount):
         """bool array: would there be room if nothing were allocated?"""
@@ -86,10 +109,17 @@ class HostStates:
     Built from the columns of ``store.fleet.read_fleet`` (plain lists of length n).
     Amounts are in MiB for MEMORY_MB and GiB for DISK_GB.
 
-    Public columns: host, node, uuid, cell, zones, disabled_reason, down_reason (lists);
+    Public columns: host, node, uuid, cell, disabled_reason, down_reason (lists); zones (list of
+    lists, or None to take them from the aggregates);
     enabled, up (bool arrays); num_instances, host_of (int64 arrays; host_of numbers the hosts, so
     that nodes of one host share a number); disk_available_least (float64, +inf where unknown);
-    resources ({class: ResourceColumns}).
+    resources ({class: ResourceColumns}); num_io_ops, failed_builds, hypervisor_version (int64, 0
+    where unknown); aggregates (Aggregates).
+
+    A fleet need not have: host_ip, hypervisor_type, cpu_info, supported_instances, stats, metrics
+    (lists, structures as such or as JSON text, see ``distinct``); aggregates ([{name, metadata,
+    hosts}]); node_flavors, node_images ([(row, flavor name or image properties, count)], the
+    instances on each node by what they were made from).
     """
 
     def __init__(self, columns):
@@ -99,14 +129,25 @@ class HostStates:
         self.node = list(columns["node"])
         self.uuid = self._column(columns, "uuid")
         self.cell = self._column(columns, "cell")
-        self.zones = [list(zones or ()) for zones in self._column(columns, "zones")]
+        self.zones = list(columns["zones"]) if columns.get("zones") is not None else None
         self.disabled_reason = self._column(columns, "disabled_reason")
         self.down_reason = self._column(columns, "down_reason")
         self.enabled = ~np.array(columns["disabled"], dtype=bool)
         self.up = np.array(columns["up"], dtype=bool)
-        self.num_instances = np.array(columns.get("num_instances") or [0] * self.size, dtype=np.int64)
+        self.num_instances = self._ints(columns, "num_instances")
+        self.num_io_ops = self._ints(columns, "num_io_ops")
+        self.failed_builds = self._ints(columns, "failed_builds")
+        self.hypervisor_version = self._ints(columns, "hypervisor_version")
         least = self._column(columns, "disk_available_least_gb")
-        self.disk_available_least = np.array([np.inf if gb is None else gb for gb in least], dtype=np.float64)
+        if isinstance(least, np.ndarray):
+            self.disk_available_least = least.astype(np.float64)
+        else:
+            self.disk_available_least = np.array([np.inf if gb is None else gb for gb in least], dtype=np.float64)
+        self._optional = {name: columns[name] for name in OPTIONAL if columns.get(name) is not None}
+        self._distinct = {}
+        self._node_flavors = columns.get("node_flavors")
+        self._node_images = columns.get("node_images")
+        self._flavor_counts = self._image_counts = None
         self.resources = {
             rc: ResourceColumns(resource, self.size) for rc, resource in columns.get("resources", {}).items()
         }
@@ -115,6 +156,8 @@ class HostStates:
         numbers = {}
         self.host_of = np.array([numbers.setdefault(host, len(numbers)) for host in self.host], dtype=np.int64)
         self.host_count = len(numbers)
+        #: The host aggregates (Aggregates), by row.
+        self.aggregates = Aggregates(columns.get("aggregates"), numbers, self.host_of)
         cells = {}
         self.cell_of = np.array([cells.setdefault(cell, len(cells)) for cell in self.cell], dtype=np.int64)
         self._where = {}
@@ -123,10 +166,21 @@ class HostStates:
         self._stored_groups = columns.get("server_groups") or {}
         self._groups = {}
         self._zone_masks = None
+        self._lowered = None
 
     def _column(self, columns, key):
         values = columns.get(key)
-        return [None] * self.size if values is None else list(values)
+        if values is None:
+            return [None] * self.size
+        return values if isinstance(values, np.ndarray) else list(values)
+
+    def _ints(self, columns, key):
+        values = columns.get(key)
+        if values is None:
+            return np.zeros(self.size, dtype=np.int64)
+        if isinstance(values, np.ndarray):
+            return values.astype(np.int64)
+        return np.array([value or 0 for value in values], dtype=np.int64)
 
     def _sort(self):
         """Bring the rows into (host, node) order, should the reader not have done it."""
@@ -136,14 +190,67 @@ class HostStates:
         order = sorted(range(self.size), key=keys.__getitem__)
         for name in ("host", "node", "uuid", "cell", "zones", "disabled_reason", "down_reason"):
             column = getattr(self, name)
-            setattr(self, name, [column[old] for old in order])
+            if column is not None:
+                setattr(self, name, [column[old] for old in order])
         index = np.array(order, dtype=np.int64)
-        for name in ("enabled", "up", "num_instances", "disk_available_least"):
+        numbers = ("num_instances", "num_io_ops", "failed_builds", "hypervisor_version")
+        for name in ("enabled", "up", "disk_available_least", *numbers):
             setattr(self, name, getattr(self, name)[index])
+        self._optional = {name: [column[old] for old in order] for name, column in self._optional.items()}
         for resource in self.resources.values():
             resource.reorder(index)
         new_of = {old: new for new, old in enumerate(order)}
         self._base_where = {key: new_of[old] for key, old in self._base_where.items()}
+        for name in ("_node_flavors", "_node_images"):
+            rows = getattr(self, name)
+            if rows is not None:
+                setattr(self, name, [(new_of[old], *rest) for old, *rest in rows])
+
+    # Columns that few requests need
+
+    def distinct(self, name):
+        """A column of text or structures as a Distinct; JSON text is read, None where unknown.
+
+        :raises SchedulerError: the store has text there that is not JSON.
+        """
+        found = self._distinct.get(name)
+        if found is None:
+            if name in OPTIONAL:
+                column = self._optional.get(name)
+                found = Distinct.constant(None, self.size) if column is None else Distinct.of(column)
+                if name in STRUCTURES:
+                    found = found.map(lambda value: _structure(name, value))
+            else:
+                found = Distinct.of(getattr(self, name))
+            self._distinct[name] = found
+        return found
+
+    @property
+    def flavor_counts(self):
+        """{flavor name: int64 array, how many instances of it each node has}."""
+        if self._flavor_counts is None:
+            self._flavor_counts = self._counts(self._node_flavors)
+        return self._flavor_counts
+
+    @property
+    def image_counts(self):
+        """{(image property, value as text): int64 array, how many instances each node has with it}."""
+        if self._image_counts is None:
+            rows = [
+                (index, pair, count)
+                for index, image, count in self._node_images or ()
+                for pair in image_pairs(decoded(image))
+            ]
+            self._image_counts = self._counts(rows)
+        return self._image_counts
+
+    def _counts(self, rows):
+        counts = {}
+        for index, what, count in rows or ():
+            if what not in counts:
+                counts[what] = np.zeros(self.size, dtype=np.int64)
+            counts[what][index] += count
+        return counts
 
     # Who is where
 
@@ -158,6 +265,22 @@ class HostStates:
     def mask(self, predicate):
         """bool array from a Python predicate over row numbers."""
         return np.fromiter((predicate(i) for i in range(self.size)), dtype=bool, count=self.size)
+
+    def named(self, names, column="host", fold=False):
+        """bool array: does the row's host (or node) have one of these names?
+
+        :param fold: without regard to case.
+        """
+        if fold:
+            wanted = {name.lower() for name in names}
+            if self._lowered is None:
+                self._lowered = [host.lower() for host in self.host]
+            values = self._lowered
+        else:
+            wanted, values = set(names), getattr(self, column)
+        found = np.zeros(self.size, dtype=bool)
+        found[[index for index, value in enumerate(values) if value in wanted]] = True
+        return found
 
     def where(self, key):
         """Row numbers of the nodes that hold an instance (tuple; two while it moves)."""
@@ -196,7 +319,19 @@ class HostStates:
         found = self._zones().get(zone)
         return np.zeros(self.size, dtype=bool) if found is None else found
 
+    def zones_at(self, index):
+        """The zones that one node is in, sorted."""
+        if self.zones is not None:
+            return sorted(self.zones[index] or ())
+        return sorted(self.aggregates.at(index).split.get(ZONE_KEY, ()))
+
     def _zones(self):
+        if self._zone_masks is None and self.zones is None:
+            inside = [each.split.get(ZONE_KEY) or {None} for each in self.aggregates.memberships]
+            self._zone_masks = {
+                zone: np.array([zone in each for each in inside], dtype=bool)[self.aggregates.of]
+                for zone in set().union(*inside)
+            }
         if self._zone_masks is None:
             members = {}
             for index, zones in enumerate(self.zones):
@@ -303,3 +438,33 @@ class HostStates:
                 self.resources[rc].used[index] += sign * amount
         self.disk_available_least[index] -= sign * spec.resources.get("DISK_GB", 0)
         self.num_instances[index] += sign
+        # A build reads and writes until it is done (NOVA_SEMANTICS 1.1).
+        self.num_io_ops[index] += sign
+        if spec.flavor is not None and self._node_flavors is not None:
+            self._count_at(self.flavor_counts, spec.flavor.name, index, sign)
+        if spec.image is not None and self._node_images is not None:
+            for pair in image_pairs(spec.image.properties):
+                self._count_at(self.image_counts, pair, index, sign)
+
+    def _count_at(self, counts, what, index, sign):
+        if what not in counts:
+            counts[what] = np.zeros(self.size, dtype=np.int64)
+        counts[what][index] += sign
+
+
+#: Optional columns that hold structures.
+STRUCTURES = ("cpu_info", "supported_instances", "stats", "metrics", "traits")
+
+
+def image_pairs(properties):
+    """Image properties as a set of (name, value as text)."""
+    return {(str(key), str(value)) for key, value in (properties or {}).items()}
+
+
+def _structure(name, value):
+    try:
+        return decoded(value)
+    except ValueError:
+        if name == "cpu_info":
+            return None
+        raise SchedulerError(f"The store holds text that is not JSON as the {name} of a compute node.") from None

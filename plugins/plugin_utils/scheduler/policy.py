@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import find
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import PolicyError
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import prefilters
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Catalogue
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import PolicyError, SchedulerError
 
 #: In the order in which they run: what is cheap to say and to mend comes first.
 DEFAULT_FILTERS = (
@@ -23,6 +25,14 @@ DEFAULT_FILTERS = (
     "ServerGroupAntiAffinityFilter",
     "ServerGroupAffinityFilter",
 )
+DEFAULT_DRIVER = "filter_scheduler"
+DRIVERS = ("filter_scheduler", "chance", "simple", "least_cost")
+#: Options of the drivers, by Nova's names.
+DRIVER_OPTIONS = {
+    "max_cores": 16,
+    "skip_isolated_core_check": True,
+    "least_cost_functions": {"compute_fill_first": -1.0},
+}
 DEFAULT_MAX_ATTEMPTS = 3
 DEFAULT_HOST_SUBSET_SIZE = 1
 
@@ -34,70 +44,105 @@ class Policy:
     weighers: [(weigher object, multiplier)], by name.
     max_attempts: hosts to try per instance, the chosen one included (alternates = this - 1).
     host_subset_size: the chosen host is one of this many best.
+    shuffle: the chosen host is any of those that share the best weight.
+    driver: name of the driver (drivers.py).
+    options: {key: value} of all options of host filters, weighers, pre-filters and drivers.
     """
 
-    def __init__(self, filters, weighers, max_attempts, host_subset_size, options):
+    def __init__(
+        self,
+        filters,
+        weighers,
+        options,
+        components,
+        max_attempts=3,
+        host_subset_size=1,
+        shuffle=False,
+        driver=DEFAULT_DRIVER,
+    ):
         self.filters = filters
         self.weighers = weighers
+        self.options = options
         self.max_attempts = max_attempts
         self.host_subset_size = host_subset_size
-        self.options = options
+        self.shuffle = shuffle
+        self.driver = driver
+        self._components = components
 
     @classmethod
-    def from_mapping(cls, mapping=None):
+    def from_mapping(cls, mapping=None, folders=()):
         """A policy from the mapping that users write (``drover_scheduler``).
 
         :param mapping: None or a mapping with any of
             enabled_filters: names, in the order in which they run [DEFAULT_FILTERS];
             weighers: names, or a mapping of name to multiplier [all there are];
+            driver [filter_scheduler];
             max_attempts [3], host_subset_size [1]: whole numbers >= 1;
-            and the options of host filters and weighers by their own names, such as
-            ram_weight_multiplier [1.0] or default_availability_zone [nova].
+            shuffle_best_same_weighed_hosts [false];
+            and the options of host filters, weighers, pre-filters and drivers by their own names, such
+            as ram_weight_multiplier [1.0] or default_availability_zone [nova].
+        :param folders: folders (a playbook's) whose ``host_filters`` and ``weighers`` folders hold the
+            user's own.
         :raises PolicyError: naming the key, what was expected, and what exists.
         """
         mapping = {} if mapping is None else mapping
         if not isinstance(mapping, Mapping):
             raise PolicyError(f"The scheduler policy must be a mapping, not {type(mapping).__name__}.")
-        filters, weighers = find("host_filters"), find("weighers")
-        defaults = {}
-        for component in list(filters.values()) + list(weighers.values()):
+        components = {kind: Catalogue(kind, folders) for kind in ("host_filters", "weighers")}
+        filters, weighers = components["host_filters"], components["weighers"]
+        names = _names(mapping, "enabled_filters", filters, DEFAULT_FILTERS)
+        chosen = mapping.get("weighers")
+        if isinstance(chosen, Mapping):
+            for name in chosen:
+                _known("weighers", name, weighers)
+            weigher_names = [str(name) for name in chosen]
+        else:
+            weigher_names = _names(mapping, "weighers", weighers, tuple(weighers.own))
+        defaults = dict(prefilters.OPTIONS)
+        defaults.update(DRIVER_OPTIONS)
+        for component in [*filters.own.values(), *weighers.own.values()]:
             defaults.update(component.options)
-        known = ("enabled_filters", "weighers", "max_attempts", "host_subset_size")
+        for component in [*map(filters.get, names), *map(weighers.get, weigher_names)]:
+            defaults.update(component.options)
+        known = (
+            "enabled_filters",
+            "weighers",
+            "driver",
+            "max_attempts",
+            "host_subset_size",
+            "shuffle_best_same_weighed_hosts",
+        )
         for key in mapping:
             if key not in known and key not in defaults:
                 raise PolicyError(
-                    f"The scheduler policy has the unknown key '{key}'; it knows: {', '.join(known + tuple(sorted(defaults)))}."
+                    f"The scheduler policy has the unknown key '{key}'; it knows: {', '.join(known + tuple(sorted(defaults)))}.",
+                    (key,),
                 )
         options = {
             key: _option(key, mapping[key], default) if mapping.get(key) is not None else default
             for key, default in defaults.items()
         }
-        names = _names(mapping, "enabled_filters", filters, DEFAULT_FILTERS)
-        chosen = mapping.get("weighers")
-        multipliers = {}
-        if isinstance(chosen, Mapping):
-            for name, value in chosen.items():
-                _known("weighers", name, weighers)
-                multipliers[str(name)] = _option(f"weighers.{name}", value, 1.0)
-                option = weighers[name].multiplier_option
-                if mapping.get(option) is not None:
-                    raise PolicyError(
-                        f"The scheduler policy gives the multiplier of {name} twice,"
-                        f" under 'weighers' and as '{option}'; keep one."
-                    )
-            weigher_names = list(multipliers)
-        else:
-            weigher_names = _names(mapping, "weighers", weighers, tuple(weighers))
+        multipliers = _multipliers(mapping, chosen, weigher_names, weighers, options)
+        driver = mapping.get("driver") or DEFAULT_DRIVER
+        if driver not in DRIVERS:
+            raise PolicyError(
+                f"The scheduler policy names the driver {driver!r}, which does not exist; there are: {', '.join(DRIVERS)}.",
+                ("driver",),
+            )
         return cls(
-            filters=[filters[name](options) for name in names],
+            filters=[filters.get(name)(options) for name in names],
+            # By name, so that sums of floats come out the same whatever order the user wrote.
             weighers=[
-                (weighers[name](options), multipliers.get(name, options.get(weighers[name].multiplier_option, 1.0)))
-                # By name, so that sums of floats come out the same whatever order the user wrote.
-                for name in sorted(weigher_names)
+                (weighers.get(name)(options, multipliers[name]), multipliers[name]) for name in sorted(weigher_names)
             ],
+            options=options,
+            components=components,
             max_attempts=_count(mapping, "max_attempts", DEFAULT_MAX_ATTEMPTS),
             host_subset_size=_count(mapping, "host_subset_size", DEFAULT_HOST_SUBSET_SIZE),
-            options=options,
+            shuffle=_option(
+                "shuffle_best_same_weighed_hosts", mapping.get("shuffle_best_same_weighed_hosts", False), False
+            ),
+            driver=driver,
         )
 
     def requiring(self, names):
@@ -106,16 +151,65 @@ class Policy:
         :param names: names of host filters; those that are there already keep their place.
         """
         have = {each.name for each in self.filters}
-        known = find("host_filters")
-        added = [known[name](self.options) for name in names if name not in have]
-        return Policy(self.filters + added, self.weighers, self.max_attempts, self.host_subset_size, self.options)
+        known = self._components["host_filters"]
+        policy = copy.copy(self)
+        policy.filters = self.filters + [known.get(name)(self.options) for name in names if name not in have]
+        return policy
+
+    def bare(self, filters):
+        """This policy with other host filters (objects) and no weighers."""
+        policy = copy.copy(self)
+        policy.filters, policy.weighers = list(filters), []
+        return policy
+
+    def needs(self, specs):
+        """The optional columns that these requests make host filters, weighers and pre-filters read."""
+        wanted = set()
+        before = None
+        for spec in specs:
+            if spec.alike(before):
+                continue
+            before = spec
+            for component in [*self.filters, *(weigher for weigher, _multiplier in self.weighers)]:
+                wanted.update(component.needs(spec))
+            wanted |= prefilters.needs(spec, self)
+        return wanted
+
+
+def _multipliers(mapping, chosen, names, weighers, options):
+    found = {}
+    for name in names:
+        weigher = weighers.get(name)
+        option = weigher.multiplier_option
+        key = option
+        value = options.get(option, 1.0)
+        if isinstance(chosen, Mapping):
+            key = f"weighers.{name}"
+            value = _option(key, chosen[name], 1.0)
+            if mapping.get(option) is not None:
+                raise PolicyError(
+                    f"The scheduler policy gives the multiplier of {name} twice,"
+                    f" under 'weighers' and as '{option}'; keep one.",
+                    (option,),
+                )
+        if weigher.least_multiplier is not None and value < weigher.least_multiplier:
+            raise PolicyError(
+                f"The scheduler policy's '{key}' is {value:g}; it may not be negative.", tuple(key.split("."))
+            )
+        found[name] = value
+    return found
 
 
 def _known(key, name, found):
-    if not isinstance(name, str) or name not in found:
-        raise PolicyError(
-            f"The scheduler policy names '{name}' under '{key}', which does not exist; there are: {', '.join(found)}."
-        )
+    try:
+        if isinstance(name, str) and found.get(name) is not None:
+            return
+    except SchedulerError as problem:
+        raise PolicyError(f"The scheduler policy names '{name}' under '{key}': {problem}", (key,)) from None
+    raise PolicyError(
+        f"The scheduler policy names '{name}' under '{key}', which does not exist; there are: {', '.join(found.names)}.",
+        (key, name),
+    )
 
 
 def _names(mapping, key, found, default):
@@ -123,30 +217,78 @@ def _names(mapping, key, found, default):
     if value is None:
         return list(default)
     if isinstance(value, (str, Mapping)) or not isinstance(value, (list, tuple)):
-        raise PolicyError(f"The scheduler policy's '{key}' must be a list of names out of: {', '.join(found)}.")
+        raise PolicyError(
+            f"The scheduler policy's '{key}' must be a list of names out of: {', '.join(found.names)}.", (key,)
+        )
     names = []
-    for name in value:
-        _known(key, name, found)
+    for place, name in enumerate(value):
+        try:
+            _known(key, name, found)
+        except PolicyError as problem:
+            raise PolicyError(str(problem), (key, place)) from None
         if name in names:
-            raise PolicyError(f"The scheduler policy names {name} twice under '{key}'; remove one.")
+            raise PolicyError(f"The scheduler policy names {name} twice under '{key}'; remove one.", (key, place))
         names.append(str(name))
     return names
 
 
 def _option(key, value, default):
-    if isinstance(default, float):
-        try:
-            if isinstance(value, bool):
-                raise ValueError
-            value = float(value)
-        except (TypeError, ValueError):
-            value = math.nan
-        if not math.isfinite(value):
-            raise PolicyError(f"The scheduler policy's '{key}' must be a number, such as 1.0 or -0.5.")
+    """A value of the type of its default: bool, whole number, number, text, list of text, {text: number}."""
+
+    def refuse(expected):
+        raise PolicyError(f"The scheduler policy's '{key}' must be {expected}, not {value!r}.", tuple(key.split(".")))
+
+    if isinstance(default, bool):
+        if isinstance(value, str) and value.lower() in ("true", "yes", "false", "no"):
+            value = value.lower() in ("true", "yes")
+        if not isinstance(value, bool):
+            refuse("true or false")
         return value
-    if not isinstance(value, str) or not value:
-        raise PolicyError(f"The scheduler policy's '{key}' must be text, such as '{default}'.")
+    if isinstance(default, int):
+        if isinstance(value, str) and value.strip().isdecimal():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            refuse(f"a whole number, 0 or more, such as {default}")
+        return int(value)
+    if isinstance(default, float):
+        number = _number(value)
+        if number is None:
+            refuse("a number, such as 1.0 or -0.5")
+        return number
+    if isinstance(default, tuple):
+        values = [value] if isinstance(value, str) else value
+        if not isinstance(values, (list, tuple)) or not all(isinstance(each, str) for each in values):
+            refuse("a name or a list of names")
+        return tuple(str(each) for each in values)
+    if isinstance(default, Mapping):
+        return _numbers(value, refuse)
+    if not isinstance(value, str) or (default and not value):
+        refuse(f"text, such as '{default}'" if default else "text")
     return str(value)
+
+
+def _numbers(value, refuse):
+    """{name: number} from a mapping, or as Nova writes it: name=number, in a list or with commas."""
+    expected = "a mapping of name to number, such as {load: -1.0}"
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    if isinstance(value, (list, tuple)):
+        pairs = [str(part).partition("=") for part in value]
+        value = {name.strip(): number for name, _equals, number in pairs}
+    if not isinstance(value, Mapping):
+        refuse(expected)
+    found = {str(name): _number(number) for name, number in value.items()}
+    if None in found.values() or "" in found:
+        refuse(expected)
+    return found
+
+
+def _number(value):
+    try:
+        value = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        return None
+    return value if math.isfinite(value) else None
 
 
 def _count(mapping, key, default):
@@ -156,5 +298,5 @@ def _count(mapping, key, default):
     if isinstance(value, str) and value.strip().isdecimal():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise PolicyError(f"The scheduler policy's '{key}' must be a whole number, 1 or more, not {value!r}.")
+        raise PolicyError(f"The scheduler policy's '{key}' must be a whole number, 1 or more, not {value!r}.", (key,))
     return int(value)

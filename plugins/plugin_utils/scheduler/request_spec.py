@@ -5,14 +5,19 @@
 
 from __future__ import annotations
 
+import ipaddress
+import operator
 import uuid as uuidlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import json_query
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.operators import requirement
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.versions import predicates
 
-#: Policies the two server group filters understand. The soft ones need weighers of their own.
-GROUP_POLICIES = ("affinity", "anti-affinity")
+#: The first two are for the server group filters, the soft ones for the weighers.
+GROUP_POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
 
 KEYS = (
     "name",
@@ -25,14 +30,28 @@ KEYS = (
     "hints",
     "ignore_hosts",
     "host",
+    "node",
+    "force_hosts",
+    "force_nodes",
+    "requested_destination",
+    "num_instances",
+    "uuids",
+    "flavor",
+    "image",
+    "retry",
     "project",
     "user",
 )
-HINTS = ("same_host", "different_host")
+HINTS = ("same_host", "different_host", "query", "build_near_host_ip", "cidr", "group")
+FLAVOR_KEYS = ("name", "vcpus", "memory_mb", "disk_gb", "root_gb", "ephemeral_gb", "swap_mb", "extra_specs")
+IMAGE_KEYS = ("name", "id", "properties")
+DESTINATION_KEYS = ("host", "node", "cell", "allow_cross_cell_move")
 GROUP_KEYS = ("name", "policy", "max_server_per_host")
 
 #: Largest amount of one class that the store can record (signed 32 bit, as Placement's max_unit).
 MAX_AMOUNT = 2147483647
+#: As many instances as one request may ask for; a slip of the finger must not fill the memory.
+MAX_INSTANCES = 10000
 
 
 @dataclass(frozen=True)
@@ -49,6 +68,23 @@ class ServerGroupRequest:
 
 
 @dataclass(frozen=True)
+class Flavor:
+    """A flavor as the request names it; extra_specs maps keys to text."""
+
+    name: str
+    extra_specs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image as the request names it; its properties are plain values."""
+
+    name: str
+    properties: Mapping[str, object] = field(default_factory=dict)
+    id: str | None = None
+
+
+@dataclass(frozen=True)
 class RequestSpec:
     """What one instance asks for.
 
@@ -56,7 +92,12 @@ class RequestSpec:
     DISK_GB in GiB) to an amount > 0; a class that was asked with 0 is left out, as in
     NOVA_SEMANTICS 1.3 ("zero amounts are stripped").
 
-    ``hints`` maps same_host / different_host to tuples of instance uuids or names.
+    ``hints`` maps same_host / different_host to tuples of instance uuids or names, query to the
+    JSON query as lists, build_near_host_ip and cidr to text.
+    ``host``, ``node``: the requested destination; all host filters must pass it.
+    ``force_hosts``, ``force_nodes``: the only ones; of the host filters just those for room are asked.
+    ``retry``: (host, node) pairs that were tried and failed.
+    ``preferred_cell``, ``cross_cell``: where a move would like to stay, and whether it may leave.
     ``ignore_nodes`` (compute node names or provider uuids) is for planners; requests cannot set it.
     """
 
@@ -71,6 +112,31 @@ class RequestSpec:
     host: str | None = None
     project: str | None = None
     user: str | None = None
+    node: str | None = None
+    force_hosts: tuple = ()
+    force_nodes: tuple = ()
+    flavor: Flavor | None = None
+    image: Image | None = None
+    retry: tuple = ()
+    preferred_cell: str | None = None
+    cross_cell: bool = False
+
+    @property
+    def forced(self):
+        """Does the request name the only hosts or nodes it may go to, whatever host filters say?"""
+        return bool(self.force_hosts or self.force_nodes)
+
+    @property
+    def extra_specs(self):
+        return self.flavor.extra_specs if self.flavor is not None else {}
+
+    @property
+    def image_properties(self):
+        return self.image.properties if self.image is not None else {}
+
+    def alike(self, other):
+        """Do two requests differ in name and uuid at most, so that one answer serves both?"""
+        return other is not None and (self is other or _ALIKE(self) == _ALIKE(other))
 
     @property
     def key(self):
@@ -83,12 +149,25 @@ class RequestSpec:
         return size_text(self.resources)
 
     @classmethod
-    def from_request(cls, request):
+    def from_request(cls, request, flavors=None):
         """A spec from a request mapping as users write it.
 
-        :param request: mapping with the keys in KEYS; vcpus and memory_mb (MiB) >= 1,
-            disk_gb (GiB) >= 0, all whole numbers.
+        :param request: mapping with the keys in KEYS but num_instances above 1, for which there is
+            ``expand``; vcpus and memory_mb (MiB) >= 1, disk_gb (GiB) >= 0, all whole numbers, each
+            from the flavor when the request does not give it.
+        :param flavors: {name: mapping with FLAVOR_KEYS}, those of the store.
         :raises RequestError: naming the key and what was expected.
+        """
+        specs = cls.expand(request, flavors)
+        if len(specs) != 1:
+            raise RequestError(f"Request '{request['name']}': 'num_instances' must be 1 here.")
+        return specs[0]
+
+    @classmethod
+    def expand(cls, request, flavors=None):
+        """The specs of a request, as many as its num_instances [1]; see from_request.
+
+        With more than one, the names are NAME-1, NAME-2, ... and the uuids those of ``uuids``.
         """
         if not isinstance(request, Mapping):
             raise RequestError(
@@ -96,26 +175,56 @@ class RequestSpec:
             )
         name = _text(request, "name", "A request", required=True)
         who = f"Request '{name}'"
-        unknown = sorted(str(key) for key in request if key not in KEYS)
-        if unknown:
-            raise RequestError(f"{who} has the unknown key '{unknown[0]}'; a request knows: {', '.join(KEYS)}.")
-        amounts = {
-            "VCPU": _amount(request, "vcpus", who, least=1),
-            "MEMORY_MB": _amount(request, "memory_mb", who, least=1),
-            "DISK_GB": _amount(request, "disk_gb", who, least=0, default=0),
-        }
-        return cls(
+        _known_keys(request, KEYS, who, "a request knows")
+        flavor, amounts = _flavor(request, who, flavors)
+        destination = _destination(request, who)
+        hints = _hints(request.get("hints"), who)
+        group = _group(request.get("server_group"), who)
+        if "group" in hints:
+            hinted = _group(hints.pop("group"), who)
+            if group is not None and group.name != hinted.name:
+                raise RequestError(
+                    f"{who} names the server group {group.name} and by hint the group {hinted.name}; keep one."
+                )
+            group = group or hinted
+        spec = cls(
             name=name,
             resources={rc: amount for rc, amount in amounts.items() if amount},
             uuid=_uuid(request, who),
             availability_zone=_text(request, "availability_zone", who),
-            server_group=_group(request.get("server_group"), who),
-            hints=_hints(request.get("hints"), who),
+            server_group=group,
+            hints=hints,
             ignore_hosts=_names(request.get("ignore_hosts"), "ignore_hosts", who),
-            host=_text(request, "host", who),
+            host=destination["host"],
+            node=destination["node"],
+            preferred_cell=destination["cell"],
+            cross_cell=destination["cross_cell"],
+            force_hosts=_names(request.get("force_hosts"), "force_hosts", who),
+            force_nodes=_names(request.get("force_nodes"), "force_nodes", who),
+            flavor=flavor,
+            image=_image(request.get("image"), who),
+            retry=_retry(request.get("retry"), who),
             project=_text(request, "project", who),
             user=_text(request, "user", who),
         )
+        count = _amount(request, "num_instances", who, least=1, default=1)
+        if count > MAX_INSTANCES:
+            raise RequestError(f"{who}: 'num_instances' is {count}; ask for {MAX_INSTANCES} at a time at most.")
+        uuids = _names(request.get("uuids"), "uuids", who)
+        if uuids and len(uuids) != count:
+            raise RequestError(f"{who}: 'uuids' has {len(uuids)} entries for {count} instances; give one each.")
+        if count == 1:
+            return [replace(spec, uuid=_uuid({"uuid": uuids[0]}, who)) if uuids else spec]
+        if spec.uuid is not None:
+            raise RequestError(f"{who}: 'uuid' is for one instance; give a list as 'uuids'.")
+        return [
+            replace(spec, name=f"{name}-{number}", uuid=_uuid({"uuid": uuids[number - 1]}, who) if uuids else None)
+            for number in range(1, count + 1)
+        ]
+
+
+#: Everything of a spec but its name and uuid.
+_ALIKE = operator.attrgetter(*(each.name for each in fields(RequestSpec) if each.name not in ("name", "uuid")))
 
 
 def size_text(resources):
@@ -178,6 +287,12 @@ def _names(value, key, who):
     return tuple(str(item) for item in values)
 
 
+def _known_keys(value, keys, who, knows):
+    unknown = sorted(str(key) for key in value if key not in keys)
+    if unknown:
+        raise RequestError(f"{who} has the unknown key '{unknown[0]}'; {knows}: {', '.join(keys)}.")
+
+
 def _hints(value, who):
     if value is None:
         return {}
@@ -186,8 +301,169 @@ def _hints(value, who):
     unknown = sorted(str(key) for key in value if key not in HINTS)
     if unknown:
         raise RequestError(f"{who} has the unknown hint '{unknown[0]}'; known hints: {', '.join(HINTS)}.")
-    named = {str(key): _names(item, f"hints.{key}", who) for key, item in value.items()}
-    return {key: names for key, names in named.items() if names}
+    found = {str(key): _hint(str(key), item, who) for key, item in value.items() if item is not None}
+    if "cidr" in found and "build_near_host_ip" not in found:
+        raise RequestError(f"{who}: the hint 'cidr' goes with 'build_near_host_ip'; give both or neither.")
+    if "build_near_host_ip" in found:
+        _network(found, who)
+    return {key: item for key, item in found.items() if item}
+
+
+def _hint(key, value, who):
+    if key in ("same_host", "different_host"):
+        return _names(value, f"hints.{key}", who)
+    # Nova's API gives every hint as a list.
+    if key != "query" and isinstance(value, (list, tuple)) and len(value) == 1:
+        value = value[0]
+    if key == "group":
+        return value
+    if key == "query":
+        wrapped = isinstance(value, list) and len(value) == 1 and isinstance(value[0], (str, list))
+        if wrapped and value[0] not in json_query.OPERATORS:
+            value = value[0]
+        try:
+            return json_query.parse(value)
+        except ValueError as problem:
+            raise RequestError(f"{who}: the hint 'query' cannot be read: {problem}.") from None
+    if not isinstance(value, str):
+        raise RequestError(f"{who}: the hint '{key}' must be text, not {_shown(value)}.")
+    return str(value)
+
+
+def _network(hints, who):
+    address, cidr = hints["build_near_host_ip"], hints.get("cidr") or "/24"
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        raise RequestError(
+            f"{who}: the hint 'build_near_host_ip' must be an IP address, not {_shown(address)}; a host's name will not do."
+        ) from None
+    try:
+        ipaddress.ip_network(f"{address}/{cidr.lstrip('/')}", strict=False)
+    except ValueError:
+        raise RequestError(f"{who}: the hint 'cidr' must be like /24, not {_shown(cidr)}.") from None
+
+
+def _flavor(request, who, flavors):
+    """(Flavor or None, {class: amount})."""
+    value = request.get("flavor")
+    found = {}
+    flavor = None
+    if isinstance(value, Mapping):
+        _known_keys(value, FLAVOR_KEYS, f"{who}: 'flavor'", "a flavor knows")
+        found = value
+        flavor = Flavor(_text(value, "name", f"{who}: the flavor", required=True), _extra_specs(value, who))
+    elif value is not None and value != "":
+        name = _text(request, "flavor", who)
+        if flavors and name in flavors:
+            found = flavors[name]
+            flavor = Flavor(name, _extra_specs(found, who))
+        elif request.get("vcpus") is None:
+            has = f"it has: {', '.join(sorted(flavors))}" if flavors else "it has none"
+            raise RequestError(
+                f"{who}: flavor '{name}' is not in the store ({has}); make it with drover.compute.flavor,"
+                " or give vcpus and memory_mb."
+            )
+        else:
+            flavor = Flavor(name)
+    disk = found.get("disk_gb")
+    if disk is None and any(found.get(key) is not None for key in ("root_gb", "ephemeral_gb", "swap_mb")):
+        parts = [_amount(found, key, who, least=0, default=0) for key in ("root_gb", "ephemeral_gb", "swap_mb")]
+        disk = parts[0] + parts[1] - -parts[2] // 1024
+    defaults = {"vcpus": found.get("vcpus"), "memory_mb": found.get("memory_mb"), "disk_gb": disk}
+    given = {key: request[key] for key in defaults if request.get(key) is not None}
+    asked = {key: value for key, value in {**defaults, **given}.items() if value is not None}
+    amounts = {
+        "VCPU": _amount(asked, "vcpus", who, least=1),
+        "MEMORY_MB": _amount(asked, "memory_mb", who, least=1),
+        "DISK_GB": _amount(asked, "disk_gb", who, least=0, default=0),
+    }
+    return flavor, amounts
+
+
+def _extra_specs(flavor, who):
+    value = flavor.get("extra_specs")
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise RequestError(f"{who}: 'extra_specs' must be a mapping of key to text, not {_shown(value)}.")
+    specs = {}
+    for key, text in value.items():
+        if isinstance(text, (Mapping, list, tuple)) or text is None:
+            raise RequestError(f"{who}: the extra spec '{key}' must be text, not {_shown(text)}.")
+        # YAML makes booleans and numbers of what Nova keeps as text.
+        text = str(text).lower() if isinstance(text, bool) else str(text)
+        scope = str(key).split(":", maxsplit=1)[0]
+        if ":" not in str(key) or scope in ("capabilities", "aggregate_instance_extra_specs"):
+            try:
+                requirement(text)
+            except ValueError as problem:
+                raise RequestError(f"{who}: the extra spec '{key}' is {_shown(text)}, but {problem}.") from None
+        specs[str(key)] = text
+    return specs
+
+
+def _image(value, who):
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        return Image(str(value))
+    if not isinstance(value, Mapping):
+        raise RequestError(f"{who}: 'image' must be a name or a mapping with name and properties, not {_shown(value)}.")
+    _known_keys(value, IMAGE_KEYS, f"{who}: 'image'", "an image knows")
+    properties = value.get("properties")
+    if properties is not None and not isinstance(properties, Mapping):
+        raise RequestError(f"{who}: 'image.properties' must be a mapping, not {_shown(properties)}.")
+    properties = {str(key): item for key, item in (properties or {}).items() if item is not None}
+    if "img_hv_requested_version" in properties:
+        try:
+            predicates(str(properties["img_hv_requested_version"]))
+        except ValueError as problem:
+            raise RequestError(f"{who}: the image property 'img_hv_requested_version' {problem}.") from None
+    if "hw_maxphysaddr_bits" in properties:
+        properties["hw_maxphysaddr_bits"] = _amount(properties, "hw_maxphysaddr_bits", f"{who}: the image", least=1)
+    identity = _text(value, "id", f"{who}: the image")
+    return Image(_text(value, "name", f"{who}: the image") or identity or "", properties, identity)
+
+
+def _destination(request, who):
+    value = request.get("requested_destination")
+    if value is None:
+        value = {}
+    if not isinstance(value, Mapping):
+        raise RequestError(f"{who}: 'requested_destination' must be a mapping with host and node, not {_shown(value)}.")
+    _known_keys(value, DESTINATION_KEYS, f"{who}: 'requested_destination'", "it knows")
+    for key in ("host", "node"):
+        if value.get(key) and request.get(key) and value[key] != request[key]:
+            raise RequestError(f"{who} gives '{key}' twice, also under 'requested_destination'; keep one.")
+    where = {**request, **{key: item for key, item in value.items() if item is not None}}
+    cross = value.get("allow_cross_cell_move") or False
+    if not isinstance(cross, bool):
+        raise RequestError(f"{who}: 'requested_destination.allow_cross_cell_move' must be true or false.")
+    return {
+        "host": _text(where, "host", who),
+        "node": _text(where, "node", who),
+        "cell": _text(value, "cell", who),
+        "cross_cell": cross,
+    }
+
+
+def _retry(value, who):
+    """[(host, node)] out of mappings, pairs or names of hosts, as Nova's retry data has them."""
+    if isinstance(value, Mapping):
+        value = value.get("hosts")
+    if value is None:
+        return ()
+    if not isinstance(value, (list, tuple)):
+        raise RequestError(f"{who}: 'retry' must be a list of mappings with host and node, not {_shown(value)}.")
+    found = []
+    for item in value:
+        if isinstance(item, Mapping):
+            item = (item.get("host"), item.get("node"))
+        if not isinstance(item, (list, tuple)) or len(item) != 2 or not all(isinstance(each, str) for each in item):
+            raise RequestError(f"{who}: 'retry' must hold mappings with host and node, not {_shown(item)}.")
+        found.append((str(item[0]), str(item[1])))
+    return tuple(found)
 
 
 def _group(value, who):
@@ -216,7 +492,7 @@ def _group(value, who):
     if value.get("max_server_per_host") is not None:
         most = _amount(value, "max_server_per_host", f"{who}: server group '{name}'", least=1)
         # NOVA_SEMANTICS 8, os-server-groups: the rule is for anti-affinity only.
-        if policy == "affinity":
+        if policy is not None and policy != "anti-affinity":
             raise RequestError(
                 f"{who}: server group '{name}' has max_server_per_host, which goes with anti-affinity only;"
                 " remove it or change the policy."

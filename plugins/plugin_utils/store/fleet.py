@@ -28,7 +28,7 @@ def read_fleet(connection, now, service_down_time=0):
     nodes = _nodes(connection)
     index = {row.id: position for position, row in enumerate(nodes)}
     zones = read_zones(connection)
-    reasons = [_down_reason(row, now, service_down_time) for row in nodes]
+    reasons = [down_reason(row, now, service_down_time) for row in nodes]
     columns = {
         "host": [row.host for row in nodes],
         "node": [row.hypervisor_hostname for row in nodes],
@@ -141,7 +141,8 @@ def _nodes(connection):
     return sorted(connection.execute(query).all(), key=lambda row: (row.host, row.hypervisor_hostname))
 
 
-def _down_reason(row, now, service_down_time):
+def down_reason(row, now, service_down_time):
+    """Why a compute node counts as down, in words; None when it is up."""
     if not row.reported:
         return "no longer reported by its host"
     return services.down_reason(row, now, service_down_time)

@@ -38,7 +38,8 @@ def write(connection, wanted, services, now):
     updates = []
     for key, columns in wanted.items():
         if key in known:
-            updates.append({"id": known[key].id, "updated_at": now, **columns})
+            kept = {name: getattr(known[key], name) for name in _OPTIONAL}
+            updates.append({"id": known[key].id, "updated_at": now, **kept, **columns})
             if _differs(known[key], columns):
                 changed.add(key)
     bulk.insert(
@@ -52,6 +53,7 @@ def write(connection, wanted, services, now):
                 "hypervisor_hostname": key[1],
                 "created_at": now,
                 "updated_at": now,
+                **_OPTIONAL,
                 **wanted[key],
             }
             for key in new
@@ -61,8 +63,20 @@ def write(connection, wanted, services, now):
     return by_host(connection, {host for host, node in wanted}), changed
 
 
+# Columns that a report need not have, with what a new node has then.
+_OPTIONAL = {"host_ip": None, "stats": None, "metrics": None, "num_io_ops": 0, "failed_builds": 0}
+
 # Figures that move by themselves: a new value is no change the operator made.
-_VOLATILE = {"memory_mb_used", "local_gb_used", "disk_available_least", "facts"}
+_VOLATILE = {
+    "memory_mb_used",
+    "local_gb_used",
+    "disk_available_least",
+    "facts",
+    "stats",
+    "metrics",
+    "num_io_ops",
+    "failed_builds",
+}
 
 
 def _differs(row, columns):

@@ -75,6 +75,12 @@ if sa is not None:
         sa.Column("cpu_info", sa.JSON(none_as_null=True)),
         sa.Column("numa_cells", sa.JSON(none_as_null=True)),
         sa.Column("supported_instances", sa.JSON(none_as_null=True)),
+        # For the scheduler; statistics and metrics as whoever feeds the store reports them.
+        sa.Column("host_ip", sa.String(64)),
+        sa.Column("stats", sa.JSON(none_as_null=True)),
+        sa.Column("metrics", sa.JSON(none_as_null=True)),
+        sa.Column("num_io_ops", sa.Integer, nullable=False, default=0, server_default="0"),
+        sa.Column("failed_builds", sa.Integer, nullable=False, default=0, server_default="0"),
         # Pools, networks, devices and whatever else discovery saw.
         sa.Column("facts", sa.JSON(none_as_null=True)),
         sa.Column("created_at", sa.Double, nullable=False),
@@ -155,6 +161,8 @@ if sa is not None:
         _reference("consumer_id", "consumers.id", ondelete="CASCADE"),
         sa.Column("used", sa.BigInteger, nullable=False),
         sa.UniqueConstraint("consumer_id", "provider_id", "class_id"),
+        # Holds all that the sum of use per provider and class needs, in its order.
+        sa.Index("ix_allocations_use", "provider_id", "class_id", "used"),
     )
 
     server_groups = sa.Table(
@@ -165,6 +173,19 @@ if sa is not None:
         sa.Column("name", sa.String(255), nullable=False, unique=True),
         sa.Column("policy", sa.String(64), nullable=False),
         sa.Column("max_server_per_host", sa.Integer, nullable=False, default=1),
+    )
+
+    flavors = sa.Table(
+        "flavors",
+        metadata,
+        _id(),
+        _uuid(),
+        sa.Column("name", sa.String(255), nullable=False, unique=True),
+        sa.Column("vcpus", sa.Integer, nullable=False),
+        sa.Column("memory_mb", sa.Integer, nullable=False),
+        sa.Column("disk_gb", sa.Integer, nullable=False),
+        sa.Column("extra_specs", sa.JSON, nullable=False),
+        sa.Column("created_at", sa.Double, nullable=False),
     )
 
     # What the store holds of an instance, from its claim on.
@@ -185,6 +206,8 @@ if sa is not None:
         sa.Column("project", sa.String(255)),
         sa.Column("user", sa.String(255)),
         sa.Column("flavor", sa.String(255)),
+        # The properties of the image it was made from.
+        sa.Column("image", sa.JSON(none_as_null=True)),
         sa.Column("created_at", sa.Double, nullable=False),
     )
     # What a compute node's libvirt last showed; a uuid with two rows is one domain on two hosts.

@@ -14,6 +14,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import cpu_set, domain, traits
 
 NODE_FACTS = ("pools", "networks", "pci_devices", "mdev_devices", "storage", "libvirt_version", "host_uuid", "cpu")
+# What only whoever feeds the store knows; what is not given stays as the store has it.
+REPORTED = ("host_ip", "stats", "metrics", "num_io_ops", "failed_builds")
 # Nova's initial_*_allocation_ratio, used while neither an option nor the store has a value.
 INITIAL_RATIOS = {"VCPU": 4.0, "PCPU": 1.0, "MEMORY_MB": 1.0, "DISK_GB": 1.0}
 
@@ -45,9 +47,10 @@ def describe(hypervisor, options):
         "memory_mb_used": hypervisor.get("memory_used_mb"),
         "local_gb_used": storage.get("used_gb"),
         "disk_available_least": storage.get("disk_available_least_gb"),
-        "cpu_info": cpu or None,
+        "cpu_info": options.get("cpu_info") or cpu or None,
         "numa_cells": hypervisor.get("numa_cells"),
-        "supported_instances": hypervisor.get("supported_instances"),
+        "supported_instances": options.get("supported_instances") or hypervisor.get("supported_instances"),
+        **{name: options[name] for name in REPORTED if options.get(name) is not None},
         "facts": {key: hypervisor[key] for key in NODE_FACTS if hypervisor.get(key) is not None},
     }
     return {

@@ -19,6 +19,8 @@ _AMOUNTS = (
     "reserved_host_memory_mb",
     "reserved_host_disk_mb",
     "hypervisor_version",
+    "num_io_ops",
+    "failed_builds",
 )
 _DOMAIN_AMOUNTS = ("vcpus", "memory_mb", "disk_gb")
 _MOST = 2**31 - 1
@@ -32,8 +34,18 @@ _TEXTS = (
     "cell",
     "migration_uri",
     "migration_address",
+    "host_ip",
 )
-_OTHERS = {"disk_available_least_gb", "domains", "hypervisor", "traits", "cpu_shared_set", "cpu_dedicated_set"}
+_STRUCTURES = {"stats": dict, "metrics": (dict, list), "cpu_info": dict, "supported_instances": list}
+_OTHERS = {
+    "disk_available_least_gb",
+    *_STRUCTURES,
+    "domains",
+    "hypervisor",
+    "traits",
+    "cpu_shared_set",
+    "cpu_dedicated_set",
+}
 KNOWN = {*_AMOUNTS, *_RATIOS, *_TEXTS, *_OTHERS}
 
 
@@ -74,6 +86,10 @@ def _check(data, where):
     for name in _TEXTS:
         if data.get(name) is not None or name == "host":
             _check_text(data, name, where)
+    for name, kind in _STRUCTURES.items():
+        value = data.get(name)
+        if value is not None and not isinstance(value, kind):
+            raise DroverError(f"{where}: {name} must be a {'list' if kind is list else 'mapping'}, not {value!r}.")
     names = data.get("traits") or []
     if not isinstance(names, list) or not all(isinstance(name, str) and 0 < len(name) <= 255 for name in names):
         raise DroverError(f"{where}: traits must be a list of texts of 1 to 255 characters, not {names!r}.")

@@ -15,7 +15,6 @@ from ansible import constants as C
 from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
-
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import uuid_of
 
@@ -69,7 +68,7 @@ def test_schedule_answers_in_plain_data_and_writes_nothing(fleet_url):
     assert [each["name"] for each in chosen] == ["new", "two", "three"]
     assert len({each["uuid"] for each in chosen}) == 3
     # Free memory 576, 512, 256; disk 50 everywhere; CPUs 12, 16, 16 (ratio 4).
-    assert [each["host"] for each in chosen] == ["kvm2", "kvm1", "kvm2"]
+    assert [each["host"] for each in chosen] == ["kvm2", "kvm1", "kvm3"]
     assert chosen[0]["alternates"][0]["host"] == "kvm1"
     assert json.loads(json.dumps(chosen)) == chosen
     assert contents(fleet_url) == before
@@ -113,7 +112,7 @@ def test_service_down_time(fleet_url):
         (dict(REQUEST, availability_zone="az9"), {}, "which no host is in (zones: az1, az2)"),
         (dict(REQUEST, server_group="none"), {}, "Server group 'none' is not in the store"),
         ("kvm1", {}, "must be a mapping"),
-        (REQUEST, {"policy": {"enabled_filters": ["Nonsense"]}}, "there are: AvailabilityZoneFilter"),
+        (REQUEST, {"policy": {"enabled_filters": ["Nonsense"]}}, "there are: AggregateCoreFilter"),
         (REQUEST, {"polcy": {}}, "Unknown option 'polcy'"),
         (REQUEST, {"store_url": "postgresql://u:secret@nowhere.invalid:port/x"}, "malformed"),
         (REQUEST, {"service_down_time": "soon"}, "service_down_time"),

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import uuid
 
-from hypothesis import strategies as st
-
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
+from hypothesis import strategies as st
 
 CLASSES = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
 SPACE = uuid.UUID("8d5f2f0e-5d1c-4a33-9c59-6a3a0f6b7f11")
@@ -25,8 +24,25 @@ def host(name="kvm1", vcpus=8, memory_mb=8192, disk_gb=100, **more):
     return {"host": name, "vcpus": vcpus, "memory_mb": memory_mb, "disk_gb": disk_gb, **more}
 
 
-def fleet(*hosts, instances=(), groups=None):
-    """Columns. ``instances``: dicts with name, host (and node), vcpus, memory_mb, disk_gb, group."""
+#: Columns that a fleet need not have.
+OPTIONAL = (
+    "num_io_ops",
+    "failed_builds",
+    "hypervisor_version",
+    "host_ip",
+    "hypervisor_type",
+    "cpu_info",
+    "supported_instances",
+    "stats",
+    "metrics",
+    "traits",
+)
+
+
+def fleet(*hosts, instances=(), groups=None, aggregates=None):
+    """Columns. ``instances``: dicts with name, host (and node), vcpus, memory_mb, disk_gb, group,
+    flavor and image (properties); ``aggregates``: {name: metadata}, whose members are the hosts that
+    name them under ``aggregates``."""
     rows = sorted(hosts, key=lambda each: (each["host"], each.get("node", each["host"])))
     names = [each["host"] for each in rows]
     nodes = [each.get("node", each["host"]) for each in rows]
@@ -50,6 +66,16 @@ def fleet(*hosts, instances=(), groups=None):
         },
         "resources": {},
     }
+    columns.update({key: [each.get(key) for each in rows] for key in OPTIONAL if any(key in each for each in rows)})
+    if aggregates:
+        columns["aggregates"] = [
+            {
+                "name": name,
+                "metadata": metadata,
+                "hosts": [each["host"] for each in rows if name in each.get("aggregates", ())],
+            }
+            for name, metadata in aggregates.items()
+        ]
     for rc, key in CLASSES.items():
         columns["resources"][rc] = {
             "total": [each[key] for each in rows],
@@ -66,6 +92,10 @@ def fleet(*hosts, instances=(), groups=None):
         columns["instances"][key] = index
         columns["instance_names"].setdefault(each["name"], []).append(key)
         columns["num_instances"][index] += 1
+        if each.get("flavor"):
+            columns.setdefault("node_flavors", []).append((index, each["flavor"], 1))
+        if each.get("image"):
+            columns.setdefault("node_images", []).append((index, each["image"], 1))
         for rc, amount in CLASSES.items():
             columns["resources"][rc]["used"][index] += each.get(amount, 0)
         if each.get("group"):

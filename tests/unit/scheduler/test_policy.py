@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import pytest
-
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy as policies
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import find
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import PolicyError
@@ -18,9 +17,19 @@ def test_defaults():
     policy = Policy.from_mapping(None)
     assert tuple(each.name for each in policy.filters) == policies.DEFAULT_FILTERS
     assert [(each.name, multiplier) for each, multiplier in policy.weighers] == [
+        ("BuildFailureWeigher", 1000000.0),
         ("CPUWeigher", 1.0),
+        ("CrossCellWeigher", 1000000.0),
         ("DiskWeigher", 1.0),
+        ("HypervisorVersionWeigher", 1.0),
+        ("ImagePropertiesWeigher", 0.0),
+        ("IoOpsWeigher", -1.0),
+        ("MetricsWeigher", 1.0),
+        ("NumInstancesWeigher", 0.0),
+        ("PCIWeigher", 1.0),
         ("RAMWeigher", 1.0),
+        ("ServerGroupSoftAffinityWeigher", 1.0),
+        ("ServerGroupSoftAntiAffinityWeigher", 1.0),
     ]
     assert (policy.max_attempts, policy.host_subset_size) == (3, 1)
 
@@ -55,11 +64,11 @@ def test_order_of_filters_is_the_user_s_and_requiring_adds_at_the_end():
     [
         ([], "must be a mapping"),
         ({"filters": []}, "unknown key 'filters'; it knows: enabled_filters, weighers"),
-        ({"enabled_filters": "RamFilter"}, "must be a list of names out of: AvailabilityZoneFilter"),
+        ({"enabled_filters": "RamFilter"}, "must be a list of names out of: AggregateCoreFilter"),
         ({"enabled_filters": ["RamFilter", "Nonsense"]}, "names 'Nonsense' under 'enabled_filters'"),
         ({"enabled_filters": ["RamFilter", "RamFilter"]}, "names RamFilter twice"),
         ({"enabled_filters": [["RamFilter"]]}, "does not exist; there are:"),
-        ({"weighers": ["RamFilter"]}, "there are: CPUWeigher, DiskWeigher, RAMWeigher"),
+        ({"weighers": ["RamFilter"]}, "there are: BuildFailureWeigher, CPUWeigher"),
         ({"weighers": {"RAMWeigher": "much"}}, "'weighers.RAMWeigher' must be a number"),
         ({"weighers": {"RAMWeigher": float("nan")}}, "must be a number"),
         ({"weighers": {"RAMWeigher": 1}, "ram_weight_multiplier": 2}, "multiplier of RAMWeigher twice"),

@@ -25,6 +25,7 @@ class AvailabilityZoneFilter(HostFilter):
 
     name = "AvailabilityZoneFilter"
     options = {"default_availability_zone": "nova"}
+    once = True
 
     def passes(self, states, spec):
         zone = spec.availability_zone
@@ -39,5 +40,5 @@ class AvailabilityZoneFilter(HostFilter):
         if not self.passes(states, spec).any():
             zones = ", ".join(states.zone_names)
             return f"{asked}, which no host is in ({'zones: ' + zones if zones else 'no host is in any zone'})"
-        zones = ", ".join(states.zones[index])
+        zones = ", ".join(states.zones_at(index))
         return f"{asked}, the host is in {zones or 'none'}"

@@ -16,6 +16,7 @@ class ComputeFilter(HostFilter):
     """
 
     name = "ComputeFilter"
+    once = True
 
     def passes(self, states, spec):
         return states.enabled & states.up

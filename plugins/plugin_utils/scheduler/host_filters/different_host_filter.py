@@ -23,6 +23,9 @@ class DifferentHostFilter(HostFilter):
 
     name = "DifferentHostFilter"
 
+    def idle(self, spec):
+        return not spec.hints.get("different_host")
+
     def passes(self, states, spec):
         named = spec.hints.get("different_host")
         return ~states.holds(named) if named else np.ones(states.size, dtype=bool)

@@ -23,6 +23,9 @@ class SameHostFilter(HostFilter):
 
     name = "SameHostFilter"
 
+    def idle(self, spec):
+        return not spec.hints.get("same_host")
+
     def passes(self, states, spec):
         named = spec.hints.get("same_host")
         return states.holds(named) if named else np.ones(states.size, dtype=bool)

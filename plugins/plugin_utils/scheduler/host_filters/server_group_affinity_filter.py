@@ -24,6 +24,9 @@ class ServerGroupAffinityFilter(HostFilter):
 
     name = "ServerGroupAffinityFilter"
 
+    def idle(self, spec):
+        return spec.server_group is None
+
     def passes(self, states, spec):
         group = states.group(spec.server_group.name) if spec.server_group else None
         if group is None or group.policy != "affinity" or not group.per_host.any():

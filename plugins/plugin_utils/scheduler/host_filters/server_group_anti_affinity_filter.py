@@ -26,6 +26,9 @@ class ServerGroupAntiAffinityFilter(HostFilter):
 
     name = "ServerGroupAntiAffinityFilter"
 
+    def idle(self, spec):
+        return spec.server_group is None
+
     def passes(self, states, spec):
         group = states.group(spec.server_group.name) if spec.server_group else None
         if group is None or group.policy != "anti-affinity":

@@ -30,4 +30,4 @@ class CPUWeigher(Weigher):
         resource = states.resources.get("VCPU")
         if resource is None:
             return np.zeros(states.size, dtype=np.float64)
-        return resource.total * resource.ratio - (resource.reserved + resource.used)
+        return resource.scaled - (resource.reserved + resource.used)

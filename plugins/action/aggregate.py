@@ -1,0 +1,30 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Make, change or delete a host aggregate."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.store import aggregates
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {
+        "name": {"type": "str", "required": True},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "metadata": {"type": "dict"},
+        "hosts": {"type": "list", "elements": "str"},
+        "remove_hosts": {"type": "list", "elements": "str"},
+        **STORE_SPEC,
+    }
+    _requires_connection = False
+
+    def act(self, args, task_vars):
+        with self.store(args, task_vars).write() as connection:
+            if args["state"] == "absent":
+                return {"changed": aggregates.delete(connection, args["name"])}
+            found, changed = aggregates.ensure(
+                connection, args["name"], args["metadata"], args["hosts"] or (), args["remove_hosts"] or ()
+            )
+            return {"changed": changed, "aggregate": found}

@@ -1,0 +1,86 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: flavor
+short_description: Make, change or delete a flavor
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - A flavor is a size with a name, and what it asks of hosts. A request names it in place of amounts.
+  - Instances keep the size that they were made with when their flavor changes.
+options:
+  name:
+    description: The name of the flavor.
+    type: str
+    required: true
+  state:
+    description: Whether it is to exist.
+    type: str
+    choices: [present, absent]
+    default: present
+  vcpus:
+    description:
+      - Virtual CPUs. Needed for a new flavor.
+    type: int
+  memory_mb:
+    description:
+      - Memory in MiB. Needed for a new flavor.
+    type: int
+  disk_gb:
+    description:
+      - Disk in GiB. A new flavor has V(0).
+    type: int
+  extra_specs:
+    description:
+      - What it asks of hosts, such as C(aggregate_instance_extra_specs:ssd) or C(capabilities:hypervisor_version). A key whose value
+        is null is deleted, and keys that are not named are kept.
+    type: dict
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.attributes
+  - drover.compute.attributes.actiongroup
+"""
+
+EXAMPLES = r"""
+- name: Make a flavor for databases
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Make it
+      drover.compute.flavor:
+        name: db
+        vcpus: 4
+        memory_mb: 16384
+        disk_gb: 100
+        extra_specs:
+          "aggregate_instance_extra_specs:ssd": "true"
+"""
+
+RETURN = r"""
+flavor:
+  description: The flavor.
+  returned: when O(state=present)
+  type: dict
+  contains:
+    uuid: {description: Its uuid., type: str, returned: always}
+    name: {description: Its name., type: str, returned: always}
+    vcpus: {description: Virtual CPUs., type: int, returned: always}
+    memory_mb: {description: Memory in MiB., type: int, returned: always}
+    disk_gb: {description: Disk in GiB., type: int, returned: always}
+    extra_specs: {description: What it asks of hosts., type: dict, returned: always}
+"""

@@ -1,0 +1,55 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From requests to selections: what the lookup schedule does, for whoever has a connection to the store.
+
+The scheduler gets plain columns and knows no database; the store knows no scheduler. Here they meet.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
+from ansible_collections.drover.compute.plugins.plugin_utils.store.flavors import read_flavors
+from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import Wanted, read_columns
+
+
+def read_specs(connection, requests):
+    """The specs of request mappings; flavors by name come from the store.
+
+    :raises RequestError: naming the key and what was expected.
+    """
+    named = {request["flavor"] for request in requests if isinstance(request, dict) and _is_name(request.get("flavor"))}
+    flavors = read_flavors(connection, named) if named else None
+    return [spec for request in requests for spec in RequestSpec.expand(request, flavors)]
+
+
+def read_states(connection, specs, policy, now, service_down_time=0):
+    """The host states that these specs and this policy need, in a fixed number of queries."""
+    return HostStates(read_columns(connection, now, service_down_time, wanted(specs, policy)))
+
+
+def wanted(specs, policy):
+    """What of the store these specs and this policy look at."""
+    found = Wanted(columns=policy.needs(specs))
+    for spec in specs:
+        found.instances.add(spec.key)
+        for hint in ("same_host", "different_host"):
+            found.instances.update(spec.hints.get(hint, ()))
+        if spec.server_group is not None:
+            found.groups.add(spec.server_group.name)
+    return found
+
+
+def decide(connection, requests, policy, now, service_down_time=0, explain=True):
+    """Selections for request mappings; see scheduler.filter_scheduler.schedule."""
+    specs = read_specs(connection, requests)
+    if not specs:
+        return []
+    states = read_states(connection, specs, policy, now, service_down_time)
+    return drivers.schedule(states, specs, policy, explain)
+
+
+def _is_name(flavor):
+    return isinstance(flavor, str) and bool(flavor)

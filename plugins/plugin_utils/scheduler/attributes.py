@@ -1,0 +1,177 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host state is asked for by name: by capabilities, JSON queries and users' own filters.
+
+The names are those of NOVA_SEMANTICS 1.1. ``lookup`` returns a Numbers or a Distinct, None for a
+name that no host state has.
+"""
+
+from __future__ import annotations
+
+import json
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.distinct import Distinct
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+
+class Numbers:
+    """A numeric column; valid is a bool array, or None when every row has a value."""
+
+    def __init__(self, array, valid=None):
+        self.array = array
+        self.valid = valid
+
+    def __getitem__(self, index):
+        if self.valid is not None and not self.valid[index]:
+            return None
+        return self.array[index].item()
+
+    def each(self, predicate):
+        """bool array: predicate(value), asked once per distinct value; rows without one get False."""
+        values, codes = np.unique(self.array, return_inverse=True)
+        found = np.array([bool(predicate(value)) for value in values.tolist()], dtype=bool)[codes.reshape(-1)]
+        return found if self.valid is None else found & self.valid
+
+
+def _amount(rc, field):
+    def read(states):
+        resource = states.resources.get(rc)
+        return np.zeros(states.size, dtype=np.int64) if resource is None else getattr(resource, field)
+
+    return read
+
+
+def _free(rc):
+    def read(states):
+        resource = states.resources.get(rc)
+        if resource is None:
+            return np.zeros(states.size, dtype=np.int64)
+        return resource.total - resource.reserved - resource.used
+
+    return read
+
+
+def _taken(rc):
+    """What is in use, room reserved for the host included (NOVA_SEMANTICS 5.1)."""
+
+    def read(states):
+        resource = states.resources.get(rc)
+        if resource is None:
+            return np.zeros(states.size, dtype=np.int64)
+        return resource.reserved + resource.used
+
+    return read
+
+
+def free_disk_mb(states):
+    """1024 * min(free, disk_available_least), MiB."""
+    free = np.minimum(_free("DISK_GB")(states), states.disk_available_least)
+    return (1024 * free).astype(np.int64)
+
+
+NUMBERS = {
+    "total_usable_ram_mb": _amount("MEMORY_MB", "total"),
+    "free_ram_mb": _free("MEMORY_MB"),
+    "total_usable_disk_gb": _amount("DISK_GB", "total"),
+    "disk_mb_used": lambda states: 1024 * _taken("DISK_GB")(states),
+    "free_disk_mb": free_disk_mb,
+    "vcpus_total": _amount("VCPU", "total"),
+    "vcpus_used": _taken("VCPU"),
+    "num_instances": lambda states: states.num_instances,
+    "num_io_ops": lambda states: states.num_io_ops,
+    "failed_builds": lambda states: states.failed_builds,
+    "cpu_allocation_ratio": _amount("VCPU", "ratio"),
+    "ram_allocation_ratio": _amount("MEMORY_MB", "ratio"),
+    "disk_allocation_ratio": _amount("DISK_GB", "ratio"),
+}
+
+#: Names that are columns of text or of structures, and under which name the fleet has them.
+COLUMNS = {
+    "host": "host",
+    "nodename": "node",
+    "hypervisor_hostname": "node",
+    "uuid": "uuid",
+    "cell_uuid": "cell",
+    "host_ip": "host_ip",
+    "hypervisor_type": "hypervisor_type",
+    "cpu_info": "cpu_info",
+    "supported_instances": "supported_instances",
+    "stats": "stats",
+    "metrics": "metrics",
+}
+
+#: Of the columns above, those that a fleet need not have and that are only read when asked for.
+OPTIONAL = ("host_ip", "hypervisor_type", "cpu_info", "supported_instances", "stats", "metrics", "traits")
+
+#: Keys of stats that are columns of their own.
+COUNTED = {"num_instances": "num_instances", "io_workload": "num_io_ops", "failed_builds": "failed_builds"}
+
+NAMES = tuple(sorted([*NUMBERS, *COLUMNS, "hypervisor_version"]))
+
+
+def lookup(states, name):
+    """The column of an attribute of host states, or None when there is no such attribute."""
+    if name in NUMBERS:
+        return Numbers(NUMBERS[name](states))
+    if name == "hypervisor_version":
+        return Numbers(states.hypervisor_version, states.hypervisor_version > 0)
+    if name in COLUMNS:
+        return states.distinct(COLUMNS[name])
+    return None
+
+
+def columns_of(name):
+    """The optional columns that must be read for an attribute of this name."""
+    if name in NUMBERS:
+        return ()
+    if name == "hypervisor_version":
+        return ("hypervisor_version",)
+    column = COLUMNS.get(name)
+    if column is None:
+        return ("stats",)
+    return (column,) if column in OPTIONAL else ()
+
+
+def stat(states, key):
+    """The column of one key of stats, as text; rows without it have None."""
+    if key in COUNTED:
+        return _texts(getattr(states, COUNTED[key]))
+
+    def read(stats):
+        value = stats.get(key) if isinstance(stats, dict) else None
+        return None if value is None else _text(value)
+
+    return states.distinct("stats").map(read)
+
+
+def _text(value):
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _texts(array):
+    values, codes = np.unique(array, return_inverse=True)
+    return Distinct([str(value) for value in values.tolist()], codes.reshape(-1))
+
+
+def follow(value, path):
+    """Go down a path of keys as Nova's capability lookup does; None when a step is missing.
+
+    Text is read as JSON on the way; bad JSON is as good as nothing there.
+    """
+    for key in path:
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except ValueError:
+                return None
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+        if value is None:
+            return None
+    return value

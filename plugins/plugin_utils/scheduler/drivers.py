@@ -1,0 +1,179 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The drivers: whole ways to pick hosts, by the policy key ``driver``.
+
+filter_scheduler narrows and weighs. chance, simple and least_cost are the older ways of NOVA_SEMANTICS
+section 4, kept so that a policy written for them means the same here.
+"""
+
+from __future__ import annotations
+
+import random
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import attributes, filter_scheduler
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost, PolicyError
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.compute_filter import ComputeFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.isolated_hosts_filter import (
+    IsolatedHostsFilter,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.narrowing import Narrowing
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+
+def schedule(states, specs, policy, explain=True):
+    """Selections by the policy's driver; see filter_scheduler.schedule."""
+    if policy.driver == "filter_scheduler":
+        return filter_scheduler.schedule(states, specs, policy, explain)
+    return _batch(states, specs, policy, {"chance": Chance, "simple": Simple, "least_cost": LeastCost}[policy.driver])
+
+
+def _batch(states, specs, policy, driver):
+    """Place a batch one by one, all or nothing."""
+    filter_scheduler.check_batch(states, specs)
+    chooser = driver(states, specs, policy)
+    added, placed = [], []
+    try:
+        for spec in specs:
+            if spec.server_group is not None and states.add_group(spec.server_group):
+                added.append(spec.server_group.name)
+        for spec in specs:
+            order, score = chooser.order(spec)
+            index = int(order[0])
+            selection = filter_scheduler.make_selection(states, spec, index, score(index))
+            spares = [int(row) for row in order[1:] if states.cell_of[row] == states.cell_of[index]]
+            selection["alternates"] = [
+                filter_scheduler.place(states, row, score(row)) for row in spares[: policy.max_attempts - 1]
+            ]
+            states.consume(index, spec)
+            chooser.taken.add(index)
+            placed.append((index, spec, selection))
+    except Exception:
+        for index, spec, _selection in reversed(placed):
+            states.release(index, spec)
+        for name in added:
+            states.drop_group(name)
+        raise
+    return [selection for _index, _spec, selection in placed]
+
+
+class Chooser:
+    """Orders the hosts for one instance, best first."""
+
+    def __init__(self, states, specs, policy):
+        self.states = states
+        self.policy = policy
+        self.count = len(specs)
+        self.taken = set()
+
+    def order(self, spec):
+        """(int array of rows, not empty, best first; function of a row giving its figure).
+
+        :raises NoValidHost: there is none.
+        """
+        raise NotImplementedError
+
+    def living(self, spec):
+        """Rows whose service is enabled and up, that the request itself does not rule out and that have room.
+
+        Room is the claim's rule. The old schedulers did not look at it; a host that cannot be claimed
+        would only fail later here.
+        """
+        plain = self.policy.bare([ComputeFilter()])
+        narrowing = Narrowing(self.states, spec, plain)
+        rows = narrowing.passed()
+        if not len(rows):
+            raise filter_scheduler.failure(self.states, spec, plain, len(self.taken), self.count)
+        return rows
+
+
+class Chance(Chooser):
+    """Any host that is enabled and up, by chance (NOVA_SEMANTICS 4.1).
+
+    No host filter is asked and nothing is weighed. Hosts of a batch differ while there are enough.
+    The pick is the same each time the same instance is asked for: a lookup is evaluated any number of
+    times.
+    """
+
+    def order(self, spec):
+        rows = self.living(spec).tolist()
+        random.Random(spec.key).shuffle(rows)
+        fresh = [row for row in rows if row not in self.taken]
+        return np.array(fresh + [row for row in rows if row in self.taken]), lambda row: 0.0
+
+
+class Simple(Chooser):
+    """The host with the fewest vCPUs in use, up to max_cores (NOVA_SEMANTICS 4.2).
+
+    Isolated images and hosts keep to each other as in IsolatedHostsFilter with restrict. When even
+    the least loaded host would pass max_cores the request fails at once, for all others are fuller;
+    isolated images are spared that with skip_isolated_core_check. The figure is the vCPUs in use.
+    """
+
+    def order(self, spec):
+        rows = self.living(spec)
+        option = self.policy.options
+        isolation = IsolatedHostsFilter({**option, "restrict_isolated_hosts_to_isolated_images": True})
+        rows = rows[isolation.passes(self.states, spec)[rows]]
+        if not len(rows):
+            raise NoValidHost(
+                f"No valid host for {spec.name} ({spec.size}): every host that is enabled and up is on the wrong side of"
+                " isolated_images and isolated_hosts; correct these or pick another image."
+            )
+        used = self.states.resources["VCPU"].used if "VCPU" in self.states.resources else np.zeros(self.states.size)
+        order = rows[np.argsort(used[rows], kind="stable")]
+        least = int(used[order[0]])
+        isolated = spec.image is not None and bool({spec.image.name, spec.image.id} & set(option["isolated_images"]))
+        wanted = spec.resources.get("VCPU", 0)
+        if not (isolated and option["skip_isolated_core_check"]) and least + wanted > option["max_cores"]:
+            raise NoValidHost(
+                f"No valid host for {spec.name} ({spec.size}): the least loaded host, {self.states.label(int(order[0]))},"
+                f" has {least} vCPU in use, and with {wanted} more it would pass max_cores ({option['max_cores']});"
+                " raise max_cores or free some."
+            )
+        return order, lambda row: float(used[row])
+
+
+def _fill_first(states, spec):
+    return attributes.lookup(states, "free_ram_mb").array.astype(np.float64)
+
+
+def _noop(states, spec):
+    return np.ones(states.size, dtype=np.float64)
+
+
+COSTS = {"compute_fill_first": _fill_first, "noop": _noop}
+
+
+class LeastCost(Chooser):
+    """The lowest sum of weight * cost wins (NOVA_SEMANTICS 4.3, Essex and Folsom).
+
+    Option least_cost_functions: {function: weight}, compute_fill_first (free_ram_mb) at -1.0 by
+    default, which spreads; a positive weight fills hosts first. Nothing is normalised; of equal sums
+    the first by (host, node) wins. Host filters run as in the filter scheduler. The figure is the sum.
+    """
+
+    def __init__(self, states, specs, policy):
+        super().__init__(states, specs, policy)
+        self.functions = policy.options["least_cost_functions"]
+        unknown = sorted(set(self.functions) - set(COSTS))
+        if unknown:
+            raise PolicyError(
+                f"The scheduler policy names '{unknown[0]}' under 'least_cost_functions', which does not exist;"
+                f" there are: {', '.join(COSTS)}.",
+                ("least_cost_functions", unknown[0]),
+            )
+
+    def order(self, spec):
+        narrowing = Narrowing(self.states, spec, self.policy)
+        rows = narrowing.passed()
+        if not len(rows):
+            raise filter_scheduler.failure(self.states, spec, self.policy, len(self.taken), self.count)
+        cost = np.zeros(self.states.size, dtype=np.float64)
+        for name, weight in self.functions.items():
+            cost += weight * COSTS[name](self.states, spec)
+        return rows[np.argsort(cost[rows], kind="stable")], lambda row: float(cost[row])

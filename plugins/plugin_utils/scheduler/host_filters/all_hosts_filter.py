@@ -1,0 +1,26 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every host."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+
+class AllHostsFilter(HostFilter):
+    """Every host passes.
+
+    Inputs: none. Rule: pass. Source: NOVA_SEMANTICS 2.1.
+    """
+
+    name = "AllHostsFilter"
+    once = True
+
+    def passes(self, states, spec):
+        return np.ones(states.size, dtype=bool)

@@ -1,0 +1,36 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Exactly as much as asked for: CPU."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+
+class ExactCoreFilter(HostFilter):
+    """The host has exactly as much as is asked for (bare metal).
+
+    Inputs: the request's vcpus; the host's VCPU.
+    Rule: vcpus = the host's total. Source: NOVA_SEMANTICS 2.7.
+    """
+
+    name = "ExactCoreFilter"
+
+    def passes(self, states, spec):
+        return self._has(states) == spec.resources.get("VCPU", 0)
+
+    def lacks(self, states, spec, index):
+        return f"CPU: asked exactly {spec.resources.get('VCPU', 0)} vCPU, the host has {self._has(states)[index]:g}"
+
+    @staticmethod
+    def _has(states):
+        resource = states.resources.get("VCPU")
+        if resource is None:
+            return np.zeros(states.size, dtype=np.int64)
+        return resource.total

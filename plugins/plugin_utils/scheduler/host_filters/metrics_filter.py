@@ -1,0 +1,38 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The host reports every metric that is weighed."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.metrics import by_name
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+
+class MetricsFilter(HostFilter):
+    """The host reports every metric that MetricsWeigher weighs.
+
+    Inputs: the host's metrics; option metrics_weight_setting ({metric: ratio}).
+    Rule: each metric of the setting is among the host's. Source: NOVA_SEMANTICS 2.1.
+    """
+
+    name = "MetricsFilter"
+    once = True
+    options = {"metrics_weight_setting": {}}
+    reads = ("metrics",)
+
+    def passes(self, states, spec):
+        wanted = set(self.option["metrics_weight_setting"])
+        if not wanted:
+            return np.ones(states.size, dtype=bool)
+        return states.distinct("metrics").each(lambda metrics: wanted <= set(by_name(metrics)))
+
+    def lacks(self, states, spec, index):
+        have = by_name(states.distinct("metrics")[index])
+        missing = sorted(set(self.option["metrics_weight_setting"]) - set(have))
+        return f"metrics: the host does not report {', '.join(missing)}"

@@ -1,0 +1,56 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Near an address."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+
+class SimpleCIDRAffinityFilter(HostFilter):
+    """The host's address is in the network around an address.
+
+    Inputs: hints build_near_host_ip (an address, not a host's name) and cidr [/24]; host_ip.
+    Rule: no hint, pass; else host_ip lies in build_near_host_ip + cidr. A host without an address
+    fails. Source: NOVA_SEMANTICS 2.1.
+    """
+
+    name = "SimpleCIDRAffinityFilter"
+    once = True
+
+    def needs(self, spec):
+        return ("host_ip",) if "build_near_host_ip" in spec.hints else ()
+
+    def passes(self, states, spec):
+        network = self._network(spec)
+        if network is None:
+            return np.ones(states.size, dtype=bool)
+        family = socket.AF_INET if network.version == 4 else socket.AF_INET6
+        first, mask = int(network.network_address), int(network.netmask)
+
+        def near(address):
+            try:
+                return int.from_bytes(socket.inet_pton(family, address), "big") & mask == first
+            except (OSError, TypeError):
+                return False
+
+        return states.distinct("host_ip").each(near)
+
+    def lacks(self, states, spec, index):
+        return f"address: asked {self._network(spec)}, the host has {states.distinct('host_ip')[index] or 'none'}"
+
+    @staticmethod
+    def _network(spec):
+        address = spec.hints.get("build_near_host_ip")
+        if address is None:
+            return None
+        return ipaddress.ip_network(f"{address}/{(spec.hints.get('cidr') or '/24').lstrip('/')}", strict=False)

@@ -1,0 +1,30 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Away from hosts where builds fail."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Weigher
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+
+class BuildFailureWeigher(Weigher):
+    """Away from hosts where builds fail.
+
+    Inputs: failed_builds. Raw value: failed_builds; the multiplier counts as negative.
+    Source: NOVA_SEMANTICS 3.2.
+    """
+
+    name = "BuildFailureWeigher"
+    multiplier_option = "build_failure_weight_multiplier"
+    options = {"build_failure_weight_multiplier": 1000000.0}
+    once = True
+    sign = -1.0
+
+    def raw(self, states, spec):
+        return states.failed_builds.astype(np.float64)

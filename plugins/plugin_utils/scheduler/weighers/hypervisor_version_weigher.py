@@ -1,0 +1,30 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Newer hypervisors are better."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Weigher
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+
+class HypervisorVersionWeigher(Weigher):
+    """Newer hypervisors are better.
+
+    Inputs: hypervisor_version. Raw value: hypervisor_version, unknown as 0.
+    Source: NOVA_SEMANTICS 3.2.
+    """
+
+    name = "HypervisorVersionWeigher"
+    multiplier_option = "hypervisor_version_weight_multiplier"
+    options = {"hypervisor_version_weight_multiplier": 1.0}
+    once = True
+    reads = ("hypervisor_version",)
+
+    def raw(self, states, spec):
+        return states.hypervisor_version.astype(np.float64)

@@ -1,0 +1,29 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fewer builds and moves under way are better."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Weigher
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+
+class IoOpsWeigher(Weigher):
+    """Fewer builds and moves under way are better.
+
+    Inputs: num_io_ops, those placed earlier in the batch included. Raw value: num_io_ops. The scale
+    starts at 0; the multiplier is negative by default. Source: NOVA_SEMANTICS 3.2.
+    """
+
+    name = "IoOpsWeigher"
+    multiplier_option = "io_ops_weight_multiplier"
+    options = {"io_ops_weight_multiplier": -1.0}
+    minval = 0.0
+
+    def raw(self, states, spec):
+        return states.num_io_ops.astype(np.float64)

@@ -1,0 +1,28 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts by how many instances they hold."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Weigher
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+
+class NumInstancesWeigher(Weigher):
+    """Hosts by how many instances they hold; does nothing unless given a multiplier.
+
+    Inputs: num_instances. Raw value: num_instances. A positive multiplier packs, a negative one
+    spreads. Source: NOVA_SEMANTICS 3.2.
+    """
+
+    name = "NumInstancesWeigher"
+    multiplier_option = "num_instances_weight_multiplier"
+    options = {"num_instances_weight_multiplier": 0.0}
+
+    def raw(self, states, spec):
+        return states.num_instances.astype(np.float64)

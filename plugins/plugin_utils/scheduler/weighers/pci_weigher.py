@@ -1,0 +1,26 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keep hosts with PCI devices for those who ask for them."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Weigher
+
+
+class PCIWeigher(Weigher):
+    """Keep hosts with free PCI devices for requests that want them.
+
+    Inputs: free PCI devices of the host; none are tracked yet, so all hosts are equal.
+    Raw value: 100 - min(free devices, 99). The multiplier may not be negative.
+    Source: NOVA_SEMANTICS 3.2.
+    """
+
+    name = "PCIWeigher"
+    multiplier_option = "pci_weight_multiplier"
+    options = {"pci_weight_multiplier": 1.0}
+    once = True
+    least_multiplier = 0.0
+
+    def raw(self, states, spec):
+        return 100.0

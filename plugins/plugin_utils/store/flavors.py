@@ -1,0 +1,63 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Flavors in the store."""
+
+from __future__ import annotations
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    sa = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+
+FIELDS = ("vcpus", "memory_mb", "disk_gb", "extra_specs")
+
+
+def read_flavors(connection, named):
+    """Flavors by name. When one of the names is not there, all of them, for the message about it.
+
+    :returns: dict name -> dict of FIELDS.
+    """
+    table = tables.flavors
+    query = sa.select(table)
+    rows = bulk.among(connection, query, table.c.name, named)
+    if len(rows) < len(set(named)):
+        rows = connection.execute(query).all()
+    return {row.name: {field: getattr(row, field) for field in FIELDS} for row in rows}
+
+
+def ensure(connection, name, values, now):
+    """Make a flavor or change it.
+
+    :param values: dict of FIELDS; those that are None keep what the store has. In extra_specs a key
+        whose value is None is deleted and other keys are kept.
+    :returns: (dict of name, uuid and FIELDS, True when something changed).
+    :raises DroverError: a new flavor without vcpus or memory_mb.
+    """
+    table = tables.flavors
+    row = connection.execute(sa.select(table).where(table.c.name == name)).one_or_none()
+    before = {field: getattr(row, field) for field in FIELDS} if row is not None else None
+    after = dict(before or {"vcpus": None, "memory_mb": None, "disk_gb": 0, "extra_specs": {}})
+    after.update({field: values[field] for field in FIELDS[:3] if values.get(field) is not None})
+    specs = {**after["extra_specs"], **(values.get("extra_specs") or {})}
+    after["extra_specs"] = {key: value for key, value in specs.items() if value is not None}
+    for field, least in (("vcpus", 1), ("memory_mb", 1), ("disk_gb", 0)):
+        if after[field] is None or after[field] < least:
+            raise DroverError(f"Flavor {name}: {field} must be given and be {least} or more.")
+    if before is None:
+        uuid = bulk.new_uuid()
+        connection.execute(sa.insert(table).values(uuid=uuid, name=name, created_at=now, **after))
+    else:
+        uuid = row.uuid
+        if after != before:
+            connection.execute(sa.update(table).where(table.c.id == row.id).values(**after))
+    return {"name": name, "uuid": uuid, **after}, after != before
+
+
+def delete(connection, name):
+    """Delete a flavor; instances keep its name. True when it existed."""
+    table = tables.flavors
+    return bool(connection.execute(sa.delete(table).where(table.c.name == name)).rowcount)

@@ -1,0 +1,324 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the scheduler needs of the store, as arrays, in a number of queries that the fleet does not change.
+
+Only what the requests at hand make host filters and weighers read is read: a fleet of a hundred
+thousand hosts has millions of instances, and most requests ask about none of them.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from dataclasses import dataclass, field
+
+try:
+    import numpy as np
+    import sqlalchemy as sa
+except ImportError:
+    np = sa = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, fleet, tables
+
+#: Columns of compute_nodes that are read only when wanted.
+ON_WISH = ("host_ip", "hypervisor_type", "hypervisor_version", "cpu_info", "supported_instances", "stats", "metrics")
+
+
+@dataclass
+class Wanted:
+    """columns: names of optional columns; instances: uuids or names; groups: names of server groups."""
+
+    columns: set = field(default_factory=set)
+    instances: set = field(default_factory=set)
+    groups: set = field(default_factory=set)
+
+
+def read_columns(connection, now, service_down_time=0, wanted=None):
+    """The columns for scheduler.host_states.HostStates.
+
+    :param now: the time (seconds since 1970) heartbeats are held against.
+    :param wanted: Wanted.
+    :returns: as fleet.read_fleet, with NumPy arrays for numbers, without zones (they come from the
+        aggregates) and with only the instances that are wanted.
+    """
+    collects = gc.isenabled()
+    # Hundreds of thousands of new tuples would have the collector look at each several times in vain.
+    gc.disable()
+    try:
+        return _read(connection, now, service_down_time, wanted or Wanted())
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _read(connection, now, service_down_time, wanted):
+    columns, ids, providers = _nodes(connection, now, service_down_time, wanted)
+    size = len(columns["host"])
+    place_of = _places(ids)
+    columns["resources"] = _resources(connection, _places(providers), size)
+    columns["aggregates"] = _aggregates(connection)
+    columns["num_instances"] = _counts(connection, place_of, size)
+    columns.update(_named(connection, wanted, place_of))
+    instances = tables.instances
+    if "node_flavors" in wanted.columns:
+        columns["node_flavors"] = _grouped(connection, instances.c.flavor, place_of)
+    if "node_images" in wanted.columns:
+        columns["node_images"] = _grouped(connection, sa.cast(instances.c.image, sa.Text), place_of)
+    if "traits" in wanted.columns:
+        columns["traits"] = _traits(connection, _places(providers), size)
+    return columns
+
+
+def _rows(connection, query):
+    """The rows as the driver gives them: plain tuples, without a wrapper for each."""
+    if query is None:
+        return []
+    result = connection.execute(query)
+    rows = result.cursor.fetchall()
+    result.close()
+    return rows
+
+
+def _nodes(connection, now, service_down_time, wanted):
+    nodes, providers = tables.compute_nodes, tables.resource_providers
+    extra = [name for name in ON_WISH if name in wanted.columns]
+
+    def column(name):
+        found = nodes.c[name]
+        return sa.cast(found, sa.Text) if isinstance(found.type, sa.JSON) else found
+
+    # In the order of the tables, without joins: sorting and matching are cheaper in memory.
+    rows = _rows(
+        connection,
+        sa.select(
+            nodes.c.id,
+            nodes.c.service_id,
+            nodes.c.host,
+            nodes.c.hypervisor_hostname,
+            nodes.c.uuid,
+            nodes.c.cell,
+            nodes.c.disk_available_least,
+            nodes.c.num_io_ops,
+            nodes.c.failed_builds,
+            nodes.c.reported,
+            *[column(name) for name in extra],
+        ),
+    )
+    found = list(zip(*rows)) if rows else [()] * (10 + len(extra))
+    size = len(rows)
+    provider_of = dict(_rows(connection, sa.select(providers.c.uuid, providers.c.id)))
+    disabled, disabled_reason, reasons = _service_states(connection, found[1], found[9], now, service_down_time)
+    columns = {
+        "host": list(found[2]),
+        "node": list(found[3]),
+        "uuid": list(found[4]),
+        "cell": list(found[5]),
+        "disk_available_least_gb": np.nan_to_num(np.array(found[6], dtype=np.float64), nan=np.inf, posinf=np.inf),
+        "num_io_ops": np.array(found[7], dtype=np.int64),
+        "failed_builds": np.array(found[8], dtype=np.int64),
+        "disabled": disabled,
+        "disabled_reason": disabled_reason,
+        "up": np.fromiter((reason is None for reason in reasons), dtype=bool, count=size),
+        "down_reason": reasons,
+    }
+    for number, name in enumerate(extra, start=10):
+        columns[name] = list(found[number])
+    return columns, found[0], [provider_of.get(uuid) for uuid in found[4]]
+
+
+def _service_states(connection, service_ids, reported, now, service_down_time):
+    """disabled (bool array), disabled_reason and down_reason (lists) per row.
+
+    Only services with something to tell are read; of a healthy fleet these are few.
+    """
+    known = tables.services
+    telling = [
+        known.c.disabled.is_(True),
+        known.c.forced_down.is_(True),
+        known.c.last_error.is_not(None),
+        known.c.last_seen_up.is_(None),
+    ]
+    if service_down_time:
+        telling += [known.c.last_seen_up < now - service_down_time, known.c.last_seen_up > now + service_down_time]
+    fields = ("id", "disabled", "disabled_reason", "forced_down", "last_seen_up", "last_error")
+    query = sa.select(*[known.c[each] for each in fields]).where(sa.or_(*telling))
+    told = {row[0]: row[1:] for row in _rows(connection, query)}
+    size = len(service_ids)
+    disabled, disabled_reason, reasons = np.zeros(size, dtype=bool), [None] * size, [None] * size
+    for place, service in enumerate(service_ids):
+        if service in told:
+            off, why, *state = told[service]
+            disabled[place], disabled_reason[place] = bool(off), why
+            reasons[place] = fleet.down_reason(_Service(bool(reported[place]), *state), now, service_down_time)
+        elif not reported[place]:
+            reasons[place] = fleet.down_reason(_Service(False, False, now, None), now, service_down_time)
+    return disabled, disabled_reason, reasons
+
+
+@dataclass
+class _Service:
+    """What services.down_reason looks at."""
+
+    reported: bool
+    forced_down: bool
+    last_seen_up: float
+    last_error: str
+
+
+def _places(ids):
+    """int64 array: the row of each id, -1 for ids of nobody."""
+    known = np.array([-1 if each is None else each for each in ids], dtype=np.int64)
+    places = np.full((int(known.max()) if len(known) else 0) + 2, -1, dtype=np.int64)
+    places[known] = np.arange(len(known))
+    places[-1] = -1
+    return places
+
+
+def _place(places, ids):
+    """Rows of ids (int64 array), -1 where there is none."""
+    return places[np.where((ids >= 0) & (ids < len(places)), ids, len(places) - 1)]
+
+
+def _resources(connection, places, size):
+    classes = dict(
+        (row[0], row[1])
+        for row in _rows(
+            connection,
+            sa.select(tables.resource_classes.c.id, tables.resource_classes.c.name).where(
+                tables.resource_classes.c.name.in_(fleet.RESOURCE_CLASSES)
+            ),
+        )
+    )
+    empty = {"total": 0, "reserved": 0, "used": 0, "min_unit": 1, "max_unit": 0, "step_size": 1}
+    columns = {
+        name: {**{key: np.full(size, value, dtype=np.int64) for key, value in empty.items()}, "ratio": np.ones(size)}
+        for name in fleet.RESOURCE_CLASSES
+    }
+    inventories, allocations = tables.inventories, tables.allocations
+    # Whole tables, in their own order: other classes than these are few.
+    key = (inventories.c.provider_id, inventories.c.class_id)
+    rows = _rows(
+        connection, sa.select(*key, inventories.c.total, inventories.c.max_unit, inventories.c.allocation_ratio)
+    )
+    _put(columns, classes, ("total", "max_unit", "ratio"), _table(rows, 5), places)
+    rare = {"reserved": 0, "min_unit": 1, "step_size": 1}
+    rows = _rows(
+        connection,
+        sa.select(*key, *[inventories.c[name] for name in rare]).where(
+            sa.or_(*[inventories.c[name] != usual for name, usual in rare.items()])
+        ),
+    )
+    _put(columns, classes, tuple(rare), _table(rows, 5), places)
+    # Read from an index that holds all three columns (schema 0002), one row per provider.
+    sums = [
+        sa.cast(sa.func.sum(sa.case((allocations.c.class_id == class_id, allocations.c.used), else_=0)), sa.BigInteger)
+        for class_id in classes
+    ]
+    rows = _rows(
+        connection, sa.select(allocations.c.provider_id, *sums).group_by(allocations.c.provider_id) if sums else None
+    )
+    table = _table(rows, 1 + len(sums))
+    where = _place(places, table[:, 0].astype(np.int64))
+    mine = where >= 0
+    for number, name in enumerate(classes.values(), start=1):
+        columns[name]["used"][where[mine]] = table[mine, number].astype(np.int64)
+    return columns
+
+
+def _table(rows, width):
+    """Rows of numbers as a float64 array; amounts below 2**53 are exact."""
+    flat = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.float64, count=len(rows) * width)
+    return flat.reshape(-1, width)
+
+
+def _put(columns, classes, fields, table, places):
+    """Write a table of provider id, class id and fields into the columns of the classes."""
+    where = _place(places, table[:, 0].astype(np.int64))
+    for class_id, name in classes.items():
+        mine = (table[:, 1] == class_id) & (where >= 0)
+        rows = where[mine]
+        for number, field_name in enumerate(fields, start=2):
+            column = columns[name][field_name]
+            column[rows] = table[mine, number].astype(column.dtype)
+
+
+def _aggregates(connection):
+    aggregates, hosts = tables.aggregates, tables.aggregate_hosts
+    found = {
+        row.id: {"name": row.name, "metadata": row.metadata, "hosts": []}
+        for row in connection.execute(sa.select(aggregates).order_by(aggregates.c.name))
+    }
+    if found:
+        # One text per aggregate rather than a row per member.
+        joined = sa.func.aggregate_strings(hosts.c.host, "\n")
+        query = sa.select(hosts.c.aggregate_id, joined).group_by(hosts.c.aggregate_id)
+        for aggregate, names in _rows(connection, query):
+            found[aggregate]["hosts"] = names.split("\n")
+    return list(found.values())
+
+
+def _counts(connection, places, size):
+    node = tables.instances.c.compute_node_id
+    counts = np.zeros(size, dtype=np.int64)
+    rows = _rows(connection, sa.select(sa.func.coalesce(node, -1), sa.func.count()).group_by(node))
+    table = _table(rows, 2).astype(np.int64)
+    where = _place(places, table[:, 0])
+    counts[where[where >= 0]] = table[where >= 0, 1]
+    return counts
+
+
+def _named(connection, wanted, places):
+    """instances, instance_names and server_groups, of those that are wanted."""
+    instances, groups = tables.instances, tables.server_groups
+    server_groups = {
+        row.name: {
+            "uuid": row.uuid,
+            "policy": row.policy,
+            "max_server_per_host": row.max_server_per_host,
+            "members": [],
+            "id": row.id,
+        }
+        for row in connection.execute(sa.select(groups))
+    }
+    query = sa.select(instances.c.uuid, instances.c.name, instances.c.compute_node_id, instances.c.server_group_id)
+    where, names = {}, {}
+    rows = []
+    if wanted.instances:
+        rows += bulk.among(connection, query, instances.c.uuid, {each.lower() for each in wanted.instances})
+        rows += bulk.among(connection, query, instances.c.name, wanted.instances)
+    members = {server_groups[name]["id"]: name for name in wanted.groups if name in server_groups}
+    if members:
+        rows += bulk.among(connection, query, instances.c.server_group_id, members)
+    for row in sorted({tuple(row)[:4] for row in rows}):
+        uuid, name, node, group = row
+        if node is not None and node < len(places) and places[node] >= 0:
+            where[uuid] = int(places[node])
+        names.setdefault(name, []).append(uuid)
+        if group in members:
+            server_groups[members[group]]["members"].append(uuid)
+    return {"instances": where, "instance_names": names, "server_groups": server_groups}
+
+
+def _grouped(connection, what, places):
+    """[(row, value, count)] of the instances on each node."""
+    node = tables.instances.c.compute_node_id
+    query = sa.select(node, what, sa.func.count()).where(node.is_not(None), what.is_not(None)).group_by(node, what)
+    found = []
+    for key, value, count in _rows(connection, query):
+        if key < len(places) and places[key] >= 0:
+            found.append((int(places[key]), value, count))
+    return found
+
+
+def _traits(connection, places, size):
+    """A list of traits per row; rows with the same traits share it."""
+    names, owned = tables.traits, tables.provider_traits
+    known = {row[0]: row[1] for row in _rows(connection, sa.select(names.c.id, names.c.name))}
+    found = [[] for _row in range(size)]
+    for provider, trait in _rows(
+        connection, sa.select(owned.c.provider_id, owned.c.trait_id).order_by(owned.c.trait_id)
+    ):
+        if provider < len(places) and places[provider] >= 0:
+            found[places[provider]].append(known[trait])
+    return found

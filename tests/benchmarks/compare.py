@@ -1,0 +1,80 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compare the outputs of two schedulers over the same fleet and requests.
+
+    python tests/benchmarks/compare.py NOVA.json OURS.json
+
+Same decision means: the same hosts chosen, or each time one of equal weight (to 1e-9); the same
+number of hosts passed; the same weights in the same order. Prints what differs and exits with 1 if
+anything does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+CLOSE = 1e-9
+
+
+def close(one, other):
+    return abs(one - other) <= CLOSE * max(1.0, abs(one), abs(other))
+
+
+def differences(theirs, ours):
+    """What differs between two results of one request, as texts."""
+    found = []
+    if bool(theirs.get("error")) != bool(ours.get("error")):
+        return [f"one failed: {theirs.get('error')} / {ours.get('error')}"]
+    if theirs.get("error") and not theirs["weighed"]:
+        return []
+    if theirs["passed"] != ours["passed"]:
+        found.append(f"passed {theirs['passed']} / {ours['passed']}")
+    if len(theirs["weighed"]) != len(ours["weighed"]):
+        found.append(f"weighed {len(theirs['weighed'])} / {len(ours['weighed'])}")
+    for place, (one, other) in enumerate(zip(theirs["weighed"], ours["weighed"])):
+        if not close(one["weight"], other["weight"]):
+            found.append(f"weight {place}: {one} / {other}")
+            break
+    mine = {(each["host"], each["node"]): each["weight"] for each in ours["weighed"]}
+    for each in theirs["weighed"]:
+        weight = mine.get((each["host"], each["node"]))
+        # The last of the list may be a tie of which each shows another host.
+        if weight is None and not close(each["weight"], theirs["weighed"][-1]["weight"]):
+            found.append(f"{each} is not in our list")
+        elif weight is not None and not close(weight, each["weight"]):
+            found.append(f"{each} weighs {weight} here")
+    if theirs["chosen"] != ours["chosen"]:
+        weights = {each["host"]: each["weight"] for each in theirs["weighed"]}
+        for one, other in zip(theirs["chosen"], ours["chosen"]):
+            if one != other and not (one in weights and other in weights and close(weights[one], weights[other])):
+                found.append(f"chosen {theirs['chosen']} / {ours['chosen']}")
+                break
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("theirs")
+    parser.add_argument("ours")
+    arguments = parser.parse_args()
+    with open(arguments.theirs) as file:
+        theirs = json.load(file)
+    with open(arguments.ours) as file:
+        ours = json.load(file)
+    wrong = 0
+    for one, other in zip(theirs["results"], ours["results"]):
+        found = differences(one, other)
+        wrong += bool(found)
+        for text in found:
+            print(f"request {one['index']}: {text}")
+    print(
+        f"{len(theirs['results']) - wrong} of {len(theirs['results'])} requests decided alike ({len(ours['results'])} here)"
+    )
+    return 1 if wrong or len(theirs["results"]) != len(ours["results"]) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
