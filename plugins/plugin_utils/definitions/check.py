@@ -9,6 +9,7 @@ import unicodedata
 import uuid
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import groups
 
 KEYS = {
     "name": str,
@@ -84,9 +85,9 @@ def server_groups(items, where):
         place = f"{place}: server group {item['name']}"
         _keys(item, GROUP_KEYS, place)
         _unique(names, item["name"], place, "name")
-        if item["policy"] not in ("affinity", "anti-affinity"):
-            raise DroverError(f"{place}: policy must be affinity or anti-affinity, not {item['policy']!r}.")
-        if item.get("max_server_per_host") is not None and item["policy"] != "anti-affinity":
+        if item["policy"] not in groups.POLICIES:
+            raise DroverError(f"{place}: policy must be {' or '.join(groups.POLICIES)}, not {item['policy']!r}.")
+        if item.get("max_server_per_host") is not None and item["policy"] != groups.ANTI_AFFINITY:
             raise DroverError(f"{place}: max_server_per_host goes with the policy anti-affinity only.")
         if item.get("max_server_per_host") is not None:
             _at_least(item, "max_server_per_host", 1, place)
