@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import collections
+
 try:
     import sqlalchemy as sa
 except ImportError:
@@ -50,7 +52,8 @@ def replace(connection, wanted, now, consumer_type=INSTANCE, owners=None):
     owners = owners or {}
     wanted = {uuid: _without_nothing(held) for uuid, held in wanted.items()}
     rows = {row.uuid: row for row in bulk.among(connection, sa.select(table), table.c.uuid, wanted)}
-    touched = _drop(connection, [row.id for row in rows.values()])
+    change = collections.Counter()
+    touched = _drop(connection, [row.id for row in rows.values()], change)
     keep = [uuid for uuid, held in wanted.items() if held]
     new = [uuid for uuid in keep if uuid not in rows]
     bulk.delete(connection, table, table.c.id, [row.id for uuid, row in rows.items() if not wanted[uuid]])
@@ -80,16 +83,16 @@ def replace(connection, wanted, now, consumer_type=INSTANCE, owners=None):
         tables.resource_classes,
         {name for held in wanted.values() for amounts in held.values() for name in amounts},
     )
-    bulk.insert(
-        connection,
-        tables.allocations,
-        [
-            {"consumer_id": ids[uuid], "provider_id": provider, "class_id": classes[name], "used": amount}
-            for uuid in keep
-            for provider, amounts in wanted[uuid].items()
-            for name, amount in amounts.items()
-        ],
-    )
+    new_rows = [
+        {"consumer_id": ids[uuid], "provider_id": provider, "class_id": classes[name], "used": amount}
+        for uuid in keep
+        for provider, amounts in wanted[uuid].items()
+        for name, amount in amounts.items()
+    ]
+    bulk.insert(connection, tables.allocations, new_rows)
+    for row in new_rows:
+        change[row["provider_id"], row["class_id"]] += row["used"]
+    _count(connection, change)
     touched |= {provider for held in wanted.values() for provider in held}
     providers.bump(connection, touched)
 
@@ -102,9 +105,31 @@ def _without_nothing(held):
     return {provider: amounts for provider, amounts in held.items() if amounts}
 
 
-def _drop(connection, consumer_ids):
+def _drop(connection, consumer_ids, change):
     table = tables.allocations
-    query = sa.select(table.c.provider_id, table.c.consumer_id).distinct()
-    touched = {row.provider_id for row in bulk.among(connection, query, table.c.consumer_id, consumer_ids)}
+    query = sa.select(table.c.provider_id, table.c.class_id, table.c.used, table.c.consumer_id)
+    rows = bulk.among(connection, query, table.c.consumer_id, consumer_ids)
+    for row in rows:
+        change[row.provider_id, row.class_id] -= row.used
     bulk.delete(connection, table, table.c.consumer_id, consumer_ids)
-    return touched
+    return {row.provider_id for row in rows}
+
+
+def _count(connection, change):
+    """Bring the use counted beside the inventories along.
+
+    :param change: dict (provider id, class id) -> amount more or less.
+    """
+    table = tables.inventories
+    rows = [
+        {"provider": provider, "class": class_id, "amount": amount}
+        for (provider, class_id), amount in sorted(change.items())
+        if amount
+    ]
+    if rows:
+        connection.execute(
+            sa.update(table)
+            .where(table.c.provider_id == sa.bindparam("provider"), table.c.class_id == sa.bindparam("class"))
+            .values(used=table.c.used + sa.bindparam("amount", type_=sa.BigInteger)),
+            rows,
+        )

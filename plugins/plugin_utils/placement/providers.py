@@ -79,7 +79,7 @@ def set_inventories(connection, wanted):
                 changed.add(provider)
         surplus.update({row.id: row for row in rows.values()})
     changed |= _remove_unused(connection, surplus)
-    bulk.insert(connection, table, new)
+    bulk.insert(connection, table, _with_use(connection, new))
     bulk.update(connection, table, different)
     bump(connection, changed)
     return changed
@@ -101,6 +101,17 @@ def _remove_unused(connection, surplus):
     unused = {key: row for key, row in surplus.items() if (row.provider_id, row.class_id) not in used}
     bulk.delete(connection, tables.inventories, tables.inventories.c.id, unused)
     return {row.provider_id for row in unused.values()}
+
+
+def _with_use(connection, rows):
+    """New rows of inventories with what is allocated of them already, as after a heal or an import."""
+    table = tables.allocations
+    query = sa.select(table.c.provider_id, table.c.class_id, sa.func.sum(table.c.used).label("used")).group_by(
+        table.c.provider_id, table.c.class_id
+    )
+    found = bulk.among(connection, query, table.c.provider_id, {row["provider_id"] for row in rows})
+    used = {(row.provider_id, row.class_id): int(row.used) for row in found}
+    return [{**row, "used": used.get((row["provider_id"], row["class_id"]), 0)} for row in rows]
 
 
 def set_traits(connection, wanted):

@@ -18,11 +18,11 @@ class Room:
 
     __slots__ = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "used")
 
-    def __init__(self, row, used):
+    def __init__(self, row):
         self.total, self.reserved = row.total, row.reserved
         self.min_unit, self.max_unit, self.step_size = row.min_unit, row.max_unit, row.step_size
         self.allocation_ratio = row.allocation_ratio
-        self.used = used
+        self.used = row.used
 
     @property
     def capacity(self):
@@ -45,17 +45,11 @@ def read(connection, provider_ids):
 
     :returns: dict provider id -> dict class name -> Room.
     """
-    inventories, allocations, classes = tables.inventories, tables.allocations, tables.resource_classes
-    used = {}
-    query = sa.select(
-        allocations.c.provider_id, allocations.c.class_id, sa.func.sum(allocations.c.used).label("used")
-    ).group_by(allocations.c.provider_id, allocations.c.class_id)
-    for row in bulk.among(connection, query, allocations.c.provider_id, provider_ids):
-        used[row.provider_id, row.class_id] = int(row.used)
+    inventories, classes = tables.inventories, tables.resource_classes
     rooms = {key: {} for key in provider_ids}
     query = sa.select(inventories, classes.c.name).join(classes, classes.c.id == inventories.c.class_id)
     for row in bulk.among(connection, query, inventories.c.provider_id, provider_ids):
-        rooms[row.provider_id][row.name] = Room(row, used.get((row.provider_id, row.class_id), 0))
+        rooms[row.provider_id][row.name] = Room(row)
     return rooms
 
 

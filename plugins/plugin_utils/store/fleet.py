@@ -153,12 +153,6 @@ def _resources(connection, nodes):
     empty = {"total": 0, "reserved": 0, "ratio": 1.0, "used": 0, "min_unit": 1, "max_unit": 0, "step_size": 1}
     columns = {name: {field: [value] * len(nodes) for field, value in empty.items()} for name in RESOURCE_CLASSES}
     inventories, classes, providers = tables.inventories, tables.resource_classes, tables.resource_providers
-    allocations = tables.allocations
-    used = (
-        sa.select(allocations.c.provider_id, allocations.c.class_id, sa.func.sum(allocations.c.used).label("used"))
-        .group_by(allocations.c.provider_id, allocations.c.class_id)
-        .subquery()
-    )
     query = (
         sa.select(
             providers.c.uuid,
@@ -169,13 +163,10 @@ def _resources(connection, nodes):
             inventories.c.min_unit,
             inventories.c.max_unit,
             inventories.c.step_size,
-            sa.func.coalesce(used.c.used, 0),
+            inventories.c.used,
         )
         .join(providers, providers.c.id == inventories.c.provider_id)
         .join(classes, classes.c.id == inventories.c.class_id)
-        .outerjoin(
-            used, sa.and_(used.c.provider_id == inventories.c.provider_id, used.c.class_id == inventories.c.class_id)
-        )
         .where(classes.c.name.in_(RESOURCE_CLASSES))
     )
     for uuid, name, total, reserved, ratio, least, most, step, taken in connection.execute(query):

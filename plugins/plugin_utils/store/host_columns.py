@@ -195,13 +195,16 @@ def _resources(connection, places, size):
         name: {**{key: np.full(size, value, dtype=np.int64) for key, value in empty.items()}, "ratio": np.ones(size)}
         for name in fleet.RESOURCE_CLASSES
     }
-    inventories, allocations = tables.inventories, tables.allocations
+    inventories = tables.inventories
     # Whole tables, in their own order: other classes than these are few.
     key = (inventories.c.provider_id, inventories.c.class_id)
     rows = _rows(
-        connection, sa.select(*key, inventories.c.total, inventories.c.max_unit, inventories.c.allocation_ratio)
+        connection,
+        sa.select(
+            *key, inventories.c.total, inventories.c.max_unit, inventories.c.allocation_ratio, inventories.c.used
+        ),
     )
-    _put(columns, classes, ("total", "max_unit", "ratio"), _table(rows, 5), places)
+    _put(columns, classes, ("total", "max_unit", "ratio", "used"), _table(rows, 6), places)
     rare = {"reserved": 0, "min_unit": 1, "step_size": 1}
     rows = _rows(
         connection,
@@ -210,19 +213,6 @@ def _resources(connection, places, size):
         ),
     )
     _put(columns, classes, tuple(rare), _table(rows, 5), places)
-    # Read from an index that holds all three columns (schema 0002), one row per provider.
-    sums = [
-        sa.cast(sa.func.sum(sa.case((allocations.c.class_id == class_id, allocations.c.used), else_=0)), sa.BigInteger)
-        for class_id in classes
-    ]
-    rows = _rows(
-        connection, sa.select(allocations.c.provider_id, *sums).group_by(allocations.c.provider_id) if sums else None
-    )
-    table = _table(rows, 1 + len(sums))
-    where = _place(places, table[:, 0].astype(np.int64))
-    mine = where >= 0
-    for number, name in enumerate(classes.values(), start=1):
-        columns[name]["used"][where[mine]] = table[mine, number].astype(np.int64)
     return columns
 
 

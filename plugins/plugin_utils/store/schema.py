@@ -93,4 +93,4 @@ def _run(connection):
         environment.run_migrations()
 
 
-LATEST = "0002"
+LATEST = "0003"

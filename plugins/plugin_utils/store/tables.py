@@ -116,6 +116,8 @@ if sa is not None:
         sa.Column("max_unit", sa.BigInteger, nullable=False),
         sa.Column("step_size", sa.BigInteger, nullable=False),
         sa.Column("allocation_ratio", sa.Double, nullable=False),
+        # The sum of its allocations, kept by placement/allocations.py: a claim reads and holds this one row.
+        sa.Column("used", sa.BigInteger, nullable=False, default=0, server_default="0"),
         sa.UniqueConstraint("provider_id", "class_id"),
     )
     provider_traits = sa.Table(
@@ -123,6 +125,15 @@ if sa is not None:
         metadata,
         sa.Column("provider_id", sa.ForeignKey("resource_providers.id", ondelete="CASCADE"), primary_key=True),
         sa.Column("trait_id", sa.ForeignKey("traits.id"), primary_key=True),
+    )
+
+    # Aggregates of providers (not of hosts): what a sharing provider is reached through.
+    placement_aggregates = sa.Table("placement_aggregates", metadata, _id(), _uuid())
+    provider_aggregates = sa.Table(
+        "provider_aggregates",
+        metadata,
+        sa.Column("provider_id", sa.ForeignKey("resource_providers.id", ondelete="CASCADE"), primary_key=True),
+        sa.Column("aggregate_id", sa.ForeignKey("placement_aggregates.id"), primary_key=True),
     )
 
     # Host aggregates; the key availability_zone of their metadata makes one a zone.
@@ -151,6 +162,8 @@ if sa is not None:
         sa.Column("user", sa.String(255)),
         sa.Column("generation", sa.Integer, nullable=False, default=0),
         sa.Column("created_at", sa.Double, nullable=False),
+        # Until discovery has seen the instance; null for one that runs.
+        sa.Column("expires_at", sa.Double),
     )
     allocations = sa.Table(
         "allocations",
@@ -161,8 +174,6 @@ if sa is not None:
         _reference("consumer_id", "consumers.id", ondelete="CASCADE"),
         sa.Column("used", sa.BigInteger, nullable=False),
         sa.UniqueConstraint("consumer_id", "provider_id", "class_id"),
-        # Holds all that the sum of use per provider and class needs, in its order.
-        sa.Index("ix_allocations_use", "provider_id", "class_id", "used"),
     )
 
     server_groups = sa.Table(
@@ -241,6 +252,8 @@ if sa is not None:
         sa.Column("type", sa.String(32), nullable=False),
         sa.Column("status", sa.String(32), nullable=False, index=True),
         sa.Column("message", sa.Text),
+        # What an undo gives back beside the place: the old flavor and sizes of a resize.
+        sa.Column("details", sa.JSON(none_as_null=True)),
         sa.Column("created_at", sa.Double, nullable=False),
         sa.Column("updated_at", sa.Double, nullable=False),
     )
