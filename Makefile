@@ -30,7 +30,8 @@ test-unit: setup  ## unit tests, the store on SQLite and on PostgreSQL
 	.venv/bin/pytest -q -n 2 tests/unit
 
 test-lab: setup  ## the playbooks on real hypervisors
-	.venv/bin/pytest -q tests/lab
+	.venv/bin/pytest -q tests/lab/test_lab_itself.py
+	.venv/bin/pytest -q -n 2 --dist worksteal tests/lab --ignore tests/lab/test_lab_itself.py
 
 lint: setup  ## ansible-test sanity, ansible-lint, galaxy-importer, antsibull-docs, layering
 	@$(SETUP) lint

@@ -18,6 +18,11 @@ sys.path.insert(0, os.fspath(HERE))
 
 from lablib import control, layout as lab_layout  # noqa: E402  pylint: disable=wrong-import-position
 
+if os.environ.get("PYTEST_XDIST_WORKER"):
+    # Several at once: a lab for each.
+    os.environ["DROVER_LAB"] = os.fspath(
+        lab_layout.CHECKOUT / ".cache" / f"lab-{os.environ['PYTEST_XDIST_WORKER']}")
+
 
 class Lab:
     """A lab that is up, with the collection built and installed for its Ansible."""
