@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sqlite3
+import time
 
 try:
     import sqlalchemy as sa
@@ -207,8 +209,24 @@ def _prepare_sqlite(connection, record):
     # The driver's own begin would come too late and never be immediate; _begin_sqlite does it.
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys=ON")
-    connection.execute("PRAGMA journal_mode=WAL")
+    _write_ahead(connection)
     connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def _write_ahead(connection):
+    """Switch to write-ahead logging, which several processes may want at once for a file that is new.
+
+    SQLite does not wait for its busy timeout here: two that wait for each other would wait for ever.
+    """
+    deadline = time.monotonic() + SQLITE_BUSY_TIMEOUT
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as problem:
+            if "locked" not in str(problem) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def _begin_sqlite(connection):

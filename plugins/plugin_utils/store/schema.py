@@ -93,4 +93,4 @@ def _run(connection):
         environment.run_migrations()
 
 
-LATEST = "0003"
+LATEST = "0004"

@@ -184,6 +184,8 @@ if sa is not None:
         sa.Column("name", sa.String(255), nullable=False, unique=True),
         sa.Column("policy", sa.String(64), nullable=False),
         sa.Column("max_server_per_host", sa.Integer, nullable=False, default=1),
+        # How many members may be under way at one time; null for no limit.
+        sa.Column("max_moving", sa.Integer),
     )
 
     flavors = sa.Table(
@@ -219,6 +221,8 @@ if sa is not None:
         sa.Column("flavor", sa.String(255)),
         # The properties of the image it was made from.
         sa.Column("image", sa.JSON(none_as_null=True)),
+        # What may be done with it when its host is emptied: move, on_drain, priority.
+        sa.Column("policy", sa.JSON(none_as_null=True)),
         sa.Column("created_at", sa.Double, nullable=False),
     )
     # What a compute node's libvirt last showed; a uuid with two rows is one domain on two hosts.
@@ -256,6 +260,20 @@ if sa is not None:
         sa.Column("details", sa.JSON(none_as_null=True)),
         sa.Column("created_at", sa.Double, nullable=False),
         sa.Column("updated_at", sa.Double, nullable=False),
+    )
+
+    # Who is at work on a host (rule S4): one row per host that somebody works on.
+    leases = sa.Table(
+        "leases",
+        metadata,
+        sa.Column("name", sa.String(255), primary_key=True),
+        # The holder in words for people, and the process in words for leases.py.
+        sa.Column("holder", sa.String(255), nullable=False),
+        sa.Column("process", sa.String(255), nullable=False),
+        sa.Column("purpose", sa.Text, nullable=False),
+        sa.Column("acquired_at", sa.Double, nullable=False),
+        sa.Column("renewed_at", sa.Double, nullable=False),
+        sa.Column("expires_at", sa.Double, nullable=False),
     )
 
 # A migration in one of these states is under way, or was when its run was killed.

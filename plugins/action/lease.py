@@ -1,0 +1,37 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Take and give back the lease of a host."""
+
+from __future__ import annotations
+
+import time
+
+from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.actor import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.store import leases
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {
+        "name": {"type": "str", "required": True, "aliases": ["host"]},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "purpose": {"type": "str", "default": "work on the host"},
+        "seconds": {"type": "int", "default": leases.SECONDS},
+        "force": {"type": "bool", "default": False},
+        **STORE_SPEC,
+    }
+    _requires_connection = False
+
+    def act(self, args, task_vars):
+        if args["seconds"] < 1:
+            raise DroverError("seconds must be at least 1: a lease that is over at once keeps nobody out.")
+        actor, now = Actor.of_this_task(), time.time()
+        with self.store(args, task_vars).write() as connection:
+            if args["state"] == "absent":
+                return {"changed": leases.release(connection, args["name"], actor, args["force"]), "taken_over": None}
+            result = leases.take(connection, args["name"], actor, args["purpose"], now, args["seconds"])
+        if result["taken_over"]:
+            self.show(result["taken_over"])
+        return result

@@ -1,0 +1,63 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who acts: the ansible-playbook process that a task belongs to, as leases know it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+
+
+class Actor:
+    """The holder of a lease.
+
+    :param pid: the process that stands for the whole run: ansible-playbook.
+    """
+
+    def __init__(self, pid):
+        self.holder = f"{_user()}@{socket.gethostname()}, process {pid}"
+        self.process = _process(pid)
+
+    @classmethod
+    def of_this_task(cls):
+        """The actor of a task: Ansible works on tasks in children of ansible-playbook."""
+        return cls(os.getppid())
+
+    def is_gone(self, process):
+        """Whether the process of a holder is known to have ended; only of this machine can that be known."""
+        machine, dummy, rest = process.rpartition("/")
+        pid, dummy, started = rest.partition(":")
+        return machine == _machine() and pid.isdigit() and _started(pid) != started
+
+
+def _user():
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def _process(pid):
+    return f"{_machine()}/{pid}:{_started(pid)}"
+
+
+def _machine():
+    """This boot of this machine, in this container."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            boot = file.read().strip()
+        return f"{socket.gethostname()}/{boot}/{os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return socket.gethostname()
+
+
+def _started(pid):
+    """When a process started, in the kernel's ticks; empty when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            # The command's name is in brackets and may hold blanks.
+            return file.read().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""

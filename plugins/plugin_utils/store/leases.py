@@ -1,0 +1,118 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Leases: one actor per host at a time, moves and power alike (rule S4).
+
+A lease has a holder, an age and an end. It is renewed while its holder works. One whose time is over,
+or whose holder's process is known to be gone, is taken over, and whoever takes it over says so.
+"""
+
+from __future__ import annotations
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    sa = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
+
+# Longer than any call on a hypervisor that renews nothing in between, as a module over slow SSH.
+SECONDS = 300
+
+
+def take(connection, name, actor, purpose, now, seconds=SECONDS):
+    """Take the lease of a name, or renew it.
+
+    :param name: what is worked on, such as the name of a host.
+    :param actor: an object with holder (text for people), process (text) and is_gone(process) -> bool,
+        which says whether the process of a holder is known to have ended.
+    :param purpose: what is done, such as drain.
+    :param now: the time, seconds since 1970.
+    :returns: a dict: changed (False when it was renewed), taken_over (None, or a sentence that tells
+        whose it was and why it was taken over).
+    :raises DroverError: somebody else holds it.
+    """
+    table = tables.leases
+    row = _row(connection, name)
+    taken_over = None
+    values = {"renewed_at": now, "expires_at": now + seconds, "purpose": purpose}
+    if row is not None and row.process == actor.process:
+        connection.execute(sa.update(table).where(table.c.name == name).values(values))
+        return {"changed": False, "taken_over": None}
+    values.update(holder=actor.holder, process=actor.process, acquired_at=now)
+    if row is None:
+        connection.execute(sa.insert(table).values(name=name, **values))
+        return {"changed": True, "taken_over": None}
+    if actor.is_gone(row.process):
+        taken_over = f"{_told(row, now)} Its process is gone, so the lease was taken over."
+    elif row.expires_at <= now:
+        taken_over = f"{_told(row, now)} Its time is over, so the lease was taken over."
+    else:
+        raise DroverError(
+            f"{_told(row, now)} Nothing was done. Wait for its end; if that run is dead, its lease ends in "
+            f"{int(row.expires_at - now) + 1} s, or at once with the module drover.compute.lease, state absent, force true."
+        )
+    connection.execute(sa.update(table).where(table.c.name == name).values(values))
+    return {"changed": True, "taken_over": taken_over}
+
+
+def renew(connection, name, actor, now, seconds=SECONDS):
+    """Renew a lease before the next act.
+
+    :raises DroverError: it is somebody else's by now: whoever lost it must stop.
+    """
+    table = tables.leases
+    done = connection.execute(
+        sa.update(table)
+        .where(table.c.name == name, table.c.process == actor.process)
+        .values(renewed_at=now, expires_at=now + seconds)
+    )
+    if done.rowcount == 0:
+        row = _row(connection, name)
+        whose = _told(row, now) if row is not None else f"The lease of {name} was taken away."
+        raise DroverError(f"{whose} This run had the lease and lost it, so it stops. What has begun goes on by itself.")
+
+
+def held(connection, name, actor):
+    """Whether the actor holds the lease of a name."""
+    row = _row(connection, name)
+    return row is not None and row.process == actor.process
+
+
+def release(connection, name, actor, force=False):
+    """Give a lease back; somebody else's only with force.
+
+    :returns: True when there was one and it is gone.
+    :raises DroverError: it is somebody else's.
+    """
+    table = tables.leases
+    row = _row(connection, name)
+    if row is None:
+        return False
+    if row.process != actor.process and not force:
+        raise DroverError(
+            f"The lease of {name} is held by {row.holder} ({row.purpose}). It is not taken away without force: "
+            "make sure that that run is dead first."
+        )
+    connection.execute(sa.delete(table).where(table.c.name == name))
+    return True
+
+
+def read(connection):
+    """All leases as a list of dicts sorted by name: name, holder, purpose, acquired_at, renewed_at, expires_at."""
+    table = tables.leases
+    columns = [column for column in table.c if column.name != "process"]
+    return [dict(row._mapping) for row in connection.execute(sa.select(*columns).order_by(table.c.name))]
+
+
+def _row(connection, name):
+    table = tables.leases
+    return connection.execute(sa.select(table).where(table.c.name == name)).one_or_none()
+
+
+def _told(row, now):
+    return (
+        f"{row.name} is being worked on by {row.holder} ({row.purpose}), since {int(now - row.acquired_at)} s, "
+        f"last heard of {int(now - row.renewed_at)} s ago."
+    )
