@@ -5,15 +5,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
 
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.actor import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.executor.mover import Mover
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import journal
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils.store import leases
 
 
 class ActionModule(DroverAction):
@@ -42,9 +46,11 @@ class ActionModule(DroverAction):
 
         if self._task.check_mode:
             return self._check(store, host, args, task_vars)
-        mover = Mover(store, hypervisor, self.show, args["max_migrations"])
-        mover.settle(host)
-        outcomes = mover.run(self._of_this_host(args["moves"], host))
+        wanted = self._of_this_host(args["moves"], host)
+        with self._leased(store, host) as keep:
+            mover = Mover(store, hypervisor, self.show, args["max_migrations"], keep)
+            mover.settle(host)
+            outcomes = mover.run(wanted)
         failed = [outcome for outcome in outcomes if outcome["status"] != "completed"]
         result = {"changed": bool(outcomes), "migrations": outcomes, "failed_moves": failed}
         stuck = [outcome for outcome in failed if outcome["status"] != "failed"]
@@ -57,6 +63,25 @@ class ActionModule(DroverAction):
                 failed_moves=failed,
             )
         return result
+
+    @contextlib.contextmanager
+    def _leased(self, store, host):
+        """Hold the lease of the host; one that the playbook holds already stays with it.
+
+        :returns: a function (connection) that renews it.
+        """
+        actor = Actor.of_this_task()
+        with store.write() as connection:
+            taken = leases.take(connection, host, actor, "moving instances", time.time())
+        if taken["taken_over"]:
+            self.show(taken["taken_over"])
+        try:
+            yield lambda connection: leases.renew(connection, host, actor, time.time())
+        finally:
+            if taken["changed"]:
+                with store.write() as connection:
+                    if leases.held(connection, host, actor):
+                        leases.release(connection, host, actor)
 
     def _of_this_host(self, moves, host):
         for move in moves:

@@ -18,6 +18,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import jo
 # How long (seconds) one call on the hypervisor waits for news, and how often one instance is mentioned.
 WAIT = 2
 MENTION = 10
+# How often (seconds) the lease is renewed while nothing new is begun.
+RENEW = 30
 
 
 class Mover:
@@ -29,10 +31,13 @@ class Mover:
         what is under way, or done, is harmless and says so.
     :param show: a function that shows a line to the person who watches.
     :param limit: the most migrations at a time from this host.
+    :param keep: a function (connection) that renews the lease of the host, or raises DroverError when it
+        is lost: then nothing more is begun, and what has begun is left to whoever has the lease now.
     """
 
-    def __init__(self, store, hypervisor, show, limit):
-        self.store, self.hypervisor, self.show, self.limit = store, hypervisor, show, limit
+    def __init__(self, store, hypervisor, show, limit, keep):
+        self.store, self.hypervisor, self.show, self.limit, self.keep = store, hypervisor, show, limit, keep
+        self._kept = time.monotonic()
         self.finished = []
         self._running = {}
         self._mentioned = {}
@@ -76,6 +81,7 @@ class Mover:
             if len(self._running) + len(orders) >= self.limit:
                 break
             queue.remove(move)
+            self._renew()
             kind = "live-migration" if move["live"] else "migration"
             try:
                 with self.store.write() as connection:
@@ -95,6 +101,8 @@ class Mover:
         self._running.update({order["uuid"]: order for order in orders})
         if not self._running:
             return
+        if time.monotonic() - self._kept > RENEW:
+            self._renew()
         for result in self.hypervisor(orders, known, WAIT):
             order = self._running.get(result["uuid"])
             if order is None:
@@ -104,6 +112,11 @@ class Mover:
             else:
                 del self._running[order["uuid"]]
                 self._record(order, result)
+
+    def _renew(self):
+        with self.store.write() as connection:
+            self.keep(connection)
+        self._kept = time.monotonic()
 
     def _record(self, order, result):
         status, message = result["status"], result.get("message") or ""

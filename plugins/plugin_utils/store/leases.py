@@ -36,11 +36,17 @@ def take(connection, name, actor, purpose, now, seconds=SECONDS):
     table = tables.leases
     row = _row(connection, name)
     taken_over = None
-    values = {"renewed_at": now, "expires_at": now + seconds, "purpose": purpose}
     if row is not None and row.process == actor.process:
-        connection.execute(sa.update(table).where(table.c.name == name).values(values))
+        renew(connection, name, actor, now, seconds)
         return {"changed": False, "taken_over": None}
-    values.update(holder=actor.holder, process=actor.process, acquired_at=now)
+    values = {
+        "holder": actor.holder,
+        "process": actor.process,
+        "purpose": purpose,
+        "acquired_at": now,
+        "renewed_at": now,
+        "expires_at": now + seconds,
+    }
     if row is None:
         connection.execute(sa.insert(table).values(name=name, **values))
         return {"changed": True, "taken_over": None}
@@ -58,15 +64,15 @@ def take(connection, name, actor, purpose, now, seconds=SECONDS):
 
 
 def renew(connection, name, actor, now, seconds=SECONDS):
-    """Renew a lease before the next act.
+    """Renew a lease before the next act; its end is never brought forward.
 
     :raises DroverError: it is somebody else's by now: whoever lost it must stop.
     """
-    table = tables.leases
+    table, end = tables.leases, now + seconds
     done = connection.execute(
         sa.update(table)
         .where(table.c.name == name, table.c.process == actor.process)
-        .values(renewed_at=now, expires_at=now + seconds)
+        .values(renewed_at=now, expires_at=sa.case((table.c.expires_at > end, table.c.expires_at), else_=end))
     )
     if done.rowcount == 0:
         row = _row(connection, name)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.executor.mover import Mover
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances
@@ -118,8 +119,8 @@ def plan(*names, to="kvm2", live=True):
     ]
 
 
-def mover(url, world, limit=2, lines=None):
-    return Mover(Store.open(url), world, (lines if lines is not None else []).append, limit)
+def mover(url, world, limit=2, lines=None, keep=lambda connection: None):
+    return Mover(Store.open(url), world, (lines if lines is not None else []).append, limit, keep)
 
 
 def open_moves(url):
@@ -161,6 +162,23 @@ def test_never_more_at_a_time_than_the_limit(fleet_url, limit):
     world = World()
     mover(fleet_url, world, limit).run(plan(*NAMES))
     assert world.most == min(limit, 3)
+    assert agree(fleet_url, world)
+
+
+def test_without_the_lease_nothing_more_is_begun(fleet_url):
+    world, kept = World(), []
+
+    def keep(connection):
+        kept.append(connection)
+        if len(kept) > 1:
+            raise DroverError("kvm1 is being worked on by b@ctrl.")
+
+    with pytest.raises(DroverError, match="worked on by b@ctrl"):
+        mover(fleet_url, world, limit=1, keep=keep).run(plan(*NAMES))
+    assert world.begun == ["web1"]
+    # Whoever has the lease now finds the store in order.
+    world.pass_time(9)
+    mover(fleet_url, world).settle("kvm1")
     assert agree(fleet_url, world)
 
 

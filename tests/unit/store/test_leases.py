@@ -41,6 +41,10 @@ def test_a_second_one_is_told_who_is_at_work(store):
     with store.read() as connection:
         (lease,) = leases.read(connection)
     assert (lease["holder"], lease["acquired_at"], lease["renewed_at"]) == ("a@ctrl", 1000, 1100)
+    assert take(store, actor("a"), 1110, seconds=900)["changed"] is False
+    take(store, actor("a"), 1120)
+    with store.read() as connection:
+        assert leases.read(connection)[0]["expires_at"] == 2010
 
 
 def test_one_whose_time_is_over_is_taken_over_in_the_open(store):
