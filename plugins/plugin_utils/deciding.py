@@ -12,7 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import dr
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
 from ansible_collections.drover.compute.plugins.plugin_utils.store.flavors import read_flavors
-from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import Wanted, read_columns
+from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import ALL, Wanted, read_columns
 
 
 def read_specs(connection, requests):
@@ -40,6 +40,12 @@ def wanted(specs, policy):
         if spec.server_group is not None:
             found.groups.add(spec.server_group.name)
     return found
+
+
+def wanted_to_move(instances, policy):
+    """What of the store a plan looks at that moves these instances (dicts of the store's read_host_instances)."""
+    specs = [RequestSpec.from_instance(each) for each in instances]
+    return Wanted(columns=policy.needs(specs), instances=ALL, groups=ALL)
 
 
 def decide(connection, requests, policy, now, service_down_time=0, explain=True):

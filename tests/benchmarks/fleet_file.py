@@ -148,6 +148,7 @@ def _inventories(number, host):
             "max_unit": max(host[total], 1),
             "step_size": 1,
             "allocation_ratio": host[f"{ratio}_allocation_ratio"],
+            "used": host[f"{total}_used"],
         }
 
 

@@ -41,12 +41,16 @@ KEYS = (
     "retry",
     "project",
     "user",
+    "scheduler",
 )
 HINTS = ("same_host", "different_host", "query", "build_near_host_ip", "cidr", "group")
 FLAVOR_KEYS = ("name", "vcpus", "memory_mb", "disk_gb", "root_gb", "ephemeral_gb", "swap_mb", "extra_specs")
-IMAGE_KEYS = ("name", "id", "properties")
+IMAGE_KEYS = ("name", "id", "disk_format", "properties")
 DESTINATION_KEYS = ("host", "node", "cell", "allow_cross_cell_move")
 GROUP_KEYS = ("name", "policy", "max_server_per_host")
+
+#: Resource classes by the keys that ask for them.
+AMOUNTS = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
 
 #: Largest amount of one class that the store can record (signed 32 bit, as Placement's max_unit).
 MAX_AMOUNT = 2147483647
@@ -82,6 +86,7 @@ class Image:
     name: str
     properties: Mapping[str, object] = field(default_factory=dict)
     id: str | None = None
+    disk_format: str | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,7 @@ class RequestSpec:
     ``host``, ``node``: the requested destination; all host filters must pass it.
     ``force_hosts``, ``force_nodes``: the only ones; of the host filters just those for room are asked.
     ``retry``: (host, node) pairs that were tried and failed.
+    ``scheduler``: policy keys for this request alone (Policy.of); None without any.
     ``preferred_cell``, ``cross_cell``: where a move would like to stay, and whether it may leave.
     ``ignore_nodes`` (compute node names or provider uuids) is for planners; requests cannot set it.
     """
@@ -120,6 +126,7 @@ class RequestSpec:
     retry: tuple = ()
     preferred_cell: str | None = None
     cross_cell: bool = False
+    scheduler: Mapping[str, object] | None = None
 
     @property
     def forced(self):
@@ -206,6 +213,7 @@ class RequestSpec:
             retry=_retry(request.get("retry"), who),
             project=_text(request, "project", who),
             user=_text(request, "user", who),
+            scheduler=_scheduler(request.get("scheduler"), who),
         )
         count = _amount(request, "num_instances", who, least=1, default=1)
         if count > MAX_INSTANCES:
@@ -221,6 +229,28 @@ class RequestSpec:
             replace(spec, name=f"{name}-{number}", uuid=_uuid({"uuid": uuids[number - 1]}, who) if uuids else None)
             for number in range(1, count + 1)
         ]
+
+    @classmethod
+    def from_instance(cls, instance):
+        """The spec of an instance that exists, to find it another place.
+
+        :param instance: mapping with name, uuid, vcpus, memory_mb and disk_gb, and if known
+            availability_zone, server_group, project, user, flavor (name), extra_specs and image (properties).
+        :raises RequestError: an extra spec of its flavor cannot be read.
+        """
+        amounts = {rc: int(instance.get(key) or 0) for rc, key in AMOUNTS.items()}
+        flavor, image, group = instance.get("flavor"), instance.get("image"), instance.get("server_group")
+        return cls(
+            name=instance["name"],
+            uuid=instance["uuid"],
+            resources={rc: amount for rc, amount in amounts.items() if amount},
+            availability_zone=instance.get("availability_zone") or None,
+            server_group=ServerGroupRequest(group) if group else None,
+            project=instance.get("project") or None,
+            user=instance.get("user") or None,
+            flavor=Flavor(flavor, extra_specs(instance, f"Instance {instance['name']}")) if flavor else None,
+            image=Image("", dict(image)) if image else None,
+        )
 
 
 #: Everything of a spec but its name and uuid.
@@ -352,12 +382,12 @@ def _flavor(request, who, flavors):
     if isinstance(value, Mapping):
         _known_keys(value, FLAVOR_KEYS, f"{who}: 'flavor'", "a flavor knows")
         found = value
-        flavor = Flavor(_text(value, "name", f"{who}: the flavor", required=True), _extra_specs(value, who))
+        flavor = Flavor(_text(value, "name", f"{who}: the flavor", required=True), extra_specs(value, who))
     elif value is not None and value != "":
         name = _text(request, "flavor", who)
         if flavors and name in flavors:
             found = flavors[name]
-            flavor = Flavor(name, _extra_specs(found, who))
+            flavor = Flavor(name, extra_specs(found, who))
         elif request.get("vcpus") is None:
             has = f"it has: {', '.join(sorted(flavors))}" if flavors else "it has none"
             raise RequestError(
@@ -381,7 +411,12 @@ def _flavor(request, who, flavors):
     return flavor, amounts
 
 
-def _extra_specs(flavor, who):
+def extra_specs(flavor, who):
+    """The extra specs of a flavor (a mapping) as text.
+
+    :param who: whose they are, for messages.
+    :raises RequestError: naming the key and what was expected.
+    """
     value = flavor.get("extra_specs")
     if value is None:
         return {}
@@ -394,6 +429,8 @@ def _extra_specs(flavor, who):
         # YAML makes booleans and numbers of what Nova keeps as text.
         text = str(text).lower() if isinstance(text, bool) else str(text)
         scope = str(key).split(":", maxsplit=1)[0]
+        if scope == "trait" and text not in ("required", "forbidden"):
+            raise RequestError(f"{who}: the extra spec '{key}' must be required or forbidden, not {_shown(text)}.")
         if ":" not in str(key) or scope in ("capabilities", "aggregate_instance_extra_specs"):
             try:
                 requirement(text)
@@ -422,8 +459,12 @@ def _image(value, who):
             raise RequestError(f"{who}: the image property 'img_hv_requested_version' {problem}.") from None
     if "hw_maxphysaddr_bits" in properties:
         properties["hw_maxphysaddr_bits"] = _amount(properties, "hw_maxphysaddr_bits", f"{who}: the image", least=1)
+    traits = properties.get("traits_required", [])
+    if not isinstance(traits, (str, list, tuple)) or not all(isinstance(each, str) for each in traits):
+        raise RequestError(f"{who}: the image property 'traits_required' must be a list of traits, not {_shown(traits)}.")
     identity = _text(value, "id", f"{who}: the image")
-    return Image(_text(value, "name", f"{who}: the image") or identity or "", properties, identity)
+    name = _text(value, "name", f"{who}: the image") or identity or ""
+    return Image(name, properties, identity, _text(value, "disk_format", f"{who}: the image"))
 
 
 def _destination(request, who):
@@ -464,6 +505,14 @@ def _retry(value, who):
             raise RequestError(f"{who}: 'retry' must hold mappings with host and node, not {_shown(item)}.")
         found.append((str(item[0]), str(item[1])))
     return tuple(found)
+
+
+def _scheduler(value, who):
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise RequestError(f"{who}: 'scheduler' must be a mapping of policy keys, not {_shown(value)}.")
+    return dict(value) or None
 
 
 def _group(value, who):
