@@ -12,7 +12,11 @@ from collections.abc import Mapping
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import prefilters
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Catalogue
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import PolicyError, RequestError, SchedulerError
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import (
+    PolicyError,
+    RequestError,
+    SchedulerError,
+)
 
 #: In the order in which they run: what is cheap to say and to mend comes first.
 DEFAULT_FILTERS = (

@@ -91,7 +91,11 @@ def traits_asked(name, spec, policy):
 
 def forbidden_traits(spec):
     """Traits that the flavor forbids (``trait:T=forbidden``)."""
-    return {key.split(":", 1)[1] for key, value in spec.extra_specs.items() if key.startswith(TRAIT) and value == "forbidden"}
+    return {
+        key.split(":", 1)[1]
+        for key, value in spec.extra_specs.items()
+        if key.startswith(TRAIT) and value == "forbidden"
+    }
 
 
 def required_traits(spec):

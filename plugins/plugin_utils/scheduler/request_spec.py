@@ -461,7 +461,9 @@ def _image(value, who):
         properties["hw_maxphysaddr_bits"] = _amount(properties, "hw_maxphysaddr_bits", f"{who}: the image", least=1)
     traits = properties.get("traits_required", [])
     if not isinstance(traits, (str, list, tuple)) or not all(isinstance(each, str) for each in traits):
-        raise RequestError(f"{who}: the image property 'traits_required' must be a list of traits, not {_shown(traits)}.")
+        raise RequestError(
+            f"{who}: the image property 'traits_required' must be a list of traits, not {_shown(traits)}."
+        )
     identity = _text(value, "id", f"{who}: the image")
     name = _text(value, "name", f"{who}: the image") or identity or ""
     return Image(name, properties, identity, _text(value, "disk_format", f"{who}: the image"))

@@ -10,7 +10,13 @@ try:
 except ImportError:
     sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import fleet, host_columns, instances, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import (
+    fleet,
+    host_columns,
+    instances,
+    services,
+    tables,
+)
 
 _FIGURES = (("vcpus", "VCPU"), ("memory_mb", "MEMORY_MB"), ("disk_gb", "DISK_GB"))
 

@@ -183,7 +183,9 @@ def test_traits_of_the_flavor():
     assert one(CUSTOM_SSD="forbidden")["host"] == "c"
     with pytest.raises(NoValidHost, match=r"required_traits rejected 3 \(asked CUSTOM_X, not CUSTOM_OLD\)"):
         one(CUSTOM_X="required", CUSTOM_OLD="forbidden")
-    with pytest.raises(RequestError, match="the extra spec 'trait:CUSTOM_X' must be required or forbidden, not 'maybe'"):
+    with pytest.raises(
+        RequestError, match="the extra spec 'trait:CUSTOM_X' must be required or forbidden, not 'maybe'"
+    ):
         one(CUSTOM_X="maybe")
     policy = Policy.from_mapping()
     assert "traits" not in policy.needs([request(flavor={"name": "m1", "extra_specs": {"hw:x": "1"}})])

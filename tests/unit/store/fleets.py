@@ -80,7 +80,12 @@ def columns(url, now=NOW, service_down_time=0):
 
     instances = {key: order.index(row) for key, row in found.pop("instances").items()}
     kept = {key: found.pop(key) for key in ("instance_names", "server_groups", "aggregates")}
-    return {**plain(found), **kept, "instances": instances, "zones": [zones.get(found["host"][row], []) for row in order]}
+    return {
+        **plain(found),
+        **kept,
+        "instances": instances,
+        "zones": [zones.get(found["host"][row], []) for row in order],
+    }
 
 
 def used(url, resource="VCPU"):
