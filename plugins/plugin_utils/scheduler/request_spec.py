@@ -268,13 +268,20 @@ def _shown(value):
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+def _is_line(value):
+    """Is it a line of text that a database and a terminal can take?"""
+    if not isinstance(value, str) or not value.strip():
+        return False
+    return not any(ord(char) < 32 or 0xD800 <= ord(char) <= 0xDFFF for char in value)
+
+
 def _text(request, key, who, required=False):
     value = request.get(key)
     if value is None or value == "":
         if required:
             raise RequestError(f"{who} has no '{key}'; give it one.")
         return None
-    if not isinstance(value, str) or not value.strip() or any(ord(char) < 32 for char in value):
+    if not _is_line(value):
         raise RequestError(f"{who}: '{key}' must be a line of text, not {_shown(value)}.")
     return str(value)
 
@@ -312,7 +319,7 @@ def _names(value, key, who):
     if not isinstance(values, (list, tuple, set, frozenset)):
         raise RequestError(f"{who}: '{key}' must be a name or a list of names, not {_shown(value)}.")
     for item in values:
-        if not isinstance(item, str) or not item:
+        if not _is_line(item):
             raise RequestError(f"{who}: '{key}' must hold names only, not {_shown(item)}.")
     return tuple(str(item) for item in values)
 
@@ -521,7 +528,7 @@ def _group(value, who):
     if value is None or value == "":
         return None
     if isinstance(value, str):
-        return ServerGroupRequest(str(value))
+        return ServerGroupRequest(_text({"server_group": value}, "server_group", who))
     if not isinstance(value, Mapping):
         raise RequestError(
             f"{who}: 'server_group' must be the name of a server group, or a mapping with name and policy,"
