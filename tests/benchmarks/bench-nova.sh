@@ -41,9 +41,9 @@ while [ "$seed" -le "$SEEDS" ]; do
     set --
     while read -r option; do set -- "$@" --set "$option"; done < "$WORK/set"
     for carry in "" --carry; do
-        nova --fleet "$WORK/fleet.json" --requests "$WORK/requests.json" --filters "$FILTERS" $carry "$@" > "$WORK/nova.json"
+        nova --fleet "$WORK/fleet.json" --requests "$WORK/requests.json" --filters "$FILTERS" --alternates $carry "$@" > "$WORK/nova.json"
         "$PYTHON" tests/benchmarks/schedule.py --fleet "$WORK/fleet.json" --requests "$WORK/requests.json" \
-            --filters "$FILTERS" --policy "$WORK/policy.yml" $carry --json "$WORK/ours.json"
+            --filters "$FILTERS" --policy "$WORK/policy.yml" --alternates $carry --json "$WORK/ours.json"
         printf 'seed %s %s: ' "$seed" "${carry:-fresh}"
         "$PYTHON" tests/benchmarks/compare.py "$WORK/nova.json" "$WORK/ours.json" || wrong=1
         [ -z "${KEEP:-}" ] || { mkdir -p "$KEEP/$seed$carry" && cp "$WORK"/* "$KEEP/$seed$carry/"; }

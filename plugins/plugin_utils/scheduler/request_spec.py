@@ -52,6 +52,8 @@ GROUP_KEYS = ("name", "policy", "max_server_per_host")
 #: Resource classes by the keys that ask for them.
 AMOUNTS = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
 
+#: The extra spec that is a number to be reached.
+MAXPHYSADDR = "hw:maxphysaddr_bits"
 #: Largest amount of one class that the store can record (signed 32 bit, as Placement's max_unit).
 MAX_AMOUNT = 2147483647
 #: As many instances as one request may ask for; a slip of the finger must not fill the memory.
@@ -268,7 +270,7 @@ def _shown(value):
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _is_line(value):
+def is_line(value):
     """Is it a line of text that a database and a terminal can take?"""
     if not isinstance(value, str) or not value.strip():
         return False
@@ -281,7 +283,7 @@ def _text(request, key, who, required=False):
         if required:
             raise RequestError(f"{who} has no '{key}'; give it one.")
         return None
-    if not _is_line(value):
+    if not is_line(value):
         raise RequestError(f"{who}: '{key}' must be a line of text, not {_shown(value)}.")
     return str(value)
 
@@ -319,7 +321,7 @@ def _names(value, key, who):
     if not isinstance(values, (list, tuple, set, frozenset)):
         raise RequestError(f"{who}: '{key}' must be a name or a list of names, not {_shown(value)}.")
     for item in values:
-        if not _is_line(item):
+        if not is_line(item):
             raise RequestError(f"{who}: '{key}' must hold names only, not {_shown(item)}.")
     return tuple(str(item) for item in values)
 
@@ -438,9 +440,10 @@ def extra_specs(flavor, who):
         scope = str(key).split(":", maxsplit=1)[0]
         if scope == "trait" and text not in ("required", "forbidden"):
             raise RequestError(f"{who}: the extra spec '{key}' must be required or forbidden, not {_shown(text)}.")
-        if ":" not in str(key) or scope in ("capabilities", "aggregate_instance_extra_specs"):
+        judged = ":" not in str(key) or scope in ("", "capabilities", "aggregate_instance_extra_specs")
+        if judged or key == MAXPHYSADDR:
             try:
-                requirement(text)
+                requirement(f">= {text}" if key == MAXPHYSADDR else text)
             except ValueError as problem:
                 raise RequestError(f"{who}: the extra spec '{key}' is {_shown(text)}, but {problem}.") from None
         specs[str(key)] = text

@@ -86,7 +86,7 @@ def answer(store, batch, policy=EVERYTHING):
     return None
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.sampled_from(request_spec.KEYS), VALUES, st.data())
 def test_any_key_of_a_request(store, key, value, data):
     named = key
@@ -95,10 +95,10 @@ def test_any_key_of_a_request(store, key, value, data):
         value = {**({"name": "m"} if key in ("flavor", "server_group") else {}), named: value}
     said = answer(store, [{"name": "x", "vcpus": 1, "memory_mb": 1, key: value}])
     if said and named not in ("name", "group", "query") and key != "scheduler":
-        assert named in said or key.replace("_", " ") in said, (named, said)
+        assert named in said or key.replace("_", " ") in said.lower(), (named, said)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         VALUES | st.dictionaries(st.sampled_from(request_spec.KEYS) | st.text(max_size=4), VALUES, max_size=4),
@@ -109,7 +109,7 @@ def test_any_batch(store, batch):
     answer(store, batch)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(QUERIES, st.booleans())
 def test_any_query(store, query, as_text):
     query = json.dumps(query) if as_text else query
@@ -117,14 +117,14 @@ def test_any_query(store, query, as_text):
     assert said is None or "'query'" in said
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(SPECS)
 def test_any_extra_specs(store, specs):
     said = answer(store, [{"name": "x", "vcpus": 1, "memory_mb": 1, "flavor": {"name": "m", "extra_specs": specs}}])
     assert said is None or any(f"'{key}'" in said for key in specs), said
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.sampled_from(OPTIONS), VALUES, min_size=1, max_size=2))
 def test_any_policy_of_a_request(store, scheduler):
     said = answer(store, [{"name": "x", "vcpus": 1, "memory_mb": 1, "scheduler": scheduler}])
