@@ -30,7 +30,7 @@ TIMED=$TIMED,AggregateInstanceExtraSpecsFilter,NumInstancesFilter,IoOpsFilter,Di
 
 gen() { (cd "$PEERS" && "$NOVA/bin/python" gen_fleet.py "$@"); }
 # To standard output: with -o the end of its file may be lost when Python ends.
-nova() { (cd "$PEERS" && "$NOVA/bin/python" nova_sched.py --mode capacity --set scheduler.max_placement_results=1000000 "$@"); }
+nova() { PYTHONPATH=$PEERS "$NOVA/bin/python" tests/benchmarks/nova_more.py --mode capacity --set scheduler.max_placement_results=1000000 "$@"; }
 wrong=0
 seed=${FIRST:-1}
 while [ "$seed" -le "$SEEDS" ]; do

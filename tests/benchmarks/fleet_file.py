@@ -83,6 +83,7 @@ def load(store, fleet):
                     "vcpus": 1,
                     "memory_mb": 1,
                     "disk_gb": 0,
+                    "image": (host.get("instance_images") or {}).get(each),
                     "created_at": now,
                 }
                 for n, host in enumerate(hosts, 1)

@@ -224,11 +224,13 @@ class RequestSpec:
         if uuids and len(uuids) != count:
             raise RequestError(f"{who}: 'uuids' has {len(uuids)} entries for {count} instances; give one each.")
         if count == 1:
-            return [replace(spec, uuid=_uuid({"uuid": uuids[0]}, who)) if uuids else spec]
+            return [replace(spec, uuid=_uuid({"uuids": uuids[0]}, who, "uuids")) if uuids else spec]
         if spec.uuid is not None:
             raise RequestError(f"{who}: 'uuid' is for one instance; give a list as 'uuids'.")
         return [
-            replace(spec, name=f"{name}-{number}", uuid=_uuid({"uuid": uuids[number - 1]}, who) if uuids else None)
+            replace(
+                spec, name=f"{name}-{number}", uuid=_uuid({"uuids": uuids[number - 1]}, who, "uuids") if uuids else None
+            )
             for number in range(1, count + 1)
         ]
 
@@ -302,15 +304,15 @@ def _amount(request, key, who, least, default=None):
     return int(value)
 
 
-def _uuid(request, who):
-    text = _text(request, "uuid", who)
+def _uuid(request, who, key="uuid"):
+    text = _text(request, key, who)
     if text is None:
         return None
     try:
         return str(uuidlib.UUID(text))
     except ValueError:
         raise RequestError(
-            f"{who}: 'uuid' must look like 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not {_shown(text)}."
+            f"{who}: '{key}' must look like 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not {_shown(text)}."
         ) from None
 
 
