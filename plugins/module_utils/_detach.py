@@ -51,11 +51,7 @@ def _become_nobodys_child(mouth):
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
     # Whatever else is open belongs to the module (SSH's pipes among it) and must not be kept open.
-    limit = (
-        max((int(name) for name in os.listdir("/proc/self/fd")), default=256)
-        if os.path.isdir("/proc/self/fd")
-        else 4096
-    )
+    limit = max((int(name) for name in os.listdir("/proc/self/fd")), default=256) if os.path.isdir("/proc/self/fd") else 4096
     for descriptor in range(3, limit + 1):
         if descriptor != mouth:
             try:

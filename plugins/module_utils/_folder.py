@@ -114,9 +114,7 @@ class Folder:
         def send(pool):
             volume = _volume(pool, name)
             if volume is None:
-                raise LibvirtProblem(
-                    f"{name} has vanished from {self.path} on {self.conn.getHostname()} while it was filled."
-                )
+                raise LibvirtProblem(f"{name} has vanished from {self.path} on {self.conn.getHostname()} while it was filled.")
             with open(path, "rb") as handle:
                 _send(self.conn, volume, handle, progress)
 
@@ -162,16 +160,13 @@ class Folder:
             except libvirt.libvirtError as exc:
                 if not _passes(exc):
                     raise LibvirtProblem(
-                        f"libvirt of {self._host()} cannot work in the folder {self.path}: {_libvirt.text_of(exc)}",
-                        _libvirt.code_of(exc),
+                        f"libvirt of {self._host()} cannot work in the folder {self.path}: {_libvirt.text_of(exc)}", _libvirt.code_of(exc)
                     ) from exc
                 trouble = exc
             finally:
                 if undo is not None:
                     _quietly(undo)
-        raise LibvirtProblem(
-            f"libvirt of {self._host()} is too busy with the folder {self.path}: {_libvirt.text_of(trouble)}"
-        )
+        raise LibvirtProblem(f"libvirt of {self._host()} is too busy with the folder {self.path}: {_libvirt.text_of(trouble)}")
 
     def _host(self):
         try:
@@ -213,17 +208,8 @@ def _passes(error):
     text = str(error)
     return any(
         words in text
-        for words in (
-            "asynchronous jobs",
-            "is not active",
-            "already active",
-            "already exists with uuid",
-            "already defined",
-            "already uses",
-            "Storage source conflict",
-            "is starting up",
-            "is being",
-        )
+        for words in ("asynchronous jobs", "is not active", "already active", "already exists with uuid", "already defined", "already uses",
+                      "Storage source conflict", "is starting up", "is being")
     )
 
 

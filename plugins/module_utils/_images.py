@@ -33,9 +33,7 @@ def check_disk(module, disk):
     base = None
     if backing:
         if not os.path.isfile(backing):
-            raise ImageProblem(
-                f"The image {backing} that {path} is to be backed by does not exist on {host_name()}: copy it there first."
-            )
+            raise ImageProblem(f"The image {backing} that {path} is to be backed by does not exist on {host_name()}: copy it there first.")
         base = image_info(module, backing)
         backing_format = disk["backing_format"] or base["format"]
         if base["format"] != backing_format:
@@ -109,9 +107,7 @@ def check_seed(path, content):
         with open(path, "rb") as handle:
             same = handle.read() == content
     except OSError as exc:
-        raise ImageProblem(
-            f"The seed {path} exists on {host_name()} already and cannot be read: {exc.strerror}."
-        ) from exc
+        raise ImageProblem(f"The seed {path} exists on {host_name()} already and cannot be read: {exc.strerror}.") from exc
     if not same:
         raise ImageProblem(
             f"The file {path} exists on {host_name()} already with other content than the seed that was asked for. "
@@ -149,9 +145,7 @@ def _check_folder(path):
     if not os.path.isabs(path) or not folder:
         raise ImageProblem(f"The path {path!r} is not absolute: give the full path of the file.")
     if not os.path.isdir(folder):
-        raise ImageProblem(
-            f"The folder {folder} for {os.path.basename(path)} does not exist on {host_name()}: make or mount it first."
-        )
+        raise ImageProblem(f"The folder {folder} for {os.path.basename(path)} does not exist on {host_name()}: make or mount it first.")
 
 
 def _part_name(path):
@@ -171,9 +165,7 @@ def _put_in_place(part, path):
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             os.rename(part, path)
     except FileExistsError as exc:
-        raise ImageProblem(
-            f"The file {path} has just been made on {host_name()} by somebody else: nothing was overwritten."
-        ) from exc
+        raise ImageProblem(f"The file {path} has just been made on {host_name()} by somebody else: nothing was overwritten.") from exc
     except OSError as exc:
         raise ImageProblem(f"The file {path} cannot be made on {host_name()}: {exc.strerror}.") from exc
 

@@ -167,15 +167,8 @@ def check(moves, uri, records):
 
 def _check(move, uri, records, source, destinations):
     answer = {
-        "uuid": move["uuid"],
-        "name": move.get("name"),
-        "destination": move["destination"],
-        "ok": False,
-        "storage": None,
-        "message": "",
-        "source_state": None,
-        "destination_state": None,
-        "would_start": False,
+        "uuid": move["uuid"], "name": move.get("name"), "destination": move["destination"], "ok": False,
+        "storage": None, "message": "", "source_state": None, "destination_state": None, "would_start": False,
     }
     where = move["destination_uri"]
     if where not in destinations:

@@ -39,22 +39,14 @@ def state_reasons(domain, move, seen):
     live = is_live(move, seen)
     reasons = []
     if live and seen["state"] not in ("running", "blocked", "paused"):
-        reasons.append(
-            f"it is {seen['state']}, and only a running or paused instance can be moved live: ask for a cold move"
-        )
+        reasons.append(f"it is {seen['state']}, and only a running or paused instance can be moved live: ask for a cold move")
     if not live and seen["active"]:
-        reasons.append(
-            f"it is {seen['state']}, and a cold move wants it shut off: shut it down, or ask for a live move"
-        )
+        reasons.append(f"it is {seen['state']}, and a cold move wants it shut off: shut it down, or ask for a live move")
     if not seen["active"] and not live and domain.hasManagedSaveImage(0):
-        reasons.append(
-            "it has a managed save image, which cannot be moved: start it, or remove the image (virsh managedsave-remove)"
-        )
+        reasons.append("it has a managed save image, which cannot be moved: start it, or remove the image (virsh managedsave-remove)")
     snapshots = _count(domain.snapshotNum)
     if snapshots:
-        reasons.append(
-            f"it has {snapshots} snapshot{'s' if snapshots > 1 else ''}, which cannot be moved: delete them (virsh snapshot-delete)"
-        )
+        reasons.append(f"it has {snapshots} snapshot{'s' if snapshots > 1 else ''}, which cannot be moved: delete them (virsh snapshot-delete)")
     return reasons
 
 
@@ -69,9 +61,7 @@ def device_reasons(text, live):
     """Reasons in the instance's devices."""
     reasons = [f"{reason}: take it away or move the instance by hand" for reason in devices_that_hold(text)]
     if not live and has_emulated_tpm(text):
-        reasons.append(
-            "its emulated TPM keeps its state in a folder of this host, which a cold move does not take along: move it live"
-        )
+        reasons.append("its emulated TPM keeps its state in a folder of this host, which a cold move does not take along: move it live")
     return reasons
 
 
@@ -117,9 +107,9 @@ def cpu_reasons(source, destination, text):
     emulator = child_text(root, "devices/emulator")
     try:
         if mode in ("host-passthrough", "host-model", "maximum"):
-            wanted = host_model_cpu(
-                source.getDomainCapabilities(emulator, arch, machine, root.get("type"), 0)
-            ) or cpu_element(source.getCapabilities())
+            wanted = host_model_cpu(source.getDomainCapabilities(emulator, arch, machine, root.get("type"), 0)) or cpu_element(
+                source.getCapabilities()
+            )
         elif cpu is not None and cpu.find("model") is not None:
             wanted = _as_text(cpu)
         else:
@@ -129,16 +119,12 @@ def cpu_reasons(source, destination, text):
         answer = destination.compareHypervisorCPU(None, arch, None, root.get("type"), wanted, 0)
     except libvirt.libvirtError as exc:
         if _libvirt.code_of(exc) in (
-            libvirt.VIR_ERR_NO_SUPPORT,
-            libvirt.VIR_ERR_CONFIG_UNSUPPORTED,
-            libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED,
+            libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_CONFIG_UNSUPPORTED, libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED
         ):
             return []
         return [f"the destination cannot compare its CPU with the instance's: {_libvirt.text_of(exc)}"]
     if answer <= libvirt.VIR_CPU_COMPARE_INCOMPATIBLE:
-        return [
-            "the destination's CPU lacks features that the instance uses: choose a host with the same or a newer CPU"
-        ]
+        return ["the destination's CPU lacks features that the instance uses: choose a host with the same or a newer CPU"]
     return []
 
 
@@ -163,11 +149,7 @@ def network_reasons(destination, text, where):
     if devices:
         known = _host_devices(destination)
         if known:
-            reasons.extend(
-                f"the bridge or device {name} does not exist on {where}: make it there"
-                for name in devices
-                if name not in known
-            )
+            reasons.extend(f"the bridge or device {name} does not exist on {where}: make it there" for name in devices if name not in known)
     return reasons
 
 
@@ -196,9 +178,7 @@ def twin_reasons(destination, move, seen, where):
     try:
         twin = destination.lookupByName(seen["name"])
         if twin.UUIDString() != move["uuid"]:
-            reasons.append(
-                f"another domain named {seen['name']!r} ({twin.UUIDString()}) exists on {where}: rename or remove it"
-            )
+            reasons.append(f"another domain named {seen['name']!r} ({twin.UUIDString()}) exists on {where}: rename or remove it")
     except libvirt.libvirtError as exc:
         if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_DOMAIN:
             raise

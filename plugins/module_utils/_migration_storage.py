@@ -85,17 +85,8 @@ def survey(source, domain, text):
     if nvram is not None and _length(nvram) is not None:
         files.append(
             {
-                "target": "nvram",
-                "path": nvram,
-                "kind": "nvram",
-                "format": "raw",
-                "cache": None,
-                "shareable": False,
-                "backing": [],
-                "capacity": _length(nvram),
-                "mode": None,
-                "made": "no",
-                "removed": False,
+                "target": "nvram", "path": nvram, "kind": "nvram", "format": "raw", "cache": None, "shareable": False,
+                "backing": [], "capacity": _length(nvram), "mode": None, "made": "no", "removed": False,
             }
         )
     return files, reasons
@@ -346,9 +337,7 @@ class Storage:
         for folder, size in need.items():
             room = Folder(self.destination, folder).room()
             if room is not None and size > room:
-                reasons.append(
-                    f"{folder} on {self.where} has {room // MIB} MiB free, but its disks take {size // MIB} MiB"
-                )
+                reasons.append(f"{folder} on {self.where} has {room // MIB} MiB free, but its disks take {size // MIB} MiB")
         return reasons
 
     # -- copying -----------------------------------------------------------------------------
@@ -392,14 +381,10 @@ class Storage:
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         except OSError as exc:
-            raise LibvirtProblem(
-                f"qemu-img, needed to copy {path} with the images behind it, cannot be run: {exc.strerror}"
-            ) from exc
+            raise LibvirtProblem(f"qemu-img, needed to copy {path} with the images behind it, cannot be run: {exc.strerror}") from exc
         if done.returncode:
             _unlink(plain)
-            raise LibvirtProblem(
-                f"{path} cannot be made one with the images behind it: {' '.join(done.stderr.split())}"
-            )
+            raise LibvirtProblem(f"{path} cannot be made one with the images behind it: {' '.join(done.stderr.split())}")
         return plain
 
     def _fill(self, folder, name, path, entry):

@@ -88,10 +88,7 @@ class Worker:
         """End without having found out where the instance is, or before anything was begun."""
         reason = reason.rstrip(".")
         if self._begun() or self.record["took_over"]:
-            self._end(
-                "lost",
-                f"{self._title()}: {reason}. Where it is cannot be told: start the move again when both hosts answer.",
-            )
+            self._end("lost", f"{self._title()}: {reason}. Where it is cannot be told: start the move again when both hosts answer.")
         else:
             self._end("failed", f"{self._title()} was not begun: {reason}.")
 
@@ -170,18 +167,7 @@ class Worker:
         """Take what an earlier call on the same way has noted."""
         if self.previous["status"] not in SETTLED:
             # A worker before us died, or could not find out: what it has noted is ours now.
-            for key in (
-                "files",
-                "probes",
-                "leftovers",
-                "was",
-                "autostart",
-                "started_at",
-                "storage",
-                "name",
-                "phase",
-                "temporary",
-            ):
+            for key in ("files", "probes", "leftovers", "was", "autostart", "started_at", "storage", "name", "phase", "temporary"):
                 self.record[key] = self.previous[key]
             self.record["took_over"] = True
         self.record["earlier"] = [
@@ -205,12 +191,7 @@ class Worker:
             here, there = self._look()
             verdict = state.classify(here, there)
             unsure = verdict in (state.ARRIVING, state.BOTH_ACTIVE, state.NOWHERE, state.OFF_HERE)
-            if (
-                verdict == state.THERE
-                and there["state"] == "paused"
-                and self.record["was"] != "paused"
-                and self._begun()
-            ):
+            if verdict == state.THERE and there["state"] == "paused" and self.record["was"] != "paused" and self._begun():
                 unsure = True
             if not unsure or time.monotonic() >= deadline:
                 return verdict
@@ -271,10 +252,8 @@ class Worker:
             storage.make_room(live)
             # The look that counts: right before the deed.
             here, there = self._look()
-            if (
-                state.classify(here, there) != state.HERE
-                or checks.is_live(self.move, here) != live
-                or (self.record["was"] == "shutoff" and here["active"])
+            if state.classify(here, there) != state.HERE or checks.is_live(self.move, here) != live or (
+                self.record["was"] == "shutoff" and here["active"]
             ):
                 raise LibvirtProblem("the instance changed its state while the move was prepared; begin again")
             self.save(phase="migrating")
@@ -345,18 +324,14 @@ class Worker:
 
     def _explained(self, error, storage, watch):
         if _libvirt.code_of(error) == libvirt.VIR_ERR_MIGRATE_UNSAFE:
-            cached = [
-                f["path"] for f in storage.files if f["mode"] == "shared" and f["cache"] not in ("none", "directsync")
-            ]
+            cached = [f["path"] for f in storage.files if f["mode"] == "shared" and f["cache"] not in ("none", "directsync")]
             return LibvirtProblem(
                 f"libvirt calls it unsafe ({_libvirt.text_of(error)}): the file system of {', '.join(cached) or 'its disks'} is shared, but "
                 "libvirt cannot know that, and the disk's cache mode is not none. Set cache='none' in the domain's <driver>, or shut it down "
                 "and move it cold"
             )
         if watch.expired:
-            return LibvirtProblem(
-                f"it was not done within {watch.limit} s and was aborted; allow more time, bandwidth or downtime"
-            )
+            return LibvirtProblem(f"it was not done within {watch.limit} s and was aborted; allow more time, bandwidth or downtime")
         return error
 
     def _time_limit(self, storage):
@@ -382,26 +357,17 @@ class Worker:
             if here is None and there is not None:
                 self._arrived(there, error)
             else:
-                self._end(
-                    "conflict",
-                    f"{self._title()}: it is at the destination, but its definition at the source cannot be removed.",
-                )
+                self._end("conflict", f"{self._title()}: it is at the destination, but its definition at the source cannot be removed.")
         elif verdict in (state.HERE, state.OFF_THERE):
             self._came_to_nothing(error)
         elif verdict == state.NOWHERE:
             if self._begun():
-                self._end(
-                    "lost",
-                    f"{self._title()}: neither host knows the domain any more. Its disks are untouched; look at both hosts' logs.",
-                )
+                self._end("lost", f"{self._title()}: neither host knows the domain any more. Its disks are untouched; look at both hosts' logs.")
             else:
                 self._end("failed", f"There is no domain {self.uuid} at the source, nor on {self.move['destination']}.")
         elif verdict == state.ARRIVING:
-            self._end(
-                "conflict",
-                f"{self._title()}: it waits paused at the destination for a migration that has ended. "
-                "Nothing was repaired: look at both hosts.",
-            )
+            self._end("conflict", f"{self._title()}: it waits paused at the destination for a migration that has ended. "
+                                  "Nothing was repaired: look at both hosts.")
         else:
             what = "runs on both hosts" if verdict == state.BOTH_ACTIVE else "is known to both hosts"
             self._end(
@@ -422,9 +388,7 @@ class Worker:
 
     def _arrived(self, there, error):
         """At the destination only: verify, carry over, clean the source."""
-        wanted = {"running": ("running", "blocked"), "paused": ("paused",), "shutoff": ("shutoff",), None: None}[
-            self.record["was"]
-        ]
+        wanted = {"running": ("running", "blocked"), "paused": ("paused",), "shutoff": ("shutoff",), None: None}[self.record["was"]]
         if wanted is None:
             # Nothing is known of how it was: running and shut off are both a plain end of a move.
             wanted = ("shutoff",) if self.move.get("live") is False else ("running", "blocked", "paused", "shutoff")
@@ -469,19 +433,12 @@ class Worker:
         storage.drop_probes()
         if there is None:
             storage.drop_copies()
-        message = (
-            _reason(error)
-            if error is not None
-            else "the worker that moved it died and the migration did not go through"
-        )
+        message = _reason(error) if error is not None else "the worker that moved it died and the migration did not go through"
         if self.record["was"] == "running" and here is not None and here["state"] == "paused":
             # libvirt resumes a failed migration by itself; if it did not, that is for a human to know.
             message += "; it is paused at the source now, look at it and resume it (virsh resume)"
         notes = f" Left behind: {', '.join(self.record['leftovers'])}." if self.record["leftovers"] else ""
-        self._end(
-            "failed",
-            f"{self._title()} failed: {message.rstrip('.')}. It is {self.record['source_state']} at the source.{notes}",
-        )
+        self._end("failed", f"{self._title()} failed: {message.rstrip('.')}. It is {self.record['source_state']} at the source.{notes}")
 
 
 class Watch:

@@ -80,11 +80,7 @@ def stop(domain, timeout, force):
             if force:
                 _tolerate_off(domain, domain.destroy)
                 return
-            why = (
-                f"did not shut down within {timeout} s"
-                if now >= deadline
-                else f"is {state_of(domain)} and cannot shut down"
-            )
+            why = f"did not shut down within {timeout} s" if now >= deadline else f"is {state_of(domain)} and cannot shut down"
             raise LibvirtProblem(
                 f"{domain.name()} on {host_name()} {why}: shut it down from inside, give it more time (timeout), "
                 "or have its power cut with force=true."

@@ -248,9 +248,7 @@ class DomainChange:
         if not parsed["name"]:
             raise LibvirtProblem("The option xml has no <name>: give the domain one.")
         if wanted_name is not None and wanted_name != parsed["name"]:
-            raise LibvirtProblem(
-                f"The option name is {wanted_name!r} but the XML is of {parsed['name']!r}: make them the same."
-            )
+            raise LibvirtProblem(f"The option name is {wanted_name!r} but the XML is of {parsed['name']!r}: make them the same.")
         own = parsed["uuid"]
         if own is not None:
             try:
@@ -314,9 +312,7 @@ class DomainChange:
     def _present(self, domain):
         state = self.params["state"]
         if domain is None and self.xml is None:
-            raise LibvirtProblem(
-                f"There is no domain {self.name or self.uuid} on {host_name()}: give its xml to have it defined."
-            )
+            raise LibvirtProblem(f"There is no domain {self.name or self.uuid} on {host_name()}: give its xml to have it defined.")
         to_make = self._files_to_make() if domain is None else []
         current = _power.state_of(domain) if domain is not None else "shutoff"
         reached = (
@@ -342,13 +338,9 @@ class DomainChange:
         found = []
         for disk in self.params["disks"]:
             if disk["size_gb"] is not None and disk["size_gb"] < 1:
-                raise _images.ImageProblem(
-                    f"The disk {disk['path']} cannot have {disk['size_gb']} GiB: size_gb is 1 or more."
-                )
+                raise _images.ImageProblem(f"The disk {disk['path']} cannot have {disk['size_gb']} GiB: size_gb is 1 or more.")
             if disk["backing_file"] and disk["format"] != "qcow2":
-                raise _images.ImageProblem(
-                    f"The disk {disk['path']} is {disk['format']}, but only qcow2 can have a backing_file."
-                )
+                raise _images.ImageProblem(f"The disk {disk['path']} is {disk['format']}, but only qcow2 can have a backing_file.")
             self._refuse_used(disk["path"])
             if _images.check_disk(self.module, disk):
                 found.append((disk["path"], lambda disk=disk: _images.make_disk(self.module, disk)))
@@ -402,9 +394,7 @@ class DomainChange:
         except BaseException as exc:
             left = self._undo(domain)
             if isinstance(exc, libvirt.libvirtError):
-                exc = LibvirtProblem(
-                    f"{self.name or self.uuid} cannot be brought to {self.params['state']} on {host_name()}: {_libvirt.text_of(exc)}."
-                )
+                exc = LibvirtProblem(f"{self.name or self.uuid} cannot be brought to {self.params['state']} on {host_name()}: {_libvirt.text_of(exc)}.")
             if left:
                 raise LibvirtProblem(f"{exc} What this call had made could not be removed: {'; '.join(left)}.") from exc
             raise exc
@@ -447,17 +437,13 @@ class DomainChange:
                 if _images.remove(path):
                     self.removed_files.append(path)
             except OSError as exc:
-                raise LibvirtProblem(
-                    f"{self.name} was removed from {host_name()}, but not its image {path}: {exc.strerror}."
-                ) from exc
+                raise LibvirtProblem(f"{self.name} was removed from {host_name()}, but not its image {path}: {exc.strerror}.") from exc
         return True, None
 
     def _removable(self, facts):
         """The domain's own image files: no other domain here uses them, also not as a backing file."""
         if not self.local:
-            raise LibvirtProblem(
-                f"remove_disks works on the hypervisor only, and {self.params['uri']} is another machine: run the module there."
-            )
+            raise LibvirtProblem(f"remove_disks works on the hypervisor only, and {self.params['uri']} is another machine: run the module there.")
         used = [text for other, text in self._other_domains(facts["uuid"])]
         found = []
         for disk in facts["disks"]:

@@ -273,9 +273,7 @@ def main():
     except _libvirt.libvirt.libvirtError as exc:
         module.fail_json(msg=f"libvirt on {_libvirt.host_name()} refused: {_libvirt.text_of(exc)}.")
     except OSError as exc:
-        module.fail_json(
-            msg=f"The records of moves in {records.folder} on {_libvirt.host_name()} cannot be kept: {exc.strerror}."
-        )
+        module.fail_json(msg=f"The records of moves in {records.folder} on {_libvirt.host_name()} cannot be kept: {exc.strerror}.")
     module.exit_json(changed=changed, moves=answers, finished=all(report["status"] != "running" for report in reports))
 
 

@@ -2,7 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Fixtures of the lab tests: the lab itself, its Ansible, its hosts."""
-
 from __future__ import annotations
 
 import os
@@ -29,7 +28,8 @@ class Lab:
 
     def command(self, *words: str, check: bool = True) -> str:
         """Run ``tests/lab/lab`` on this lab; return what it printed."""
-        return run([os.fspath(HERE / "lab"), "--folder", os.fspath(self.layout.folder), *words], check=check).stdout
+        return run([os.fspath(HERE / "lab"), "--folder", os.fspath(self.layout.folder), *words],
+                   check=check).stdout
 
     def host(self, name: str) -> testinfra.host.Host:
         """The host as pytest-testinfra sees it, over ssh."""
@@ -38,12 +38,9 @@ class Lab:
     def environment(self, store_url: str | None = None) -> dict[str, str]:
         """What Ansible needs in its environment, with the store of a test if it has one."""
         programs = lab_layout.CHECKOUT / ".venv" / "bin"
-        environment = {
-            **os.environ,
-            "PATH": f"{programs}:{os.environ['PATH']}",
-            "ANSIBLE_CONFIG": os.fspath(self.layout.folder / "ansible.cfg"),
-            "ANSIBLE_NOCOLOR": "1",
-        }
+        environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}",
+                       "ANSIBLE_CONFIG": os.fspath(self.layout.folder / "ansible.cfg"),
+                       "ANSIBLE_NOCOLOR": "1"}
         # The tests run the installed collection, so nothing of the checkout may be in its way.
         for name in ("ANSIBLE_COLLECTIONS_PATH", "PYTHONPATH"):
             environment.pop(name, None)
@@ -51,26 +48,20 @@ class Lab:
             environment["DROVER_STORE_URL"] = store_url
         return environment
 
-    def playbook(
-        self,
-        name: str,
-        *words: str,
-        store_url: str | None = None,
-        check: bool = True,
-    ) -> subprocess.CompletedProcess[str]:
+    def playbook(self, name: str, *words: str, store_url: str | None = None, check: bool = True,
+                 ) -> subprocess.CompletedProcess[str]:
         """Run a playbook by FQCN or file; words follow on the command line."""
         return run(["ansible-playbook", name, *words], self.environment(store_url), check)
 
 
-def run(
-    words: list[str],
-    environment: dict[str, str] | None = None,
-    check: bool = True,
-) -> subprocess.CompletedProcess[str]:
+def run(words: list[str], environment: dict[str, str] | None = None, check: bool = True,
+        ) -> subprocess.CompletedProcess[str]:
     """Run a command; if it fails, so does the test, with everything that it printed."""
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False,
+                          stdin=subprocess.DEVNULL)
     if check and done.returncode:
-        pytest.fail(f"{' '.join(words)}: exit status {done.returncode}\n{done.stdout}{done.stderr}", pytrace=False)
+        pytest.fail(f"{' '.join(words)}: exit status {done.returncode}\n{done.stdout}{done.stderr}",
+                    pytrace=False)
     return done
 
 

@@ -5,7 +5,6 @@
 
 With a lab of its own beside the checkout's: the two cannot be in each other's way.
 """
-
 from __future__ import annotations
 
 import os
@@ -30,7 +29,8 @@ def machine() -> dict[str, object]:
         "links": sorted(line.split()[0] for line in lines("ip", "-br", "link")),
         "namespaces": sorted(line for line in lines("lsns", "--noheadings", "--output", "NS,TYPE")),
         "named namespaces": lines("ip", "netns", "list"),
-        "/etc": sorted((path.name, path.lstat().st_mtime_ns) for path in pathlib.Path("/etc").iterdir()),
+        "/etc": sorted((path.name, path.lstat().st_mtime_ns)
+                       for path in pathlib.Path("/etc").iterdir()),
         "/srv": sorted(os.listdir("/srv")),
         "libvirt": os.path.exists("/run/libvirt"),
     }
@@ -54,14 +54,9 @@ class OwnLab:
         self.folder = folder
 
     def popen(self, *words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [LAB, "--folder", self.folder, *words],
-            text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        return subprocess.Popen([LAB, "--folder", self.folder, *words], text=True,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, start_new_session=True)
 
     def __call__(self, *words: str, status: int = 0) -> str:
         process = self.popen(*words)

@@ -39,7 +39,9 @@ try:
 except ImportError:
     psycopg = None
 
-MISSING = "the tests run the store on PostgreSQL too, and {what} is missing on this machine: {remedy}"
+MISSING = (
+    "the tests run the store on PostgreSQL too, and {what} is missing on this machine: {remedy}"
+)
 ROLE = "drover"
 # Characters that mean something in a URL, in configparser and in printf: whoever handles the
 # URL by cutting strings is found out.
@@ -59,7 +61,9 @@ def find_binaries() -> pathlib.Path:
     if on_path:
         found.insert(0, pathlib.Path(on_path).resolve())
     if not found:
-        pytest.fail(MISSING.format(what="the server", remedy="apt-get install postgresql"), pytrace=False)
+        pytest.fail(
+            MISSING.format(what="the server", remedy="apt-get install postgresql"), pytrace=False
+        )
     return found[-1].parent
 
 

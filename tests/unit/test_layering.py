@@ -256,13 +256,17 @@ def test_imports_are_absolute(path):
     assert not relative, f"{short(path)}: import from {PACKAGE}"
 
 
-@pytest.mark.parametrize("path", python_files("lookup", "inventory", "filter", "test"), ids=short)
+@pytest.mark.parametrize(
+    "path", python_files("lookup", "inventory", "filter", "test"), ids=short
+)
 def test_readers_open_no_writing_session(path):
     """``store.write()`` is the only way to write: no lookup may call it."""
     calls = [
         node.lineno
         for node in ast.walk(ast.parse(path.read_text(), str(path)))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "write"
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "write"
     ]
     assert not calls, f"{short(path)}: write() in lines {calls}"
 
@@ -277,7 +281,9 @@ def test_sql_text_is_in_the_store_only(path):
     found = [
         node.lineno
         for node in ast.walk(ast.parse(path.read_text(), str(path)))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and SQL_TEXT.match(node.value)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and SQL_TEXT.match(node.value)
     ]
     assert not found, f"{short(path)}: SQL text in lines {found}"
 

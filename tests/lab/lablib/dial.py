@@ -10,7 +10,6 @@ root and starts for every connection, so it imports little.
 
 Usage: dial.py CONTROL_SOCKET HOST
 """
-
 from __future__ import annotations
 
 import os

@@ -8,7 +8,6 @@ Runs as PID 1 of the host. Says on standard output how far it has come: ``unshar
 the switch has said ``wired``, ``up`` or what went wrong.
 Usage: python3 -m lablib.host FOLDER NAME
 """
-
 from __future__ import annotations
 
 import os
@@ -62,14 +61,8 @@ def boot(layout: Layout, host: Host) -> None:
     host_root.enter(layout, host)
     make_network(host)
     os.environ.clear()
-    os.environ.update(
-        HOME="/root",
-        USER="root",
-        LOGNAME="root",
-        SHELL="/bin/sh",
-        LANG="C.UTF-8",
-        PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    )
+    os.environ.update(HOME="/root", USER="root", LOGNAME="root", SHELL="/bin/sh", LANG="C.UTF-8",
+                      PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     sshd = start("sshd", "/usr/sbin/sshd", "-D", "-e")
     libvirtd = start("libvirtd", "/usr/sbin/libvirtd")
     wait_for("sshd", sshd, socket.AF_INET, ("127.0.0.1", 22))

@@ -147,10 +147,7 @@ def test_two_with_one_uuid(read):
     [
         ("web", "line 3.*each server group is a mapping"),
         ("{name: web}", "line 3.*name and policy"),
-        (
-            "{name: web, policy: soft}",
-            "line 3: server group web: policy must be affinity or anti-affinity or soft-affinity",
-        ),
+        ("{name: web, policy: soft}", "line 3: server group web: policy must be affinity or anti-affinity or soft-affinity"),
         ("{name: web, policy: affinity, members: []}", "line 3: server group web: unknown key members"),
         ("{name: web, policy: anti-affinity, max_server_per_host: 0}", "line 3: server group web: max_server_per_host"),
         ("{name: web, policy: affinity, max_server_per_host: 2}", "line 3: server group web: max_server_per_host goes"),

@@ -41,18 +41,13 @@ def test_a_recorded_qemu_host():
 def test_the_cpu_that_host_model_stands_for():
     element = host_model_cpu(DOMAIN_CAPABILITIES)
     assert element.startswith("<cpu ")
-    assert '<model fallback="forbid">EPYC</model>' in element
+    assert "<model fallback=\"forbid\">EPYC</model>" in element
     assert "hypervisor" in features_of(element)
-    assert (
-        host_model_cpu("<domainCapabilities><cpu><mode name='host-model' supported='no'/></cpu></domainCapabilities>")
-        is None
-    )
+    assert host_model_cpu("<domainCapabilities><cpu><mode name='host-model' supported='no'/></cpu></domainCapabilities>") is None
 
 
 def test_a_feature_that_is_disabled_is_not_counted():
-    assert features_of("<cpu><feature policy='disable' name='svm'/><feature policy='require' name='aes'/></cpu>") == [
-        "aes"
-    ]
+    assert features_of("<cpu><feature policy='disable' name='svm'/><feature policy='require' name='aes'/></cpu>") == ["aes"]
 
 
 def test_a_host_without_cpu_model_or_topology():

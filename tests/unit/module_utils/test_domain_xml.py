@@ -47,13 +47,7 @@ FULL = """<domain type='kvm'>
 def test_everything_at_once():
     domain = parse_domain(FULL)
     assert (domain["vcpus"], domain["memory_mb"], domain["title"]) == (4, 2 * 10**9 // 2**20, "Data  base")
-    assert [disk["source"] for disk in domain["disks"]] == [
-        "/a/db.qcow2",
-        "rbd:pool/image",
-        "default/v",
-        "/dev/sdx",
-        None,
-    ]
+    assert [disk["source"] for disk in domain["disks"]] == ["/a/db.qcow2", "rbd:pool/image", "default/v", "/dev/sdx", None]
     assert [disk["type"] for disk in domain["disks"]] == ["file", "network", "volume", "block", "file"]
     assert [disk["shareable"] for disk in domain["disks"]] == [False, True, False, False, False]
     assert domain["disks"][4]["readonly"] is True
@@ -90,11 +84,4 @@ def test_other_documents_are_refused():
 
 
 def test_states():
-    assert [state_name(number) for number in (0, 1, 3, 5, 7, 42)] == [
-        "nostate",
-        "running",
-        "paused",
-        "shutoff",
-        "pmsuspended",
-        "nostate",
-    ]
+    assert [state_name(number) for number in (0, 1, 3, 5, 7, 42)] == ["nostate", "running", "paused", "shutoff", "pmsuspended", "nostate"]

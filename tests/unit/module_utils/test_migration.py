@@ -25,7 +25,9 @@ from ansible_collections.drover.compute.plugins.module_utils._migration_record i
 from ansible_collections.drover.compute.plugins.module_utils._migration_worker import Worker
 
 UUID = "00000000-0000-4000-8000-000000000001"
-XML = f"<domain type='test'><name>vm</name><uuid>{UUID}</uuid><memory unit='MiB'>64</memory><os><type>hvm</type></os></domain>"
+XML = (
+    f"<domain type='test'><name>vm</name><uuid>{UUID}</uuid><memory unit='MiB'>64</memory><os><type>hvm</type></os></domain>"
+)
 NODE = "<node>{0}<cpu><active>4</active></cpu><memory>8388608</memory></node>"
 
 
@@ -62,12 +64,8 @@ def test_every_pair_of_states(here, there, verdict):
 
 
 def test_progress_takes_memory_and_disks_together_and_keeps_100_for_the_end():
-    assert state.progress_of(
-        {"memory_total": 100 << 20, "memory_remaining": 0, "disk_total": 300 << 20, "disk_remaining": 100 << 20}
-    ) == {
-        "percent": 75,
-        "total_mib": 400,
-        "remaining_mib": 100,
+    assert state.progress_of({"memory_total": 100 << 20, "memory_remaining": 0, "disk_total": 300 << 20, "disk_remaining": 100 << 20}) == {
+        "percent": 75, "total_mib": 400, "remaining_mib": 100,
     }
     assert state.progress_of({"data_total": 1 << 20, "data_remaining": 0})["percent"] == 99
     assert state.progress_of({}) == {"percent": 0, "total_mib": 0, "remaining_mib": 0}
@@ -92,9 +90,7 @@ class Fleet:
         self.behave = self.succeed
         self.calls = []
         monkeypatch.setattr(libvirt, "open", self._open)
-        monkeypatch.setattr(
-            libvirt.virDomain, "migrateToURI3", lambda domain, uri, params, flags: self._migrate(domain, flags)
-        )
+        monkeypatch.setattr(libvirt.virDomain, "migrateToURI3", lambda domain, uri, params, flags: self._migrate(domain, flags))
         monkeypatch.setattr(worker_module, "SETTLE", 0.2)
         monkeypatch.setattr(worker_module, "SETTLE_BEFORE", 0.2)
         monkeypatch.setattr(worker_module, "RECONNECT", 0.2)
@@ -160,11 +156,8 @@ def test_a_live_move_is_verified_and_asking_again_is_harmless(fleet):
     assert (record["percent"], record["source_state"], record["destination_state"]) == (100, "absent", "running")
     flags = fleet.calls[0]
     wanted = (
-        libvirt.VIR_MIGRATE_PEER2PEER
-        | libvirt.VIR_MIGRATE_LIVE
-        | libvirt.VIR_MIGRATE_PERSIST_DEST
-        | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
-        | libvirt.VIR_MIGRATE_ABORT_ON_ERROR
+        libvirt.VIR_MIGRATE_PEER2PEER | libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_PERSIST_DEST
+        | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE | libvirt.VIR_MIGRATE_ABORT_ON_ERROR
     )
     assert flags == wanted
     record, word = fleet.move()

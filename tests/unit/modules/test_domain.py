@@ -50,11 +50,7 @@ def test_one_call_makes_disk_and_seed_defines_and_starts(run_module, fake_host, 
     result = run_module("domain", uri=uri, xml=vm_xml, disks=[image[1]], seed=seed)
     assert result["changed"] is True
     assert result["created_disks"] == [image[0], seed["path"]]
-    assert (result["domain"]["uuid"], result["domain"]["state"], result["domain"]["persistent"]) == (
-        UUID,
-        "running",
-        True,
-    )
+    assert (result["domain"]["uuid"], result["domain"]["state"], result["domain"]["persistent"]) == (UUID, "running", True)
     assert connection.lookupByName("vm").isActive()
     assert info(image[0])["virtual-size"] == 2**30
     assert open(seed["path"], "rb").read() == b"seed"
@@ -244,12 +240,8 @@ def test_absent_and_its_disks(run_module, fake_host, domain_xml, tmp_path):
         return f"<disk type='file' device='{device}'><source file='{path}'/><target dev='{target}'/>{more}</disk>"
 
     vm = domain_xml(
-        "vm",
-        7,
-        devices=disk(own, "vda")
-        + disk(shared, "vdb")
-        + disk(seed, "hdc", "cdrom", "<readonly/>")
-        + disk(library, "hdd", "cdrom", "<readonly/>"),
+        "vm", 7,
+        devices=disk(own, "vda") + disk(shared, "vdb") + disk(seed, "hdc", "cdrom", "<readonly/>") + disk(library, "hdd", "cdrom", "<readonly/>"),
     )
     uri, connection = fake_host(vm, domain_xml("other", 8, devices=disk(shared, "vda")))
     told = run_module("domain", check_mode=True, uri=uri, name="vm", state="absent", remove_disks=True)
@@ -265,9 +257,7 @@ def test_names_with_odd_characters(run_module, fake_host, domain_xml, tmp_path):
     path = str(tmp_path / "a & b 'c'.qcow2")
     uri, connection = fake_host()
     escaped = path.replace("&", "&amp;").replace("'", "&apos;")
-    text = domain_xml(
-        "a &amp; b 'c'", 9, devices=f"<disk type='file'><source file='{escaped}'/><target dev='vda'/></disk>"
-    )
+    text = domain_xml("a &amp; b 'c'", 9, devices=f"<disk type='file'><source file='{escaped}'/><target dev='vda'/></disk>")
     result = run_module("domain", uri=uri, xml=text, disks=[{"path": path, "size_gb": 1}])
     assert result["domain"]["name"] == "a & b 'c'"
     assert result["domain"]["disks"][0]["source"] == path

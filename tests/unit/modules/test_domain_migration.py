@@ -24,9 +24,7 @@ NOSUCH = "00000000-0000-4000-8000-000000000099"
 @pytest.fixture
 def migrate(run_module, tmp_path):
     """The module on ``test:///default`` with records of its own."""
-    return lambda **arguments: run_module(
-        "domain_migration", uri="test:///default", run_dir=str(tmp_path / "run"), **arguments
-    )
+    return lambda **arguments: run_module("domain_migration", uri="test:///default", run_dir=str(tmp_path / "run"), **arguments)
 
 
 def move(uuid=TEST, **more):
@@ -105,10 +103,7 @@ def test_nothing_of_the_module_stays_open_in_the_worker(migrate):
     "arguments, words",
     [
         ({"start": [{"uuid": "xx", "destination": "kvm2"}]}, "'xx' is not the uuid"),
-        (
-            {"start": [{"uuid": TEST, "destination": "kvm2"}, {"uuid": TEST.upper(), "destination": "kvm3"}]},
-            "twice in one call",
-        ),
+        ({"start": [{"uuid": TEST, "destination": "kvm2"}, {"uuid": TEST.upper(), "destination": "kvm3"}]}, "twice in one call"),
         ({"start": [{"uuid": TEST, "destination": "kvm2", "bandwidth_mib": 0}]}, "bandwidth_mib"),
         ({"follow": ["yy"]}, "'yy' is not the uuid"),
         ({"wait": -1}, "wait is -1"),

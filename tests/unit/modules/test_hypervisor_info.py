@@ -23,23 +23,9 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
     assert result["changed"] is False
     host = result["hypervisor"]
     assert set(host) == {
-        "uri",
-        "hypervisor_hostname",
-        "hypervisor_type",
-        "hypervisor_version",
-        "libvirt_version",
-        "host_uuid",
-        "cpu",
-        "memory_mb",
-        "memory_used_mb",
-        "numa_cells",
-        "storage",
-        "pools",
-        "networks",
-        "supported_instances",
-        "pci_devices",
-        "mdev_devices",
-        "domains",
+        "uri", "hypervisor_hostname", "hypervisor_type", "hypervisor_version", "libvirt_version", "host_uuid", "cpu",
+        "memory_mb", "memory_used_mb", "numa_cells", "storage", "pools", "networks", "supported_instances",
+        "pci_devices", "mdev_devices", "domains",
     }
     assert host["hypervisor_type"] == "TEST"
     assert host["memory_mb"] == 3072
@@ -55,35 +41,12 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
     ]
     domain = host["domains"][0]
     assert set(domain) == {
-        "uuid",
-        "name",
-        "state",
-        "vcpus",
-        "memory_mb",
-        "persistent",
-        "autostart",
-        "managed_save",
-        "snapshots",
-        "disks",
-        "interfaces",
-        "hostdevs",
-        "metadata",
-        "title",
-        "xml",
+        "uuid", "name", "state", "vcpus", "memory_mb", "persistent", "autostart", "managed_save", "snapshots",
+        "disks", "interfaces", "hostdevs", "metadata", "title", "xml",
     }
     assert (domain["name"], domain["state"], domain["vcpus"], domain["memory_mb"]) == ("test", "running", 2, 8192)
     assert set(domain["disks"][0]) == {
-        "target",
-        "device",
-        "bus",
-        "type",
-        "source",
-        "format",
-        "cache",
-        "readonly",
-        "shareable",
-        "capacity_bytes",
-        "allocation_bytes",
+        "target", "device", "bus", "type", "source", "format", "cache", "readonly", "shareable", "capacity_bytes", "allocation_bytes",
     }
     assert domain["interfaces"] == [
         {"mac": "aa:bb:cc:dd:ee:ff", "type": "network", "source": "default", "model": None, "target": "testnet0"}
@@ -96,9 +59,7 @@ def test_names_with_odd_characters_and_metadata(run_module, domain_xml, fake_hos
         "<drover:server_group>web</drover:server_group></drover:instance><x:other xmlns:x='urn:x'><x:project>no</x:project></x:other></metadata>"
     )
     uri, connection = fake_host(
-        domain_xml("we &amp; &lt;you&gt; 'é' \u65e5\u672c", 1, extra=metadata),
-        domain_xml("-dash {{ x }}", 2),
-        domain_xml("  blanks  ", 3),
+        domain_xml("we &amp; &lt;you&gt; 'é' \u65e5\u672c", 1, extra=metadata), domain_xml("-dash {{ x }}", 2), domain_xml("  blanks  ", 3)
     )
     domains = {d["uuid"][-1]: d for d in run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]}
     assert domains["1"]["name"] == "we & <you> 'é' \u65e5\u672c"
@@ -159,10 +120,7 @@ def test_a_driver_without_bulk_statistics(run_module, domain_xml, fake_host, mon
         raise error
 
     monkeypatch.setattr(libvirt.virConnect, "getAllDomainStats", unsupported)
-    assert [d["state"] for d in run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]] == [
-        "running",
-        "running",
-    ]
+    assert [d["state"] for d in run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]] == ["running", "running"]
 
 
 def test_a_domain_that_vanishes_while_it_is_read_is_left_out(run_module, domain_xml, fake_host, monkeypatch):
