@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction, difference
 from ansible_collections.drover.compute.plugins.plugin_utils.store import aggregates
 
 
@@ -21,10 +21,16 @@ class ActionModule(DroverAction):
     _requires_connection = False
 
     def act(self, args, task_vars):
+        name = args["name"]
         with self.store(args, task_vars).write() as connection:
+            before = aggregates.find(connection, name)
             if args["state"] == "absent":
-                return {"changed": aggregates.delete(connection, args["name"])}
-            found, changed = aggregates.ensure(
-                connection, args["name"], args["metadata"], args["hosts"] or (), args["remove_hosts"] or ()
-            )
-            return {"changed": changed, "aggregate": found}
+                result = {"changed": aggregates.delete(connection, name)}
+            else:
+                found, changed = aggregates.ensure(
+                    connection, name, args["metadata"], args["hosts"] or (), args["remove_hosts"] or ()
+                )
+                result = {"changed": changed, "aggregate": found}
+        if self._task.diff:
+            result["diff"] = [difference(name, before, result.get("aggregate"))]
+        return result

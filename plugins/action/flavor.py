@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 
-from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction, difference
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import extra_specs
 from ansible_collections.drover.compute.plugins.plugin_utils.store import flavors
 
 
@@ -24,8 +25,17 @@ class ActionModule(DroverAction):
     _requires_connection = False
 
     def act(self, args, task_vars):
+        name = args["name"]
+        given = {key: value for key, value in (args["extra_specs"] or {}).items() if value is not None}
+        # As text, and read now: a request that names the flavor should not be the first to find a slip.
+        values = {**(args["extra_specs"] or {}), **extra_specs({"extra_specs": given}, f"Flavor {name}")}
         with self.store(args, task_vars).write() as connection:
+            before = flavors.find(connection, name)
             if args["state"] == "absent":
-                return {"changed": flavors.delete(connection, args["name"])}
-            found, changed = flavors.ensure(connection, args["name"], args, time.time())
-            return {"changed": changed, "flavor": found}
+                result = {"changed": flavors.delete(connection, name)}
+            else:
+                found, changed = flavors.ensure(connection, name, {**args, "extra_specs": values}, time.time())
+                result = {"changed": changed, "flavor": found}
+        if self._task.diff:
+            result["diff"] = [difference(name, before, result.get("flavor"))]
+        return result

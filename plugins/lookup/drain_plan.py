@@ -88,10 +88,12 @@ _raw:
 
 import time
 
+from ansible_collections.drover.compute.plugins.plugin_utils.deciding import wanted_to_move
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
-from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_fleet, read_host_instances
+from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_host_instances
+from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import read_columns
 
 
 class LookupModule(DroverLookup):
@@ -110,8 +112,9 @@ class LookupModule(DroverLookup):
             raise DroverError("max_migrations must be at least 1, or nothing would ever move.")
         plans = []
         with self.store().read() as connection:
-            columns = read_fleet(connection, time.time(), self.get_option("service_down_time"))
+            there = {host: read_host_instances(connection, host) for host in terms}
+            wanted = wanted_to_move([each for instances in there.values() for each in instances], policy)
+            columns = read_columns(connection, time.time(), self.get_option("service_down_time"), wanted)
             for host in terms:
-                instances = read_host_instances(connection, host)
-                plans.append(plan_drain(columns, instances, host, policy, limits, self.get_option("excluded")))
+                plans.append(plan_drain(columns, there[host], host, policy, limits, self.get_option("excluded")))
         return plans

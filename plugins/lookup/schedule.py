@@ -28,7 +28,8 @@ options:
       - C(availability_zone) is the zone it must be in.
       - C(flavor) is the name of a flavor in the store, or a mapping with C(name), amounts and C(extra_specs). Amounts of the request
         itself come first.
-      - C(image) is a name, or a mapping with C(name), C(id) and C(properties).
+      - C(image) is a name, or a mapping with C(name), C(id), C(disk_format) and C(properties).
+      - C(scheduler) is a mapping of keys of O(policy) that hold for this request alone.
       - C(num_instances) asks for that many alike, named NAME-1, NAME-2 and so on, with the uuids in C(uuids) if given.
       - C(server_group) is the name of a server group in the store, or a mapping with C(name), C(policy) (V(affinity),
         V(anti-affinity), V(soft-affinity) or V(soft-anti-affinity)) and C(max_server_per_host) for one that may be new.

@@ -68,3 +68,12 @@ class DroverAction(ActionBase):
         self._task.args = given
         dummy, args = self.validate_argument_spec(argument_spec=self.ARGUMENT_SPEC, **self.REQUIREMENTS)
         return to_plain(args)
+
+
+def difference(name, before, after):
+    """One entry of the ``diff`` of a thing that may not have been there before or be there now (None).
+
+    Its uuid is left out: in check mode it is not the one that a real run would give.
+    """
+    shown = [{key: value for key, value in (each or {}).items() if key != "uuid"} for each in (before, after)]
+    return {"before": shown[0], "after": shown[1], "before_header": name, "after_header": name}

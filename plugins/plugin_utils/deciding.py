@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec, is_line
 from ansible_collections.drover.compute.plugins.plugin_utils.store.flavors import read_flavors
-from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import Wanted, read_columns
+from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import ALL, Wanted, read_columns
 
 
 def read_specs(connection, requests):
@@ -20,7 +20,7 @@ def read_specs(connection, requests):
 
     :raises RequestError: naming the key and what was expected.
     """
-    named = {request["flavor"] for request in requests if isinstance(request, dict) and _is_name(request.get("flavor"))}
+    named = {request["flavor"] for request in requests if isinstance(request, dict) and is_line(request.get("flavor"))}
     flavors = read_flavors(connection, named) if named else None
     return [spec for request in requests for spec in RequestSpec.expand(request, flavors)]
 
@@ -42,6 +42,12 @@ def wanted(specs, policy):
     return found
 
 
+def wanted_to_move(instances, policy):
+    """What of the store a plan looks at that moves these instances (dicts of the store's read_host_instances)."""
+    specs = [RequestSpec.from_instance(each) for each in instances]
+    return Wanted(columns=policy.needs(specs), instances=ALL, groups=ALL)
+
+
 def decide(connection, requests, policy, now, service_down_time=0, explain=True):
     """Selections for request mappings; see scheduler.filter_scheduler.schedule."""
     specs = read_specs(connection, requests)
@@ -49,7 +55,3 @@ def decide(connection, requests, policy, now, service_down_time=0, explain=True)
         return []
     states = read_states(connection, specs, policy, now, service_down_time)
     return drivers.schedule(states, specs, policy, explain)
-
-
-def _is_name(flavor):
-    return isinstance(flavor, str) and bool(flavor)

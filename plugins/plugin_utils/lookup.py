@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import options
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy, merged
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
 
 
@@ -48,7 +48,7 @@ class DroverLookup(LookupBase):
             return Policy.from_mapping(given, folders)
         folders.append(os.path.dirname(os.path.abspath(file)))
         written = policy_file.load(file, folders)
-        return Policy.from_mapping({**policy_file.read_policy(file), **given}, folders) if given else written
+        return Policy.from_mapping(merged(policy_file.read_policy(file), given), folders) if given else written
 
     def store(self):
         """The Store to read."""

@@ -30,7 +30,7 @@ TIMED=$TIMED,AggregateInstanceExtraSpecsFilter,NumInstancesFilter,IoOpsFilter,Di
 
 gen() { (cd "$PEERS" && "$NOVA/bin/python" gen_fleet.py "$@"); }
 # To standard output: with -o the end of its file may be lost when Python ends.
-nova() { (cd "$PEERS" && "$NOVA/bin/python" nova_sched.py --mode capacity --set scheduler.max_placement_results=1000000 "$@"); }
+nova() { PYTHONPATH=$PEERS "$NOVA/bin/python" tests/benchmarks/nova_more.py --mode capacity --set scheduler.max_placement_results=1000000 "$@"; }
 wrong=0
 seed=${FIRST:-1}
 while [ "$seed" -le "$SEEDS" ]; do
@@ -41,9 +41,9 @@ while [ "$seed" -le "$SEEDS" ]; do
     set --
     while read -r option; do set -- "$@" --set "$option"; done < "$WORK/set"
     for carry in "" --carry; do
-        nova --fleet "$WORK/fleet.json" --requests "$WORK/requests.json" --filters "$FILTERS" $carry "$@" > "$WORK/nova.json"
+        nova --fleet "$WORK/fleet.json" --requests "$WORK/requests.json" --filters "$FILTERS" --alternates $carry "$@" > "$WORK/nova.json"
         "$PYTHON" tests/benchmarks/schedule.py --fleet "$WORK/fleet.json" --requests "$WORK/requests.json" \
-            --filters "$FILTERS" --policy "$WORK/policy.yml" $carry --json "$WORK/ours.json"
+            --filters "$FILTERS" --policy "$WORK/policy.yml" --alternates $carry --json "$WORK/ours.json"
         printf 'seed %s %s: ' "$seed" "${carry:-fresh}"
         "$PYTHON" tests/benchmarks/compare.py "$WORK/nova.json" "$WORK/ours.json" || wrong=1
         [ -z "${KEEP:-}" ] || { mkdir -p "$KEEP/$seed$carry" && cp "$WORK"/* "$KEEP/$seed$carry/"; }

@@ -6,7 +6,7 @@
     python tests/benchmarks/compare.py NOVA.json OURS.json
 
 Same decision means: the same hosts chosen, or each time one of equal weight (to 1e-9); the same
-number of hosts passed; the same weights in the same order. Prints what differs and exits with 1 if
+number of hosts passed; the same weights in the same order; and of one instance the same alternates. Prints what differs and exits with 1 if
 anything does.
 """
 
@@ -52,7 +52,20 @@ def differences(theirs, ours):
             if one != other and not (one in weights and other in weights and close(weights[one], weights[other])):
                 found.append(f"chosen {theirs['chosen']} / {ours['chosen']}")
                 break
-    return found
+    return found + alternates(theirs, ours)
+
+
+def alternates(theirs, ours):
+    """What differs between the spares of a request for one instance; those of a batch differ on purpose."""
+    one, other = theirs.get("alternates"), ours.get("alternates")
+    if one is None or other is None or len(one) != 1 or theirs["chosen"] != ours["chosen"]:
+        return []
+    weights = {each["host"]: each["weight"] for each in theirs["weighed"] + ours["weighed"]}
+    alike = len(one[0]) == len(other[0]) and all(
+        mine == his or (mine in weights and his in weights and close(weights[mine], weights[his]))
+        for mine, his in zip(one[0], other[0])
+    )
+    return [] if alike else [f"alternates {one[0]} / {other[0]}"]
 
 
 def main():

@@ -83,6 +83,7 @@ def load(store, fleet):
                     "vcpus": 1,
                     "memory_mb": 1,
                     "disk_gb": 0,
+                    "image": (host.get("instance_images") or {}).get(each),
                     "created_at": now,
                 }
                 for n, host in enumerate(hosts, 1)
@@ -148,6 +149,7 @@ def _inventories(number, host):
             "max_unit": max(host[total], 1),
             "step_size": 1,
             "allocation_ratio": host[f"{ratio}_allocation_ratio"],
+            "used": host[f"{total}_used"],
         }
 
 

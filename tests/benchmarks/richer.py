@@ -29,6 +29,7 @@ AGGREGATES = (
     (0.06, "soft", {"soft_affinity_weight_multiplier": "3", "soft_anti_affinity_weight_multiplier": "0.5"}),
     (0.06, "old", {"hypervisor_version_weight_multiplier": "-1", "build_failure_weight_multiplier": "5"}),
 )
+CELLS = (str(uuid.UUID(int=1)), str(uuid.UUID(int=11)))
 QUERIES = (
     ["not", ["in", "$hypervisor_version", 7002000, 8002002]],
     ["or", [">", "$free_disk_mb", 500000], ["<=", "$vcpus_used", 20], ["=", "$stats.rack", "3"]],
@@ -38,7 +39,7 @@ QUERIES = (
 )
 
 
-def richer(fleet, requests, rng):
+def richer(fleet, requests, rng, single):
     for host in fleet["hosts"]:
         host["metrics"] = [
             {
@@ -65,6 +66,12 @@ def richer(fleet, requests, rng):
                 "topology": {"cores": rng.choice((4, 8))},
             }
         )
+        host["cell"] = rng.choice(CELLS)
+        host["instance_images"] = {
+            each: {"hw_disk_bus": rng.choice(("virtio", "ide")), "os_distro": rng.choice(("debian", "fedora"))}
+            for each in host["instances"]
+            if rng.random() < 0.5
+        }
         if rng.random() < 0.3:
             host["disk_available_least"] = rng.randrange(host["local_gb"])
         host["aggregates"] += [
@@ -101,9 +108,13 @@ def richer(fleet, requests, rng):
             asked["scheduler_hints"]["query"] = json.dumps(rng.choice(QUERIES))
         if rng.random() < 0.03 and not asked["force_hosts"]:
             asked["requested_destination"] = {"host": rng.choice(names)}
+        elif rng.random() < 0.1:
+            asked["requested_destination"] = {"cell": rng.choice(CELLS), "allow_cross_cell_move": True}
+        if single:
+            asked["num_instances"] = 1
 
 
-def options(rng):
+def options(rng, images_count):
     """(policy mapping, [Nova's GROUP.OPTION=VALUE])."""
     multipliers = {
         f"{name}_weight_multiplier": rng.choice((0.0, 0.5, 1.0, 2.0, -1.0))
@@ -112,12 +123,16 @@ def options(rng):
     multipliers.update(
         {f"{name}_weight_multiplier": rng.choice((0.0, 1.0, 4.0)) for name in ("soft_affinity", "soft_anti_affinity")}
     )
+    multipliers["cross_cell_move_weight_multiplier"] = rng.choice((0.0, 3.0, 1000000.0))
+    multipliers["image_props_weight_multiplier"] = rng.choice((1.0, -2.0)) if images_count else 0.0
+    setting = rng.choice(({}, {"hw_disk_bus": 2.0, "os_distro": -0.5}))
     heat = rng.random() < 0.5
     images, hosts = [str(uuid.UUID(int=4))], [f"host-{number:05d}" for number in range(0, 40, 3)]
     policy = {
         **multipliers,
         "metrics_weight_setting": {"cpu.frequency": -1.0, "cpu.user.time": 0.5},
         "metrics_weight_multiplier": 1.5,
+        "image_props_weight_setting": setting,
         "metrics_required": heat,
         "max_instances_per_host": 40,
         "max_io_ops_per_host": 7,
@@ -126,6 +141,11 @@ def options(rng):
         "restrict_isolated_hosts_to_isolated_images": rng.random() < 0.5,
     }
     nova = [f"{key}={value}" for key, value in multipliers.items()]
+    nova += (
+        [f"image_props_weight_setting={','.join(f'{key}={value}' for key, value in setting.items())}"]
+        if setting
+        else []
+    )
     nova += [
         "metrics.weight_setting=cpu.frequency=-1.0,cpu.user.time=0.5",
         "metrics.weight_multiplier=1.5",
@@ -147,8 +167,10 @@ def main():
     rng = random.Random(f"richer/{arguments.seed}")
     fleet = json.loads(pathlib.Path(arguments.fleet).read_text())
     requests = json.loads(pathlib.Path(arguments.requests).read_text())
-    richer(fleet, requests, rng)
-    policy, nova = options(rng)
+    # ImagePropertiesWeigher counts what is placed earlier in a batch here, but not in Nova; so it is compared without batches.
+    images = rng.random() < 0.5
+    richer(fleet, requests, rng, images)
+    policy, nova = options(rng, images)
     pathlib.Path(arguments.fleet).write_text(json.dumps(fleet))
     pathlib.Path(arguments.requests).write_text(json.dumps(requests))
     # JSON is YAML.

@@ -108,6 +108,9 @@ COLUMNS = {
 #: Of the columns above, those that a fleet need not have and that are only read when asked for.
 OPTIONAL = ("host_ip", "hypervisor_type", "cpu_info", "supported_instances", "stats", "metrics", "traits")
 
+#: The attributes that are only read when asked for.
+READ_ON_WISH = (*(name for name in OPTIONAL if name != "traits"), "hypervisor_version", "num_io_ops")
+
 #: Keys of stats that are columns of their own.
 COUNTED = {"num_instances": "num_instances", "io_workload": "num_io_ops", "failed_builds": "failed_builds"}
 
@@ -126,15 +129,13 @@ def lookup(states, name):
 
 
 def columns_of(name):
-    """The optional columns that must be read for an attribute of this name."""
-    if name in NUMBERS:
-        return ()
-    if name == "hypervisor_version":
-        return ("hypervisor_version",)
-    column = COLUMNS.get(name)
-    if column is None:
-        return ("stats",)
-    return (column,) if column in OPTIONAL else ()
+    """The optional columns that must be read for an attribute, or a key of stats, of this name."""
+    name = COUNTED.get(name, name)
+    if name not in NAMES or name == "stats":
+        # One of its keys is a column of its own.
+        return ("stats", "num_io_ops")
+    column = COLUMNS.get(name, name)
+    return (column,) if column in READ_ON_WISH else ()
 
 
 def stat(states, key):

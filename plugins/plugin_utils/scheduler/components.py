@@ -17,7 +17,7 @@ import pkgutil
 import re
 from collections.abc import Mapping
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.attributes import NAMES, lookup
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.attributes import NAMES, READ_ON_WISH, lookup
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import SchedulerError
 
 try:
@@ -271,6 +271,9 @@ class Catalogue:
             raise SchedulerError(f"{name} in {where} has neither a method {methods[0]} nor {methods[1]}.")
         bases = (found,) if issubclass(found, base) else (found, base)
         extra = {"name": full}
+        if not getattr(found, "reads", ()) and getattr(found, methods[0], None) in (None, getattr(base, methods[0])):
+            # The plain form says nothing of what it looks at.
+            extra["reads"] = READ_ON_WISH
         if self.kind == "weighers" and not getattr(found, "multiplier_option", ""):
             extra["multiplier_option"] = snake(name).removesuffix("_weigher") + "_weight_multiplier"
         if not issubclass(found, base):

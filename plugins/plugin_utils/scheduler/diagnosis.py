@@ -8,6 +8,7 @@ from __future__ import annotations
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import number
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.narrowing import Narrowing, asked
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.prefilters import traits_asked
 
 try:
     import numpy as np
@@ -41,7 +42,7 @@ def explain_failure(states, spec, policy, limits=()):
     nearest = _nearest(states, spec, filters, all_limits)
     never = _never(states, spec)
     explanation = {"hosts": states.size, "filters": stages, "nearest": nearest, "never": never is not None}
-    counts = _counts(states, spec, filters, all_limits, stages, nearest)
+    counts = _counts(states, spec, policy, filters, all_limits, stages, nearest)
     sentences = [f"of {states.size} host{'s'[: states.size > 1]}, {counts}"]
     if nearest:
         sentences.append(
@@ -58,7 +59,7 @@ def _label(miss):
     return miss["host"] if miss["host"] == miss["node"] else f"{miss['host']}/{miss['node']}"
 
 
-def _counts(states, spec, filters, limits, stages, nearest):
+def _counts(states, spec, policy, filters, limits, stages, nearest):
     """``ComputeFilter rejected 1 (kvm1: disabled), RamFilter rejected 2``."""
     filters = {each.name: each for each in filters}
     masks = dict(limits)
@@ -73,6 +74,9 @@ def _counts(states, spec, filters, limits, stages, nearest):
         if not stage["rejected"]:
             continue
         text = f"{name} rejected {stage['rejected']}"
+        traits = traits_asked(name, spec, policy) if name not in filters else None
+        if traits:
+            text += f" (asked {traits})"
         if name in filters:
             shown = [i for i in fell[: SHOWN * 2] if (states.host[i], states.node[i]) not in told][:SHOWN]
             examples = [f"{states.label(i)}: {filters[name].lacks(states, spec, i)}" for i in shown]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import attributes, filter_scheduler
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost, PolicyError
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.compute_filter import ComputeFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.isolated_hosts_filter import (
     IsolatedHostsFilter,
@@ -26,49 +26,58 @@ except ImportError:
 
 
 def schedule(states, specs, policy, explain=True):
-    """Selections by the policy's driver; see filter_scheduler.schedule."""
-    if policy.driver == "filter_scheduler":
-        return filter_scheduler.schedule(states, specs, policy, explain)
-    return _batch(states, specs, policy, {"chance": Chance, "simple": Simple, "least_cost": LeastCost}[policy.driver])
+    """Selections by the policy's driver, or a request's own; see filter_scheduler.schedule."""
+    return filter_scheduler.place_batch(states, specs, _Drivers(states, specs, policy, explain))
 
 
-def _batch(states, specs, policy, driver):
-    """Place a batch one by one, all or nothing."""
-    filter_scheduler.check_batch(states, specs)
-    chooser = driver(states, specs, policy)
-    added, placed = [], []
-    try:
-        for spec in specs:
-            if spec.server_group is not None and states.add_group(spec.server_group):
-                added.append(spec.server_group.name)
-        for spec in specs:
-            order, score = chooser.order(spec)
-            index = int(order[0])
-            selection = filter_scheduler.make_selection(states, spec, index, score(index))
-            spares = [int(row) for row in order[1:] if states.cell_of[row] == states.cell_of[index]]
-            selection["alternates"] = [
-                filter_scheduler.place(states, row, score(row)) for row in spares[: policy.max_attempts - 1]
-            ]
-            states.consume(index, spec)
-            chooser.taken.add(index)
-            placed.append((index, spec, selection))
-    except Exception:
-        for index, spec, _selection in reversed(placed):
-            states.release(index, spec)
-        for name in added:
-            states.drop_group(name)
-        raise
-    return [selection for _index, _spec, selection in placed]
+class _Drivers:
+    """A batch's drivers; most batches have one."""
+
+    def __init__(self, states, specs, policy, explain):
+        self._policy = policy
+        self._make = {
+            "filter_scheduler": lambda: filter_scheduler.FilterScheduler(states, specs, policy, explain),
+            "chance": lambda: Chance(states, policy),
+            "simple": lambda: Simple(states, policy),
+            "least_cost": lambda: LeastCost(states, policy),
+        }
+        self._made = {}
+
+    def place(self, spec, done, total):
+        name = self._policy.of(spec).driver
+        if name not in self._made:
+            self._made[name] = self._make[name]()
+        return self._made[name].place(spec, done, total)
+
+    def finish(self):
+        for driver in self._made.values():
+            driver.finish()
 
 
 class Chooser:
     """Orders the hosts for one instance, best first."""
 
-    def __init__(self, states, specs, policy):
+    def __init__(self, states, policy):
         self.states = states
+        self._policy = policy
+        #: The policy for the instance at hand.
         self.policy = policy
-        self.count = len(specs)
-        self.taken = set()
+        self._done = self._total = 0
+
+    def place(self, spec, done, total):
+        """(row, selection) of the host for an instance; see filter_scheduler.place_batch."""
+        self.policy, self._done, self._total = self._policy.of(spec), done, total
+        order, score = self.order(spec)
+        index = int(order[0])
+        selection = filter_scheduler.make_selection(self.states, spec, index, score(index))
+        spares = [int(row) for row in order[1:] if self.states.cell_of[row] == self.states.cell_of[index]]
+        selection["alternates"] = [
+            filter_scheduler.place(self.states, row, score(row)) for row in spares[: self.policy.max_attempts - 1]
+        ]
+        return index, selection
+
+    def finish(self):
+        """Alternates are there already."""
 
     def order(self, spec):
         """(int array of rows, not empty, best first; function of a row giving its figure).
@@ -76,6 +85,9 @@ class Chooser:
         :raises NoValidHost: there is none.
         """
         raise NotImplementedError
+
+    def failure(self, spec, policy):
+        return filter_scheduler.failure(self.states, spec, policy, self._done, self._total)
 
     def living(self, spec):
         """Rows whose service is enabled and up, that the request itself does not rule out and that have room.
@@ -87,7 +99,7 @@ class Chooser:
         narrowing = Narrowing(self.states, spec, plain)
         rows = narrowing.passed()
         if not len(rows):
-            raise filter_scheduler.failure(self.states, spec, plain, len(self.taken), self.count)
+            raise self.failure(spec, plain)
         return rows
 
 
@@ -99,11 +111,16 @@ class Chance(Chooser):
     times.
     """
 
+    def __init__(self, states, policy):
+        super().__init__(states, policy)
+        self._taken = set()
+
     def order(self, spec):
         rows = self.living(spec).tolist()
         random.Random(spec.key).shuffle(rows)
-        fresh = [row for row in rows if row not in self.taken]
-        return np.array(fresh + [row for row in rows if row in self.taken]), lambda row: 0.0
+        order = [row for row in rows if row not in self._taken] + [row for row in rows if row in self._taken]
+        self._taken.add(order[0])
+        return np.array(order), lambda row: 0.0
 
 
 class Simple(Chooser):
@@ -146,6 +163,7 @@ def _noop(states, spec):
     return np.ones(states.size, dtype=np.float64)
 
 
+#: By the names of policy.COST_FUNCTIONS.
 COSTS = {"compute_fill_first": _fill_first, "noop": _noop}
 
 
@@ -157,23 +175,12 @@ class LeastCost(Chooser):
     the first by (host, node) wins. Host filters run as in the filter scheduler. The figure is the sum.
     """
 
-    def __init__(self, states, specs, policy):
-        super().__init__(states, specs, policy)
-        self.functions = policy.options["least_cost_functions"]
-        unknown = sorted(set(self.functions) - set(COSTS))
-        if unknown:
-            raise PolicyError(
-                f"The scheduler policy names '{unknown[0]}' under 'least_cost_functions', which does not exist;"
-                f" there are: {', '.join(COSTS)}.",
-                ("least_cost_functions", unknown[0]),
-            )
-
     def order(self, spec):
         narrowing = Narrowing(self.states, spec, self.policy)
         rows = narrowing.passed()
         if not len(rows):
-            raise filter_scheduler.failure(self.states, spec, self.policy, len(self.taken), self.count)
+            raise self.failure(spec, self.policy)
         cost = np.zeros(self.states.size, dtype=np.float64)
-        for name, weight in self.functions.items():
+        for name, weight in self.policy.options["least_cost_functions"].items():
             cost += weight * COSTS[name](self.states, spec)
         return rows[np.argsort(cost[rows], kind="stable")], lambda row: float(cost[row])

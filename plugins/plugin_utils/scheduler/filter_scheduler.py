@@ -98,9 +98,51 @@ def schedule(states, specs, policy, explain=True):
     :raises NoValidHost: some instance fits nowhere; its explanation is attached.
     :raises RequestError: two specs share a name or uuid, or contradict a server group.
     """
+    return place_batch(states, specs, FilterScheduler(states, specs, policy, explain))
+
+
+class FilterScheduler:
+    """The driver filter_scheduler, for one batch."""
+
+    def __init__(self, states, specs, policy, explain=True):
+        self._states = states
+        self._policy = policy
+        self._explain = explain
+        self._alone = len(specs) == 1
+        self._series = None
+        self._kept = []
+
+    def place(self, spec, done, total):
+        """(row, selection without alternates) of the host for an instance; see place_batch."""
+        policy = self._policy.of(spec)
+        if self._series is None or not self._series.spec.alike(spec):
+            self._series = Series(self._states, spec, policy)
+        ranking = Ranking(self._states, spec, policy, series=self._series, detail=self._explain)
+        position = ranking.choose(spec, policy)
+        if position is None:
+            raise failure(self._states, spec, policy, done, total)
+        index = int(ranking.passed[position])
+        selection = make_selection(self._states, spec, index, ranking.weights[position])
+        if self._explain:
+            selection["explanation"] = _explanation(self._states, ranking)
+        if policy.max_attempts > 1:
+            self._kept.append((index, spec, policy, selection, ranking if self._alone else None))
+        return index, selection
+
+    def finish(self):
+        """Find the alternates, now that the whole batch has its hosts."""
+        for index, spec, policy, selection, ranking in self._kept:
+            selection["alternates"] = _alternates(self._states, spec, policy, index, ranking)
+
+
+def place_batch(states, specs, driver):
+    """Selections for a batch, all or nothing; holds the batch in the states when it succeeds.
+
+    :param driver: an object with place(spec, instances done, instances in all) -> (row, selection), which
+        raises when there is no host, and finish(), called when all are placed.
+    """
     check_batch(states, specs)
     added, placed = [], []
-    series = None
     try:
         # Mappings first, so that a request may name a group that a later one of the batch defines.
         groups = [spec.server_group for spec in specs if spec.server_group is not None]
@@ -108,28 +150,17 @@ def schedule(states, specs, policy, explain=True):
             if states.add_group(group):
                 added.append(group.name)
         for spec in specs:
-            if series is None or not series.spec.alike(spec):
-                series = Series(states, spec, policy)
-            ranking = Ranking(states, spec, policy, series=series, detail=explain)
-            position = ranking.choose(spec, policy)
-            if position is None:
-                raise failure(states, spec, policy, len(placed), len(specs))
-            index = int(ranking.passed[position])
-            selection = make_selection(states, spec, index, ranking.weights[position])
-            if explain:
-                selection["explanation"] = _explanation(states, ranking)
+            index, selection = driver.place(spec, len(placed), len(specs))
             states.consume(index, spec)
-            placed.append((index, spec, selection, ranking if len(specs) == 1 else None))
+            placed.append((index, spec, selection))
     except Exception:
-        for index, spec, _selected, _ranking in reversed(placed):
+        for index, spec, _selection in reversed(placed):
             states.release(index, spec)
         for name in added:
             states.drop_group(name)
         raise
-    if policy.max_attempts > 1:
-        for index, spec, selection, ranking in placed:
-            selection["alternates"] = _alternates(states, spec, policy, index, ranking)
-    return [selection for _index, _spec, selection, _ranking in placed]
+    driver.finish()
+    return [selection for _index, _spec, selection in placed]
 
 
 def failure(states, spec, policy, done, total):

@@ -168,5 +168,5 @@ def _value(query, known):
     try:
         return all(COMPARE[name](first, other) for other in others)
     except TypeError:
-        other = next(each for each in others if isinstance(each, str) != isinstance(first, str))
+        other = next((each for each in others if type(each) is not type(first)), others[0])
         raise ValueError(f"{name} cannot compare {first!r} with {other!r}") from None

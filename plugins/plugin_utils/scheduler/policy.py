@@ -6,12 +6,17 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 from collections.abc import Mapping
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import prefilters
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Catalogue
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import PolicyError, SchedulerError
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import (
+    PolicyError,
+    RequestError,
+    SchedulerError,
+)
 
 #: In the order in which they run: what is cheap to say and to mend comes first.
 DEFAULT_FILTERS = (
@@ -33,6 +38,8 @@ DRIVER_OPTIONS = {
     "skip_isolated_core_check": True,
     "least_cost_functions": {"compute_fill_first": -1.0},
 }
+#: Cost functions of the driver least_cost.
+COST_FUNCTIONS = ("compute_fill_first", "noop")
 DEFAULT_MAX_ATTEMPTS = 3
 DEFAULT_HOST_SUBSET_SIZE = 1
 
@@ -59,6 +66,8 @@ class Policy:
         host_subset_size=1,
         shuffle=False,
         driver=DEFAULT_DRIVER,
+        mapping=None,
+        folders=(),
     ):
         self.filters = filters
         self.weighers = weighers
@@ -68,6 +77,9 @@ class Policy:
         self.shuffle = shuffle
         self.driver = driver
         self._components = components
+        self._mapping = mapping or {}
+        self._folders = folders
+        self._of = {}
 
     @classmethod
     def from_mapping(cls, mapping=None, folders=()):
@@ -129,6 +141,13 @@ class Policy:
                 f"The scheduler policy names the driver {driver!r}, which does not exist; there are: {', '.join(DRIVERS)}.",
                 ("driver",),
             )
+        for name in options["least_cost_functions"]:
+            if name not in COST_FUNCTIONS:
+                raise PolicyError(
+                    f"The scheduler policy names '{name}' under 'least_cost_functions', which does not exist;"
+                    f" there are: {', '.join(COST_FUNCTIONS)}.",
+                    ("least_cost_functions", name),
+                )
         return cls(
             filters=[filters.get(name)(options) for name in names],
             # By name, so that sums of floats come out the same whatever order the user wrote.
@@ -143,7 +162,24 @@ class Policy:
                 "shuffle_best_same_weighed_hosts", mapping.get("shuffle_best_same_weighed_hosts", False), False
             ),
             driver=driver,
+            mapping=mapping,
+            folders=folders,
         )
+
+    def of(self, spec):
+        """The policy for one request: this one, with the keys that the request itself brings over it.
+
+        :raises RequestError: these keys are malformed.
+        """
+        if spec.scheduler is None:
+            return self
+        key = json.dumps(spec.scheduler, sort_keys=True, default=str)
+        if key not in self._of:
+            try:
+                self._of[key] = self.from_mapping(merged(self._mapping, spec.scheduler), self._folders)
+            except PolicyError as problem:
+                raise RequestError(f"Request '{spec.name}', under 'scheduler': {problem}") from None
+        return self._of[key]
 
     def requiring(self, names):
         """This policy with host filters added that a caller cannot do without.
@@ -170,10 +206,32 @@ class Policy:
             if spec.alike(before):
                 continue
             before = spec
-            for component in [*self.filters, *(weigher for weigher, _multiplier in self.weighers)]:
+            policy = self.of(spec)
+            for component in [*policy.filters, *(weigher for weigher, _multiplier in policy.weighers)]:
                 wanted.update(component.needs(spec))
-            wanted |= prefilters.needs(spec, self)
+            wanted |= prefilters.needs(spec, policy)
         return wanted
+
+
+def merged(base, over):
+    """A policy mapping with the keys of another over it.
+
+    What the two say of the multiplier of one weigher in different ways (under ``weighers`` and by the
+    weigher's own option) does not clash: the latter counts.
+    """
+    weighers = Catalogue("weighers").own
+    option = {name: weigher.multiplier_option for name, weigher in weighers.items()}
+    base = dict(base)
+    if isinstance(over.get("weighers"), Mapping):
+        for name in over["weighers"]:
+            base.pop(option.get(name), None)
+    elif over.get("weighers") is None and isinstance(base.get("weighers"), Mapping):
+        base["weighers"] = {
+            name: over[option[name]] if over.get(option.get(name)) is not None else multiplier
+            for name, multiplier in base["weighers"].items()
+        }
+        over = {key: value for key, value in over.items() if key not in map(option.get, base["weighers"])}
+    return {**base, **over}
 
 
 def _multipliers(mapping, chosen, names, weighers, options):

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What Nova has Placement cut away before any host filter (NOVA_SEMANTICS 1.4).
 
-They hold whatever host filters are enabled, and for forced hosts too.
+They hold whatever host filters are enabled, and for forced hosts too. Traits that the flavor or the
+image requires or forbids (NOVA_SEMANTICS 1.3) belong here as well.
 
 A zone that nobody has means nowhere here and not anywhere, as there is no API before us that would
 have refused a misspelt zone. A request with an unknown tenant rule is not affected.
@@ -26,9 +27,11 @@ OPTIONS = {
     "placement_aggregate_required_for_tenants": False,
     "enable_isolated_aggregate_filtering": False,
     "image_metadata_prefilter": False,
+    "query_placement_for_image_type_support": False,
 }
 TENANT = "filter_tenant_id"
 TRAIT = "trait:"
+IMAGE_TYPE = "COMPUTE_IMAGE_TYPE_"
 
 
 def pre_filters(states, spec, policy, enabled=()):
@@ -50,10 +53,9 @@ def pre_filters(states, spec, policy, enabled=()):
     if option["enable_isolated_aggregate_filtering"]:
         required = required_traits(spec)
         found.append(("isolated_aggregates", states.aggregates.each(lambda each: _asked_traits(each) <= required)))
-    if option["image_metadata_prefilter"]:
-        wanted = image_traits(spec.image_properties)
-        if wanted:
-            found.append(("image_traits", states.distinct("traits").each(lambda have: wanted <= set(have or ()))))
+    for name, wanted, unwanted in _traits(spec, option):
+        keep = states.distinct("traits").each(lambda have: wanted <= set(have or ()) and not unwanted & set(have or ()))
+        found.append((name, keep))
     return found
 
 
@@ -62,9 +64,38 @@ def needs(spec, policy):
     wanted = set()
     if policy.options["limit_tenants_to_placement_aggregate"] or policy.options["enable_isolated_aggregate_filtering"]:
         wanted.add("aggregates")
-    if policy.options["image_metadata_prefilter"] and image_traits(spec.image_properties):
+    if _traits(spec, policy.options):
         wanted.add("traits")
     return wanted
+
+
+def _traits(spec, option):
+    """[(name of the pre-filter, traits that a host must have, traits that it must not have)]."""
+    found = []
+    if spec.extra_specs or spec.image_properties:
+        found.append(("required_traits", required_traits(spec), forbidden_traits(spec)))
+    if option["image_metadata_prefilter"]:
+        found.append(("image_traits", image_traits(spec.image_properties), set()))
+    if option["query_placement_for_image_type_support"] and spec.image is not None and spec.image.disk_format:
+        found.append(("image_type", {IMAGE_TYPE + spec.image.disk_format.upper()}, set()))
+    return [each for each in found if each[1] or each[2]]
+
+
+def traits_asked(name, spec, policy):
+    """In words, the traits that a pre-filter of this name asks for; None when it asks for none."""
+    for found, wanted, unwanted in _traits(spec, policy.options):
+        if found == name:
+            return ", ".join([*sorted(wanted), *(f"not {trait}" for trait in sorted(unwanted))])
+    return None
+
+
+def forbidden_traits(spec):
+    """Traits that the flavor forbids (``trait:T=forbidden``)."""
+    return {
+        key.split(":", 1)[1]
+        for key, value in spec.extra_specs.items()
+        if key.startswith(TRAIT) and value == "forbidden"
+    }
 
 
 def required_traits(spec):
@@ -72,14 +103,20 @@ def required_traits(spec):
     traits = {
         key.split(":", 1)[1] for key, value in spec.extra_specs.items() if key.startswith(TRAIT) and value == "required"
     }
-    listed = spec.image_properties.get("traits_required") or ()
-    traits.update(part.strip() for part in listed.split(",")) if isinstance(listed, str) else traits.update(listed)
+    traits.update(trait_names(spec.image_properties.get("traits_required")))
     traits.update(
         key.split(":", 1)[1]
         for key, value in spec.image_properties.items()
         if key.startswith(TRAIT) and value == "required"
     )
     return {trait for trait in traits if trait}
+
+
+def trait_names(listed):
+    """The traits in a list, or in text with commas; anything else has none."""
+    if isinstance(listed, str):
+        return [part.strip() for part in listed.split(",")]
+    return [each for each in listed if isinstance(each, str)] if isinstance(listed, (list, tuple)) else []
 
 
 #: Image properties that name a bus or model, and the traits that hosts report for them.

@@ -41,13 +41,19 @@ KEYS = (
     "retry",
     "project",
     "user",
+    "scheduler",
 )
 HINTS = ("same_host", "different_host", "query", "build_near_host_ip", "cidr", "group")
 FLAVOR_KEYS = ("name", "vcpus", "memory_mb", "disk_gb", "root_gb", "ephemeral_gb", "swap_mb", "extra_specs")
-IMAGE_KEYS = ("name", "id", "properties")
+IMAGE_KEYS = ("name", "id", "disk_format", "properties")
 DESTINATION_KEYS = ("host", "node", "cell", "allow_cross_cell_move")
 GROUP_KEYS = ("name", "policy", "max_server_per_host")
 
+#: Resource classes by the keys that ask for them.
+AMOUNTS = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
+
+#: The extra spec that is a number to be reached.
+MAXPHYSADDR = "hw:maxphysaddr_bits"
 #: Largest amount of one class that the store can record (signed 32 bit, as Placement's max_unit).
 MAX_AMOUNT = 2147483647
 #: As many instances as one request may ask for; a slip of the finger must not fill the memory.
@@ -82,6 +88,7 @@ class Image:
     name: str
     properties: Mapping[str, object] = field(default_factory=dict)
     id: str | None = None
+    disk_format: str | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,7 @@ class RequestSpec:
     ``host``, ``node``: the requested destination; all host filters must pass it.
     ``force_hosts``, ``force_nodes``: the only ones; of the host filters just those for room are asked.
     ``retry``: (host, node) pairs that were tried and failed.
+    ``scheduler``: policy keys for this request alone (Policy.of); None without any.
     ``preferred_cell``, ``cross_cell``: where a move would like to stay, and whether it may leave.
     ``ignore_nodes`` (compute node names or provider uuids) is for planners; requests cannot set it.
     """
@@ -120,6 +128,7 @@ class RequestSpec:
     retry: tuple = ()
     preferred_cell: str | None = None
     cross_cell: bool = False
+    scheduler: Mapping[str, object] | None = None
 
     @property
     def forced(self):
@@ -206,6 +215,7 @@ class RequestSpec:
             retry=_retry(request.get("retry"), who),
             project=_text(request, "project", who),
             user=_text(request, "user", who),
+            scheduler=_scheduler(request.get("scheduler"), who),
         )
         count = _amount(request, "num_instances", who, least=1, default=1)
         if count > MAX_INSTANCES:
@@ -214,13 +224,37 @@ class RequestSpec:
         if uuids and len(uuids) != count:
             raise RequestError(f"{who}: 'uuids' has {len(uuids)} entries for {count} instances; give one each.")
         if count == 1:
-            return [replace(spec, uuid=_uuid({"uuid": uuids[0]}, who)) if uuids else spec]
+            return [replace(spec, uuid=_uuid({"uuids": uuids[0]}, who, "uuids")) if uuids else spec]
         if spec.uuid is not None:
             raise RequestError(f"{who}: 'uuid' is for one instance; give a list as 'uuids'.")
         return [
-            replace(spec, name=f"{name}-{number}", uuid=_uuid({"uuid": uuids[number - 1]}, who) if uuids else None)
+            replace(
+                spec, name=f"{name}-{number}", uuid=_uuid({"uuids": uuids[number - 1]}, who, "uuids") if uuids else None
+            )
             for number in range(1, count + 1)
         ]
+
+    @classmethod
+    def from_instance(cls, instance):
+        """The spec of an instance that exists, to find it another place.
+
+        :param instance: mapping with name, uuid, vcpus, memory_mb and disk_gb, and if known
+            availability_zone, server_group, project, user, flavor (name), extra_specs and image (properties).
+        :raises RequestError: an extra spec of its flavor cannot be read.
+        """
+        amounts = {rc: int(instance.get(key) or 0) for rc, key in AMOUNTS.items()}
+        flavor, image, group = instance.get("flavor"), instance.get("image"), instance.get("server_group")
+        return cls(
+            name=instance["name"],
+            uuid=instance["uuid"],
+            resources={rc: amount for rc, amount in amounts.items() if amount},
+            availability_zone=instance.get("availability_zone") or None,
+            server_group=ServerGroupRequest(group) if group else None,
+            project=instance.get("project") or None,
+            user=instance.get("user") or None,
+            flavor=Flavor(flavor, extra_specs(instance, f"Instance {instance['name']}")) if flavor else None,
+            image=Image("", dict(image)) if image else None,
+        )
 
 
 #: Everything of a spec but its name and uuid.
@@ -238,13 +272,20 @@ def _shown(value):
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+def is_line(value):
+    """Is it a line of text that a database and a terminal can take?"""
+    if not isinstance(value, str) or not value.strip():
+        return False
+    return not any(ord(char) < 32 or 0xD800 <= ord(char) <= 0xDFFF for char in value)
+
+
 def _text(request, key, who, required=False):
     value = request.get(key)
     if value is None or value == "":
         if required:
             raise RequestError(f"{who} has no '{key}'; give it one.")
         return None
-    if not isinstance(value, str) or not value.strip() or any(ord(char) < 32 for char in value):
+    if not is_line(value):
         raise RequestError(f"{who}: '{key}' must be a line of text, not {_shown(value)}.")
     return str(value)
 
@@ -263,15 +304,15 @@ def _amount(request, key, who, least, default=None):
     return int(value)
 
 
-def _uuid(request, who):
-    text = _text(request, "uuid", who)
+def _uuid(request, who, key="uuid"):
+    text = _text(request, key, who)
     if text is None:
         return None
     try:
         return str(uuidlib.UUID(text))
     except ValueError:
         raise RequestError(
-            f"{who}: 'uuid' must look like 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not {_shown(text)}."
+            f"{who}: '{key}' must look like 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not {_shown(text)}."
         ) from None
 
 
@@ -282,7 +323,7 @@ def _names(value, key, who):
     if not isinstance(values, (list, tuple, set, frozenset)):
         raise RequestError(f"{who}: '{key}' must be a name or a list of names, not {_shown(value)}.")
     for item in values:
-        if not isinstance(item, str) or not item:
+        if not is_line(item):
             raise RequestError(f"{who}: '{key}' must hold names only, not {_shown(item)}.")
     return tuple(str(item) for item in values)
 
@@ -352,12 +393,12 @@ def _flavor(request, who, flavors):
     if isinstance(value, Mapping):
         _known_keys(value, FLAVOR_KEYS, f"{who}: 'flavor'", "a flavor knows")
         found = value
-        flavor = Flavor(_text(value, "name", f"{who}: the flavor", required=True), _extra_specs(value, who))
+        flavor = Flavor(_text(value, "name", f"{who}: the flavor", required=True), extra_specs(value, who))
     elif value is not None and value != "":
         name = _text(request, "flavor", who)
         if flavors and name in flavors:
             found = flavors[name]
-            flavor = Flavor(name, _extra_specs(found, who))
+            flavor = Flavor(name, extra_specs(found, who))
         elif request.get("vcpus") is None:
             has = f"it has: {', '.join(sorted(flavors))}" if flavors else "it has none"
             raise RequestError(
@@ -381,7 +422,12 @@ def _flavor(request, who, flavors):
     return flavor, amounts
 
 
-def _extra_specs(flavor, who):
+def extra_specs(flavor, who):
+    """The extra specs of a flavor (a mapping) as text.
+
+    :param who: whose they are, for messages.
+    :raises RequestError: naming the key and what was expected.
+    """
     value = flavor.get("extra_specs")
     if value is None:
         return {}
@@ -394,9 +440,12 @@ def _extra_specs(flavor, who):
         # YAML makes booleans and numbers of what Nova keeps as text.
         text = str(text).lower() if isinstance(text, bool) else str(text)
         scope = str(key).split(":", maxsplit=1)[0]
-        if ":" not in str(key) or scope in ("capabilities", "aggregate_instance_extra_specs"):
+        if scope == "trait" and text not in ("required", "forbidden"):
+            raise RequestError(f"{who}: the extra spec '{key}' must be required or forbidden, not {_shown(text)}.")
+        judged = ":" not in str(key) or scope in ("", "capabilities", "aggregate_instance_extra_specs")
+        if judged or key == MAXPHYSADDR:
             try:
-                requirement(text)
+                requirement(f">= {text}" if key == MAXPHYSADDR else text)
             except ValueError as problem:
                 raise RequestError(f"{who}: the extra spec '{key}' is {_shown(text)}, but {problem}.") from None
         specs[str(key)] = text
@@ -422,8 +471,14 @@ def _image(value, who):
             raise RequestError(f"{who}: the image property 'img_hv_requested_version' {problem}.") from None
     if "hw_maxphysaddr_bits" in properties:
         properties["hw_maxphysaddr_bits"] = _amount(properties, "hw_maxphysaddr_bits", f"{who}: the image", least=1)
+    traits = properties.get("traits_required", [])
+    if not isinstance(traits, (str, list, tuple)) or not all(isinstance(each, str) for each in traits):
+        raise RequestError(
+            f"{who}: the image property 'traits_required' must be a list of traits, not {_shown(traits)}."
+        )
     identity = _text(value, "id", f"{who}: the image")
-    return Image(_text(value, "name", f"{who}: the image") or identity or "", properties, identity)
+    name = _text(value, "name", f"{who}: the image") or identity or ""
+    return Image(name, properties, identity, _text(value, "disk_format", f"{who}: the image"))
 
 
 def _destination(request, who):
@@ -466,11 +521,19 @@ def _retry(value, who):
     return tuple(found)
 
 
+def _scheduler(value, who):
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise RequestError(f"{who}: 'scheduler' must be a mapping of policy keys, not {_shown(value)}.")
+    return dict(value) or None
+
+
 def _group(value, who):
     if value is None or value == "":
         return None
     if isinstance(value, str):
-        return ServerGroupRequest(str(value))
+        return ServerGroupRequest(_text({"server_group": value}, "server_group", who))
     if not isinstance(value, Mapping):
         raise RequestError(
             f"{who}: 'server_group' must be the name of a server group, or a mapping with name and policy,"

@@ -16,6 +16,15 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, 
 ZONE = "availability_zone"
 
 
+def find(connection, name):
+    """An aggregate as ensure() returns it, None when there is none."""
+    table = tables.aggregates
+    row = connection.execute(sa.select(table).where(table.c.name == name)).one_or_none()
+    if row is None:
+        return None
+    return {"name": name, "uuid": row.uuid, "metadata": dict(row.metadata), "hosts": sorted(_hosts(connection, row.id))}
+
+
 def ensure(connection, name, metadata=None, hosts=(), remove_hosts=()):
     """Make an aggregate or change it.
 
@@ -97,14 +106,9 @@ def _check_zones(connection, name, row, old, new, have, want):
                     f"Aggregate {name}: host {found.host} is in the zone {other} already and would be in {new} too; "
                     "a host is in one zone. Take it out of the other aggregate first."
                 )
-    moved = set()
-    if old != new:
-        moved = have & want
-    if old is not None:
-        moved |= have - want
-    if new is not None:
-        moved |= want - have
-    _check_empty(connection, name, old, new, moved)
+    for hosts, before, after in ((have & want, old, new), (have - want, old, None), (want - have, None, new)):
+        if before != after:
+            _check_empty(connection, name, before, after, hosts)
 
 
 def _check_empty(connection, name, old, new, hosts):

@@ -29,6 +29,13 @@ def read_flavors(connection, named):
     return {row.name: {field: getattr(row, field) for field in FIELDS} for row in rows}
 
 
+def find(connection, name):
+    """A flavor as ensure() returns it, None when there is none."""
+    table = tables.flavors
+    row = connection.execute(sa.select(table).where(table.c.name == name)).one_or_none()
+    return None if row is None else {"name": name, "uuid": row.uuid, **{field: getattr(row, field) for field in FIELDS}}
+
+
 def ensure(connection, name, values, now):
     """Make a flavor or change it.
 

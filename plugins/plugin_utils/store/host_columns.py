@@ -1,10 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the scheduler needs of the store, as arrays, in a number of queries that the fleet does not change.
+"""The fleet as columns, in a number of queries that the fleet does not change: for whoever decides or shows.
 
-Only what the requests at hand make host filters and weighers read is read: a fleet of a hundred
-thousand hosts has millions of instances, and most requests ask about none of them.
+Only what is wanted is read: a fleet of a hundred thousand hosts has millions of instances, and most
+requests ask about none of them.
 """
 
 from __future__ import annotations
@@ -19,28 +19,40 @@ try:
 except ImportError:
     np = sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, fleet, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, services, tables
 
+RESOURCE_CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
+#: In place of names: every instance, every server group with its members.
+ALL = "all"
 #: Columns of compute_nodes that are read only when wanted.
 ON_WISH = ("host_ip", "hypervisor_type", "hypervisor_version", "cpu_info", "supported_instances", "stats", "metrics")
 
 
 @dataclass
 class Wanted:
-    """columns: names of optional columns; instances: uuids or names; groups: names of server groups."""
+    """What to read beside what is always read.
+
+    columns: names out of ON_WISH, traits, node_flavors, node_images and num_io_ops (which without being
+    wanted is only what hosts reported); instances: uuids or names, or ALL; groups: names of server
+    groups, or ALL.
+    """
 
     columns: set = field(default_factory=set)
-    instances: set = field(default_factory=set)
-    groups: set = field(default_factory=set)
+    instances: set | str = field(default_factory=set)
+    groups: set | str = field(default_factory=set)
 
 
 def read_columns(connection, now, service_down_time=0, wanted=None):
-    """The columns for scheduler.host_states.HostStates.
+    """Every compute node with its room and state, and where the instances that are wanted are.
 
     :param now: the time (seconds since 1970) heartbeats are held against.
     :param wanted: Wanted.
-    :returns: as fleet.read_fleet, with NumPy arrays for numbers, without zones (they come from the
-        aggregates) and with only the instances that are wanted.
+    :returns: a dict of lists and arrays of equal length, in any order of the nodes: host, node, uuid, cell,
+        disabled, disabled_reason, up, down_reason, disk_available_least_gb (infinite when not known),
+        num_instances, num_io_ops, failed_builds and the columns that are wanted; and aggregates ([{name,
+        metadata, hosts}], of which zones come), resources (dict class -> dict field -> array), instances
+        (dict uuid -> index of its node), instance_names (dict name -> sorted list of uuids) and
+        server_groups (dict name -> dict, members of those that are wanted). Numbers are NumPy arrays.
     """
     collects = gc.isenabled()
     # Hundreds of thousands of new tuples would have the collector look at each several times in vain.
@@ -67,6 +79,8 @@ def _read(connection, now, service_down_time, wanted):
         columns["node_images"] = _grouped(connection, sa.cast(instances.c.image, sa.Text), place_of)
     if "traits" in wanted.columns:
         columns["traits"] = _traits(connection, _places(providers), size)
+    if "num_io_ops" in wanted.columns:
+        columns["num_io_ops"] += _io_ops(connection, place_of, size)
     return columns
 
 
@@ -150,9 +164,9 @@ def _service_states(connection, service_ids, reported, now, service_down_time):
         if service in told:
             off, why, *state = told[service]
             disabled[place], disabled_reason[place] = bool(off), why
-            reasons[place] = fleet.down_reason(_Service(bool(reported[place]), *state), now, service_down_time)
-        elif not reported[place]:
-            reasons[place] = fleet.down_reason(_Service(False, False, now, None), now, service_down_time)
+            reasons[place] = services.down_reason(_Service(*state), now, service_down_time)
+        if not reported[place]:
+            reasons[place] = "no longer reported by its host"
     return disabled, disabled_reason, reasons
 
 
@@ -160,7 +174,6 @@ def _service_states(connection, service_ids, reported, now, service_down_time):
 class _Service:
     """What services.down_reason looks at."""
 
-    reported: bool
     forced_down: bool
     last_seen_up: float
     last_error: str
@@ -186,14 +199,14 @@ def _resources(connection, places, size):
         for row in _rows(
             connection,
             sa.select(tables.resource_classes.c.id, tables.resource_classes.c.name).where(
-                tables.resource_classes.c.name.in_(fleet.RESOURCE_CLASSES)
+                tables.resource_classes.c.name.in_(RESOURCE_CLASSES)
             ),
         )
     )
     empty = {"total": 0, "reserved": 0, "used": 0, "min_unit": 1, "max_unit": 0, "step_size": 1}
     columns = {
         name: {**{key: np.full(size, value, dtype=np.int64) for key, value in empty.items()}, "ratio": np.ones(size)}
-        for name in fleet.RESOURCE_CLASSES
+        for name in RESOURCE_CLASSES
     }
     inventories = tables.inventories
     # Whole tables, in their own order: other classes than these are few.
@@ -250,9 +263,26 @@ def _aggregates(connection):
 
 def _counts(connection, places, size):
     node = tables.instances.c.compute_node_id
+    return _per_node(connection, sa.select(sa.func.coalesce(node, -1), sa.func.count()).group_by(node), places, size)
+
+
+def _io_ops(connection, places, size):
+    """Builds, and moves from and to each node, that are under way (NOVA_SEMANTICS 5.1, io_workload)."""
+    instances, migrations = tables.instances, tables.migrations
+    building = sa.select(instances.c.compute_node_id.label("node")).where(sa.text(tables.IS_BUILDING))
+    moving = [
+        sa.select(node).where(migrations.c.status.in_(tables.OPEN_MIGRATION))
+        for node in (migrations.c.source_node_id, migrations.c.destination_node_id)
+    ]
+    busy = sa.union_all(building, *moving).subquery()
+    query = sa.select(sa.func.coalesce(busy.c.node, -1), sa.func.count()).group_by(busy.c.node)
+    return _per_node(connection, query, places, size)
+
+
+def _per_node(connection, query, places, size):
+    """int64 array: the second column of a query on the rows of the nodes that its first one names."""
     counts = np.zeros(size, dtype=np.int64)
-    rows = _rows(connection, sa.select(sa.func.coalesce(node, -1), sa.func.count()).group_by(node))
-    table = _table(rows, 2).astype(np.int64)
+    table = _table(_rows(connection, query), 2).astype(np.int64)
     where = _place(places, table[:, 0])
     counts[where[where >= 0]] = table[where >= 0, 1]
     return counts
@@ -272,21 +302,24 @@ def _named(connection, wanted, places):
         for row in connection.execute(sa.select(groups))
     }
     query = sa.select(instances.c.uuid, instances.c.name, instances.c.compute_node_id, instances.c.server_group_id)
+    asked = server_groups if wanted.groups == ALL else wanted.groups
+    members = {server_groups[name]["id"]: name for name in asked if name in server_groups}
+    if wanted.instances == ALL:
+        rows = _rows(connection, query)
+    else:
+        found = bulk.among(connection, query, instances.c.uuid, {each.lower() for each in wanted.instances})
+        found += bulk.among(connection, query, instances.c.name, wanted.instances)
+        found += bulk.among(connection, query, instances.c.server_group_id, members)
+        rows = {tuple(row)[:4] for row in found}
     where, names = {}, {}
-    rows = []
-    if wanted.instances:
-        rows += bulk.among(connection, query, instances.c.uuid, {each.lower() for each in wanted.instances})
-        rows += bulk.among(connection, query, instances.c.name, wanted.instances)
-    members = {server_groups[name]["id"]: name for name in wanted.groups if name in server_groups}
-    if members:
-        rows += bulk.among(connection, query, instances.c.server_group_id, members)
-    for row in sorted({tuple(row)[:4] for row in rows}):
-        uuid, name, node, group = row
+    for uuid, name, node, group in rows:
         if node is not None and node < len(places) and places[node] >= 0:
             where[uuid] = int(places[node])
         names.setdefault(name, []).append(uuid)
         if group in members:
             server_groups[members[group]]["members"].append(uuid)
+    for uuids in names.values():
+        uuids.sort()
     return {"instances": where, "instance_names": names, "server_groups": server_groups}
 
 

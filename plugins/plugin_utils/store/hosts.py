@@ -10,7 +10,13 @@ try:
 except ImportError:
     sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import fleet, instances, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import (
+    fleet,
+    host_columns,
+    instances,
+    services,
+    tables,
+)
 
 _FIGURES = (("vcpus", "VCPU"), ("memory_mb", "MEMORY_MB"), ("disk_gb", "DISK_GB"))
 
@@ -25,11 +31,13 @@ def listing(connection, now, service_down_time=0):
         memory_mb_capacity, disk_gb, disk_gb_used, disk_gb_capacity. Used is allocated; capacity is
         (total - reserved) x ratio.
     """
-    columns = fleet.read_fleet(connection, now, service_down_time)
-    details = {row.uuid: row for row in connection.execute(sa.select(tables.compute_nodes))}
+    columns = host_columns.read_columns(connection, now, service_down_time)
+    table = tables.compute_nodes
+    query = sa.select(table.c.uuid, table.c.uri, table.c.reported, table.c.hypervisor_type, table.c.hypervisor_version)
+    details = {row.uuid: row for row in connection.execute(query)}
     nodes = {}
-    for place, host in enumerate(columns["host"]):
-        nodes.setdefault(host, []).append(_node(columns, place, details[columns["uuid"][place]]))
+    for dummy, place in sorted((name, place) for place, name in enumerate(columns["node"])):
+        nodes.setdefault(columns["host"][place], []).append(_node(columns, place, details[columns["uuid"][place]]))
     zones = fleet.read_zones(connection)
     table = tables.services
     rows = connection.execute(sa.select(table).where(table.c.binary == services.BINARY).order_by(table.c.host))
@@ -69,21 +77,21 @@ def resource_rows(connection, host, hosts):
 
 def _node(columns, place, row):
     node = {
-        "node": row.hypervisor_hostname,
+        "node": columns["node"][place],
         "uuid": row.uuid,
         "uri": row.uri,
-        "cell": row.cell,
+        "cell": columns["cell"][place],
         "reported": bool(row.reported),
         "hypervisor_type": row.hypervisor_type,
         "hypervisor_version": row.hypervisor_version,
-        "instances": columns["num_instances"][place],
+        "instances": int(columns["num_instances"][place]),
     }
     for name, resource in _FIGURES:
-        column = columns["resources"][resource]
-        node[name] = column["total"][place]
-        node[f"{name}_used"] = column["used"][place]
-        node[f"{name}_reserved"] = column["reserved"][place]
-        node[f"{name}_capacity"] = int((column["total"][place] - column["reserved"][place]) * column["ratio"][place])
+        column = {key: values[place].item() for key, values in columns["resources"][resource].items()}
+        node[name] = column["total"]
+        node[f"{name}_used"] = column["used"]
+        node[f"{name}_reserved"] = column["reserved"]
+        node[f"{name}_capacity"] = int((column["total"] - column["reserved"]) * column["ratio"])
     return node
 
 

@@ -15,7 +15,7 @@ from ansible import constants as C
 from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, aggregates, tables
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import uuid_of
 
 REQUEST = {"name": "new", "vcpus": 1, "memory_mb": 64, "disk_gb": 1}
@@ -155,6 +155,34 @@ def test_drain_plan(fleet_url):
     assert plan["lines"][0] == "Drain of kvm1: 3 instances to move in 3 waves, 1 cannot move."
     assert json.loads(json.dumps(plan)) == plan
     assert contents(fleet_url) == before
+
+
+def test_drain_plan_obeys_what_aggregates_say(fleet_url):
+    policy = {"enabled_filters": ["AggregateMultiTenancyIsolation", "AggregateNumInstancesFilter"]}
+    with Store.open(fleet_url).write() as connection:
+        aggregates.ensure(connection, "tenants", {"filter_tenant_id": "p9"}, ["kvm2"])
+    (plan,) = ask("drain_plan", "kvm1", store_url=fleet_url, policy=policy)
+    # kvm2 is for another project; kvm3 has 256 MiB, all of which web1 needs.
+    assert {move["name"]: move["host"] for move in plan["moves"]} == {"idle": "kvm3", "off": "kvm3"}
+    assert "AggregateMultiTenancyIsolation" in {each["name"]: each["reason"] for each in plan["unmovable"]}["web1"]
+    with Store.open(fleet_url).write() as connection:
+        aggregates.ensure(connection, "few", {"max_instances_per_host": "1"}, ["kvm3"])
+    (plan,) = ask("drain_plan", "kvm1", store_url=fleet_url, policy=policy)
+    assert [move["host"] for move in plan["moves"]] == ["kvm3"]
+
+
+def test_drain_plan_reads_what_its_policy_looks_at(fleet_url):
+    """Figures of hosts that only some host filters and weighers look at."""
+    with Store.open(fleet_url).write() as connection:
+        nodes = tables.compute_nodes
+        connection.execute(sa.update(nodes).where(nodes.c.host == "kvm3").values(metrics={"load": 1.0}))
+    (plan,) = ask(
+        "drain_plan",
+        "kvm1",
+        store_url=fleet_url,
+        policy={"enabled_filters": ["MetricsFilter"], "metrics_weight_setting": {"load": -1.0}},
+    )
+    assert {move["host"] for move in plan["moves"]} == {"kvm3"}
 
 
 def test_drain_plan_keeps_away_from_what_failed_before(fleet_url):

@@ -143,8 +143,8 @@ def test_shuffle_stays_among_the_best():
 def test_pre_filters():
     columns = fleet(
         host("a", aggregates=["mine"]),
-        host("b", aggregates=["windows"], traits=["COMPUTE_STORAGE_BUS_VIRTIO"]),
-        host("c"),
+        host("b", aggregates=["windows"], traits=["COMPUTE_STORAGE_BUS_VIRTIO", "CUSTOM_WIN"]),
+        host("c", traits=["COMPUTE_IMAGE_TYPE_QCOW2"]),
         aggregates={"mine": {"filter_tenant_id": "p1"}, "windows": {"trait:CUSTOM_WIN": "required"}},
     )
 
@@ -161,10 +161,35 @@ def test_pre_filters():
     isolated = {"enable_isolated_aggregate_filtering": True}
     assert sorted(left(request(), **isolated)) == ["a", "c"]
     windows = {"name": "m1", "extra_specs": {"trait:CUSTOM_WIN": "required"}}
-    assert sorted(left(request(flavor=windows), **isolated)) == ["a", "b", "c"]
+    assert left(request(flavor=windows), **isolated) == ["b"]
+    assert left(request(image={"name": "i", "properties": {"traits_required": ["CUSTOM_WIN"]}}), **isolated) == ["b"]
     image = {"name": "i", "properties": {"hw_disk_bus": "virtio"}}
     assert left(request(image=image), image_metadata_prefilter=True) == ["b"]
     assert len(left(request(image=image))) == 3
+    qcow2 = {"name": "i", "disk_format": "qcow2"}
+    assert left(request(image=qcow2), query_placement_for_image_type_support=True) == ["c"]
+    assert len(left(request(), query_placement_for_image_type_support=True)) == 3
+    assert len(left(request(image=qcow2))) == 3
+
+
+def test_traits_of_the_flavor():
+    columns = fleet(host("a", traits=["CUSTOM_SSD"]), host("b", traits=["CUSTOM_SSD", "CUSTOM_OLD"]), host("c"))
+
+    def one(**traits):
+        specs = {f"trait:{name}": value for name, value in traits.items()}
+        return decide(columns, request(flavor={"name": "m1", "extra_specs": specs}))[0]
+
+    assert one(CUSTOM_SSD="required", CUSTOM_OLD="forbidden")["host"] == "a"
+    assert one(CUSTOM_SSD="forbidden")["host"] == "c"
+    with pytest.raises(NoValidHost, match=r"required_traits rejected 3 \(asked CUSTOM_X, not CUSTOM_OLD\)"):
+        one(CUSTOM_X="required", CUSTOM_OLD="forbidden")
+    with pytest.raises(
+        RequestError, match="the extra spec 'trait:CUSTOM_X' must be required or forbidden, not 'maybe'"
+    ):
+        one(CUSTOM_X="maybe")
+    policy = Policy.from_mapping()
+    assert "traits" not in policy.needs([request(flavor={"name": "m1", "extra_specs": {"hw:x": "1"}})])
+    assert "traits" in policy.needs([request(flavor={"name": "m1", "extra_specs": {"trait:CUSTOM_X": "required"}})])
 
 
 def test_flavors_by_name_and_their_amounts():

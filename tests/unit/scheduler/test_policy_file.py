@@ -60,7 +60,7 @@ def write(folder, kind, name, text):
 
 
 def test_the_guide_s_own_filter_and_weigher_work(tmp_path):
-    blocks = dict(re.findall(r"```python\n# (\S+)\n(.*?)```", GUIDE.read_text(), re.S))
+    blocks = dict(re.findall(r"```python\n# ((?:host_filters|weighers)/\S+)\n(.*?)```", GUIDE.read_text(), re.S))
     assert len(blocks) == 3
     for path, text in blocks.items():
         kind, name = path.split("/")

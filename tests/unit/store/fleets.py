@@ -13,7 +13,7 @@ import uuid
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, fleet, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, fleet, host_columns, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node_data, record
 
 NOW = 1_800_000_000.0
@@ -64,9 +64,28 @@ def claim(url, *selections, now=NOW):
 
 
 def columns(url, now=NOW, service_down_time=0):
-    """The fleet as the scheduler gets it."""
+    """The fleet as a drain gets it, in the order of hosts and nodes, as plain lists and with zones."""
+    wanted = host_columns.Wanted(instances=host_columns.ALL, groups=host_columns.ALL)
     with Store.open(url).read() as connection:
-        return fleet.read_fleet(connection, now, service_down_time)
+        found = host_columns.read_columns(connection, now, service_down_time, wanted)
+        zones = fleet.read_zones(connection)
+    size = len(found["host"])
+    order = sorted(range(size), key=lambda row: (found["host"][row], found["node"][row]))
+
+    def plain(value):
+        if isinstance(value, dict):
+            return {key: plain(each) for key, each in value.items()}
+        value = value.tolist() if hasattr(value, "tolist") else value
+        return [value[row] for row in order] if isinstance(value, list) and len(value) == size else value
+
+    instances = {key: order.index(row) for key, row in found.pop("instances").items()}
+    kept = {key: found.pop(key) for key in ("instance_names", "server_groups", "aggregates")}
+    return {
+        **plain(found),
+        **kept,
+        "instances": instances,
+        "zones": [zones.get(found["host"][row], []) for row in order],
+    }
 
 
 def used(url, resource="VCPU"):

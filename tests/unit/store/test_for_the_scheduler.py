@@ -17,11 +17,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import (
     Store,
     aggregates,
     flavors,
-    fleet,
     host_columns,
     tables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node_data, record
+from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
 NOW = time.time()
 
@@ -52,8 +52,7 @@ def wanted(**more):
 def test_columns_are_those_that_were_reported(store):
     with store.read() as connection:
         states = HostStates(host_columns.read_columns(connection, NOW, 0, wanted()))
-        plain = HostStates(fleet.read_fleet(connection, NOW))
-    assert states.host == plain.host == ["kvm1", "kvm2", "kvm3"]
+    assert states.host == ["kvm1", "kvm2", "kvm3"]
     assert states.num_io_ops.tolist() == [3, 0, 0]
     assert states.failed_builds.tolist() == [1, 0, 0]
     assert states.hypervisor_version.tolist() == [8000000, 0, 0]
@@ -63,9 +62,11 @@ def test_columns_are_those_that_were_reported(store):
     assert states.distinct("cpu_info")[0]["arch"] == "x86_64"
     assert states.distinct("host_ip")[2] == "10.0.0.3"
     assert "COMPUTE_NODE" in states.distinct("traits")[0]
-    for rc, resource in plain.resources.items():
-        for field, column in vars(resource).items():
-            assert getattr(states.resources[rc], field).tolist() == column.tolist(), (rc, field)
+    for rc, total, reserved, ratio in (("VCPU", 8, 0, 4), ("MEMORY_MB", 8192, 0, 1), ("DISK_GB", 100, 0, 1)):
+        figures = {"total": total, "reserved": reserved, "ratio": ratio, "used": 0}
+        figures.update(min_unit=1, max_unit=total, step_size=1)
+        for field, value in figures.items():
+            assert getattr(states.resources[rc], field).tolist() == [value] * 3, (rc, field)
     assert states.up.all() and states.enabled.all()
 
 
@@ -88,13 +89,92 @@ def test_hosts_that_are_not_up_say_why(store):
         }.items():
             connection.execute(sa.update(table).where(table.c.host == host).values(**values))
     with store.read() as connection:
-        for down_time, up in ((0, [True, False, True]), (100, [True, False, False])):
-            lean = HostStates(host_columns.read_columns(connection, NOW, down_time))
-            plain = HostStates(fleet.read_fleet(connection, NOW, down_time))
-            assert lean.up.tolist() == plain.up.tolist() == up
-            assert lean.down_reason == plain.down_reason
-            assert lean.enabled.tolist() == plain.enabled.tolist() == [False, True, True]
-            assert lean.disabled_reason == ["fan", None, None]
+        for down_time, late in ((0, None), (100, "last seen 500 s ago, more than service_down_time (100 s)")):
+            states = HostStates(host_columns.read_columns(connection, NOW, down_time))
+            assert states.up.tolist() == [True, False, late is None]
+            assert states.down_reason == [None, "no route", late]
+            assert states.enabled.tolist() == [False, True, True]
+            assert states.disabled_reason == ["fan", None, None]
+    with store.write() as connection:
+        connection.execute(sa.update(tables.compute_nodes).values(reported=False))
+    with store.read() as connection:
+        states = HostStates(host_columns.read_columns(connection, NOW))
+    assert states.down_reason == ["no longer reported by its host"] * 3 and not states.up.any()
+
+
+def place(connection, host, name, state, group=None):
+    """Put an instance on a host, past all claims."""
+    nodes = tables.compute_nodes
+    node = connection.execute(sa.select(nodes.c.id).where(nodes.c.host == host)).scalar_one()
+    values = {"vcpus": 1, "memory_mb": 1, "disk_gb": 0, "created_at": NOW, "server_group_id": group}
+    connection.execute(
+        sa.insert(tables.instances).values(uuid=uuid_of(name), name=name, compute_node_id=node, state=state, **values)
+    )
+    return node
+
+
+def test_builds_and_moves_under_way_are_counted_when_wanted(store):
+    with store.write() as connection:
+        places = {host: place(connection, host, f"new-{host}", "building") for host in ("kvm1", "kvm2")}
+        place(connection, "kvm2", "old", "active")
+        for number, (status, source, destination) in enumerate(
+            (
+                ("running", "kvm1", "kvm2"),
+                ("accepted", "kvm2", "kvm1"),
+                ("completed", "kvm1", "kvm2"),
+                ("running", "kvm2", None),
+            )
+        ):
+            connection.execute(
+                sa.insert(tables.migrations).values(
+                    uuid=uuid_of(f"move{number}"),
+                    instance_uuid=uuid_of("old"),
+                    instance_name="old",
+                    source_node_id=places[source],
+                    destination_node_id=places.get(destination),
+                    source=source,
+                    destination=destination or "gone",
+                    type="live-migration",
+                    status=status,
+                    created_at=NOW,
+                    updated_at=NOW,
+                )
+            )
+
+    def io_ops(**more):
+        with store.read() as connection:
+            columns = host_columns.read_columns(connection, NOW, 0, host_columns.Wanted(**more))
+        return HostStates(columns).num_io_ops.tolist()
+
+    # kvm1 reports 3 of its own.
+    assert io_ops(columns={"num_io_ops"}) == [3 + 1 + 2, 1 + 3, 0]
+    assert io_ops() == [3, 0, 0]
+    asked = {"name": "x", "vcpus": 1, "memory_mb": 64}
+    policy = Policy.from_mapping({"enabled_filters": ["IoOpsFilter"], "max_io_ops_per_host": 4, "weighers": []})
+    with store.read() as connection:
+        (chosen,) = deciding.decide(connection, [asked], policy, NOW)
+    assert (chosen["host"], chosen["alternates"]) == ("kvm3", [])
+
+
+def test_every_instance_and_group_when_wanted(store):
+    with store.write() as connection:
+        connection.execute(sa.insert(tables.server_groups).values(uuid=uuid_of("g"), name="g", policy="affinity"))
+        group = connection.execute(sa.select(tables.server_groups.c.id)).scalar_one()
+        for host, name, mine in (("kvm1", "a", None), ("kvm2", "b", group), ("kvm3", "c", group)):
+            place(connection, host, name, "active", mine)
+
+    def read(**more):
+        with store.read() as connection:
+            columns = host_columns.read_columns(connection, NOW, 0, host_columns.Wanted(**more))
+        names = {name: columns["host"][columns["instances"][key]] for name, (key,) in columns["instance_names"].items()}
+        return names, set(columns["server_groups"]["g"]["members"])
+
+    everywhere, members = {"a": "kvm1", "b": "kvm2", "c": "kvm3"}, {uuid_of("b"), uuid_of("c")}
+    assert read(instances=host_columns.ALL, groups=host_columns.ALL) == (everywhere, members)
+    assert read(groups={"g"}) == ({"b": "kvm2", "c": "kvm3"}, members)
+    assert read(instances={"a"}) == ({"a": "kvm1"}, set())
+    assert read(instances={uuid_of("a").upper()}) == ({"a": "kvm1"}, set())
+    assert read() == ({}, set())
 
 
 def test_the_number_of_queries_does_not_grow_with_the_fleet(store):

@@ -17,6 +17,7 @@ class AggregateIoOpsFilter(AggregateLimitFilter):
     """
 
     name = "AggregateIoOpsFilter"
+    reads = ("aggregates", "num_io_ops")
     options = {"max_io_ops_per_host": 8}
     column = "num_io_ops"
     limit_option = "max_io_ops_per_host"

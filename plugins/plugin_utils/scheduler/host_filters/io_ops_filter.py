@@ -16,6 +16,7 @@ class IoOpsFilter(LimitFilter):
     """
 
     name = "IoOpsFilter"
+    reads = ("num_io_ops",)
     options = {"max_io_ops_per_host": 8}
     column = "num_io_ops"
     limit_option = "max_io_ops_per_host"

@@ -21,6 +21,7 @@ class IoOpsWeigher(Weigher):
     """
 
     name = "IoOpsWeigher"
+    reads = ("num_io_ops",)
     multiplier_option = "io_ops_weight_multiplier"
     options = {"io_ops_weight_multiplier": -1.0}
     minval = 0.0

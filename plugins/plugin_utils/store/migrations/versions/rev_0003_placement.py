@@ -27,6 +27,13 @@ def upgrade():
     op.execute(_USED)
     # The sums it served are now beside the inventory.
     op.drop_index("ix_allocations_use", "allocations")
+    op.create_index(
+        "ix_instances_building",
+        "instances",
+        ["compute_node_id"],
+        sqlite_where=sa.text("state = 'building'"),
+        postgresql_where=sa.text("state = 'building'"),
+    )
     op.add_column("consumers", sa.Column("expires_at", sa.Double(), nullable=True))
     op.add_column("migrations", sa.Column("details", sa.JSON(), nullable=True))
     op.create_table(
