@@ -63,12 +63,13 @@ def check_known(connection, kind, names, where):
     :param where: what begins the sentence, such as ``Resource provider x``.
     :raises DroverError: naming the first unknown one, and one that it may be meant to be.
     """
-    names = set(names)
     usual = standard(kind)
-    table = kind.table
-    custom = {row.name for row in bulk.among(connection, sa.select(table.c.name), table.c.name, names - usual)}
-    for name in sorted(names - usual - custom):
+    names = set(names) - usual
+    for name in sorted(names):
         _check_spelling(kind, name, where)
+    table = kind.table
+    custom = {row.name for row in bulk.among(connection, sa.select(table.c.name), table.c.name, names)}
+    for name in sorted(names - custom):
         everything = usual | set(connection.execute(sa.select(table.c.name)).scalars())
         near = difflib.get_close_matches(name, sorted(everything), 1)
         meant = f" Is {near[0]} meant?" if near else ""

@@ -33,7 +33,9 @@ MAX_NAME = 200
 _DISCOVERED_PREFIXES = ("COMPUTE_", "HW_CPU_")
 
 
-def ensure(connection, name=None, uuid=None, parent=None, inventories=None, traits=None, aggregates=None, generation=None):
+def ensure(
+    connection, name=None, uuid=None, parent=None, inventories=None, traits=None, aggregates=None, generation=None
+):
     """Make a provider or change it; what is None stays.
 
     :param name: a new one, or with the uuid of a provider its new name.
@@ -124,6 +126,7 @@ class _Wanted:
     def __init__(self, connection, where, inventories, traits, aggregates):
         self.inventories = self.traits = self.aggregates = None
         if inventories is not None:
+            inventories = {str(name): values for name, values in inventories.items()}
             names.check_known(connection, names.RESOURCE_CLASS, inventories, where)
             self.inventories = inventory_values.complete(where, inventories)
         if traits is not None:

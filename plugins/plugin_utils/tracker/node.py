@@ -37,7 +37,9 @@ def describe(hypervisor, options):
     storage = hypervisor.get("storage") or {}
     cpu = hypervisor.get("cpu") or {}
     found_traits = (
-        {"COMPUTE_NODE"} | traits.from_cpu(cpu.get("arch"), cpu.get("features") or []) | set(options.get("traits") or [])
+        {"COMPUTE_NODE"}
+        | traits.from_cpu(cpu.get("arch"), cpu.get("features") or [])
+        | set(options.get("traits") or [])
     )
     columns = {
         "uri": hypervisor.get("uri"),
