@@ -10,9 +10,12 @@ try:
 except ImportError:
     sa = None
 
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 
 DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
+# The inventories of a compute node that discovery writes; those of other classes are the operator's.
+DISCOVERED_CLASSES = frozenset(("VCPU", "PCPU", "MEMORY_MB", "DISK_GB"))
 INVENTORY_FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
 
 
@@ -21,11 +24,19 @@ def ensure(connection, names):
 
     :param names: dict provider uuid -> name.
     :returns: dict provider uuid -> provider id.
+    :raises DroverError: the name of a new one is taken.
     """
     table = tables.resource_providers
     query = sa.select(table.c.uuid, table.c.id)
     found = {row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, names)}
     new = [uuid for uuid in names if uuid not in found]
+    taken = bulk.among(connection, sa.select(table.c.name, table.c.uuid), table.c.name, [names[uuid] for uuid in new])
+    if taken:
+        raise DroverError(
+            f"There is a resource provider {taken[0].name} ({taken[0].uuid}) already, which is not that of the new "
+            f"compute node {taken[0].name}. Rename or delete it with drover.compute.resource_provider; nothing was "
+            "recorded."
+        )
     bulk.insert(connection, table, [{"uuid": uuid, "name": names[uuid], "generation": 0} for uuid in new])
     found.update({row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, new)})
     return found
@@ -49,13 +60,24 @@ def ratios(connection, provider_ids):
     return {(row.provider_id, row.name): row.allocation_ratio for row in rows}
 
 
-def set_inventories(connection, wanted):
+def is_discovered(trait, reported):
+    """Whether a trait of a compute node's provider is from discovery, not from an operator.
+
+    :param reported: the traits that the last discovery reported; None when it did not note them.
+    """
+    if reported is None:
+        return not trait.startswith("CUSTOM_")
+    return trait == DISABLED_TRAIT or trait in reported
+
+
+def set_inventories(connection, wanted, owned=None):
     """Bring providers to exactly these inventories, writing only what differs.
 
     An inventory in use is kept (with total 0 it would be lost with the allocations' meaning) until
     nothing uses it.
 
     :param wanted: dict provider id -> dict class name -> dict of INVENTORY_FIELDS.
+    :param owned: names of the only classes that are removed when they are not wanted; None for all.
     :returns: set of provider ids that changed; their generation went up by one.
     """
     table = tables.inventories
@@ -78,6 +100,11 @@ def set_inventories(connection, wanted):
                 different.append({"id": row.id, **values})
                 changed.add(provider)
         surplus.update({row.id: row for row in rows.values()})
+    if surplus and owned is not None:
+        table_of_names = tables.resource_classes
+        query = sa.select(table_of_names.c.id).where(table_of_names.c.name.in_(owned))
+        removable = set(connection.execute(query).scalars())
+        surplus = {key: row for key, row in surplus.items() if row.class_id in removable}
     changed |= _remove_unused(connection, surplus)
     bulk.insert(connection, table, _with_use(connection, new))
     bulk.update(connection, table, different)
@@ -114,10 +141,11 @@ def _with_use(connection, rows):
     return [{**row, "used": used.get((row["provider_id"], row["class_id"]), 0)} for row in rows]
 
 
-def set_traits(connection, wanted):
+def set_traits(connection, wanted, owned=None):
     """Bring providers to exactly these traits.
 
     :param wanted: dict provider id -> set of trait names.
+    :param owned: function of provider id and trait name: whether it may be taken away; None for all.
     :returns: set of provider ids that changed; their generation went up by one.
     """
     table = tables.provider_traits
@@ -125,9 +153,12 @@ def set_traits(connection, wanted):
     current = {}
     for row in bulk.among(connection, sa.select(table), table.c.provider_id, wanted):
         current.setdefault(row.provider_id, set()).add(row.trait_id)
+    wanted = {provider: {ids[name] for name in names} for provider, names in wanted.items()}
+    if owned is not None:
+        _keep(connection, wanted, current, owned)
     new, changed = [], set()
-    for provider, names in wanted.items():
-        want, have = {ids[name] for name in names}, current.get(provider, set())
+    for provider, want in wanted.items():
+        have = current.get(provider, set())
         if want == have:
             continue
         changed.add(provider)
@@ -138,6 +169,16 @@ def set_traits(connection, wanted):
     bulk.insert(connection, table, new)
     bump(connection, changed)
     return changed
+
+
+def _keep(connection, wanted, current, owned):
+    """Add to the traits that are wanted (both by id) those that are there and not owned."""
+    surplus = {provider: current[provider] - want for provider, want in wanted.items() if provider in current}
+    known = tables.traits
+    query = sa.select(known.c.id, known.c.name)
+    names = {row.id: row.name for row in bulk.among(connection, query, known.c.id, set().union(*surplus.values()))}
+    for provider, found in surplus.items():
+        wanted[provider] |= {trait for trait in found if not owned(provider, names[trait])}
 
 
 def set_disabled_trait(connection, provider_ids, disabled):

@@ -36,6 +36,11 @@ def describe(hypervisor, options):
         )
     storage = hypervisor.get("storage") or {}
     cpu = hypervisor.get("cpu") or {}
+    found_traits = (
+        {"COMPUTE_NODE"}
+        | traits.from_cpu(cpu.get("arch"), cpu.get("features") or [])
+        | set(options.get("traits") or [])
+    )
     columns = {
         "uri": hypervisor.get("uri"),
         "cell": options.get("cell"),
@@ -51,15 +56,17 @@ def describe(hypervisor, options):
         "numa_cells": hypervisor.get("numa_cells"),
         "supported_instances": options.get("supported_instances") or hypervisor.get("supported_instances"),
         **{name: options[name] for name in REPORTED if options.get(name) is not None},
-        "facts": {key: hypervisor[key] for key in NODE_FACTS if hypervisor.get(key) is not None},
+        # With the traits, which the next discovery may take away again; others are the operator's.
+        "facts": {
+            **{key: hypervisor[key] for key in NODE_FACTS if hypervisor.get(key) is not None},
+            "traits": sorted(found_traits),
+        },
     }
     return {
         "hypervisor_hostname": name,
         "columns": columns,
         "inventories": _inventories(name, hypervisor, storage, options),
-        "traits": {"COMPUTE_NODE"}
-        | traits.from_cpu(cpu.get("arch"), cpu.get("features") or [])
-        | set(options.get("traits") or []),
+        "traits": found_traits,
         "domains": [domain.describe(found) for found in hypervisor.get("domains") or []],
         "availability_zone": options.get("availability_zone"),
     }

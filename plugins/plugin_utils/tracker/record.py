@@ -6,7 +6,12 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, moves, providers
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
+    allocations,
+    moves,
+    provider_tree,
+    providers,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances as instance_rows
 from ansible_collections.drover.compute.plugins.plugin_utils.store import nodes as node_rows
 from ansible_collections.drover.compute.plugins.plugin_utils.store import services
@@ -31,7 +36,7 @@ def record(connection, reports, now):
     rows, changed_nodes = node_rows.write(
         connection, {key: node["columns"] for key, node in wanted.items()}, service_ids, now
     )
-    provider_ids = _write_providers(connection, wanted, rows)
+    provider_ids = _write_providers(connection, wanted, rows, before)
     changed_zones = node_rows.set_zones(connection, _zones(wanted))
     gone = {key: row for key, row in before.items() if key not in wanted}
     reported = {
@@ -87,7 +92,7 @@ def _zones(wanted):
     return zones
 
 
-def _write_providers(connection, wanted, rows):
+def _write_providers(connection, wanted, rows, before):
     # The provider's name is the node's when that is the host's too; else it says both.
     names = {rows[key].uuid: key[0] if key[0] == key[1] else f"{key[0]}/{key[1]}" for key in wanted}
     by_uuid = providers.ensure(connection, names)
@@ -102,13 +107,16 @@ def _write_providers(connection, wanted, rows):
             }
             for name, values in node["inventories"].items()
         }
-    changed = providers.set_inventories(connection, inventories)
+    changed = providers.set_inventories(connection, inventories, owned=providers.DISCOVERED_CLASSES)
     disabled = services.disabled_hosts(connection, {host for host, dummy in wanted})
     traits = {
         ids[key]: node["traits"] | ({providers.DISABLED_TRAIT} if key[0] in disabled else set())
         for key, node in wanted.items()
     }
-    changed |= providers.set_traits(connection, traits)
+    reported = {ids[key]: (before[key].facts or {}).get("traits") for key in wanted if key in before}
+    changed |= providers.set_traits(
+        connection, traits, owned=lambda provider, trait: providers.is_discovered(trait, reported.get(provider))
+    )
     return {"ids": {rows[key].id: ids[key] for key in wanted}, "changed": bool(changed)}
 
 
@@ -179,13 +187,20 @@ def _doubled(uuid, nodes, reported, names):
 
 def _retire(connection, gone):
     by_uuid = providers.ids(connection, {row.uuid for row in gone.values()})
-    used = allocations.used_providers(connection, by_uuid.values())
-    kept = {key: row for key, row in gone.items() if by_uuid.get(row.uuid) in used}
+    trees = provider_tree.trees(connection, by_uuid.values())
+    used = allocations.used_providers(connection, {*by_uuid.values()}.union(*trees.values()))
+    kept = {
+        key: row
+        for key, row in gone.items()
+        if row.uuid in by_uuid and used & {by_uuid[row.uuid], *trees.get(by_uuid[row.uuid], ())}
+    }
     free = {key: row for key, row in gone.items() if key not in kept}
     node_rows.mark_unreported(connection, [row.id for row in kept.values()])
     instance_rows.forget_nodes(connection, [row.id for row in free.values()])
     node_rows.remove(connection, [row.id for row in free.values()])
-    providers.remove(connection, [by_uuid[row.uuid] for row in free.values() if row.uuid in by_uuid])
+    roots = [by_uuid[row.uuid] for row in free.values() if row.uuid in by_uuid]
+    provider_tree.remove(connection, set().union(*(trees.get(root, ()) for root in roots)))
+    providers.remove(connection, roots)
     return sorted(node for host, node in free), sorted(node for host, node in kept)
 
 

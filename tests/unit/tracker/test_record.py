@@ -11,7 +11,15 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import groups, moves
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
+    allocations,
+    groups,
+    moves,
+    names,
+    provider_info,
+    providers,
+    resource_providers,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils.store import (
     Store,
     fleet,
@@ -21,7 +29,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import (
     tables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain as tracker_domain
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status, record
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status, node, record
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
 
@@ -569,3 +577,98 @@ def test_ten_thousand_nodes_in_one_transaction(tmp_path):
     after = fleets.generations(url)
     assert [name for name in after if after[name] != before[name]] == ["kvm01234"]
     print(f"10,000 nodes were recorded in {took:.1f} s")
+
+
+# What an operator put on the provider of a compute node
+
+SHARED = "4f1e7b2c-8d0a-4c7e-9a55-0d6c5f3b2a10"
+
+
+def provider(url, name):
+    with Store.open(url).read() as connection:
+        (found,) = provider_info.listing(connection, name=name)
+    return found
+
+
+def put(url, name, **wanted):
+    with Store.open(url).write() as connection:
+        return resource_providers.ensure(connection, name, **wanted)[1]
+
+
+def test_discovery_owns_what_it_writes():
+    assert set(node.INITIAL_RATIOS) == providers.DISCOVERED_CLASSES
+
+
+def test_discovery_keeps_what_an_operator_put_on_a_node(prepared_url):
+    nodes = [host("kvm1", traits=["CUSTOM_REPORTED"]), host("kvm2")]
+    fleets.discover(prepared_url, *nodes)
+    in_store(prepared_url, names.ensure, names.TRAIT, ["CUSTOM_GOLD"])
+    in_store(prepared_url, names.ensure, names.RESOURCE_CLASS, ["CUSTOM_GPU"])
+    wanted = {
+        "traits": ["CUSTOM_GOLD", "STORAGE_DISK_SSD"],
+        "inventories": {"CUSTOM_GPU": {"total": 2}},
+        "aggregates": [SHARED],
+    }
+    put(prepared_url, "kvm1", **wanted)
+    before, generations = provider(prepared_url, "kvm1"), fleets.generations(prepared_url)
+    assert before["traits"] == ["COMPUTE_NODE", "CUSTOM_GOLD", "CUSTOM_REPORTED", "STORAGE_DISK_SSD"]
+    assert sorted(before["inventories"]) == ["CUSTOM_GPU", "DISK_GB", "MEMORY_MB", "VCPU"]
+    assert fleets.discover(prepared_url, *nodes)["changed"] is False
+    assert (provider(prepared_url, "kvm1"), fleets.generations(prepared_url)) == (before, generations)
+    # What discovery itself no longer reports goes, also where its name is a custom one.
+    assert fleets.discover(prepared_url, host("kvm1", local_gb=0), host("kvm2"))["changed"] is True
+    after = provider(prepared_url, "kvm1")
+    assert after["traits"] == ["COMPUTE_NODE", "CUSTOM_GOLD", "STORAGE_DISK_SSD"]
+    assert sorted(after["inventories"]) == ["CUSTOM_GPU", "MEMORY_MB", "VCPU"]
+    assert after["aggregates"] == [SHARED]
+    # The operator may take his own away again, and only those.
+    put(prepared_url, "kvm1", traits=[], inventories={}, aggregates=[])
+    last = provider(prepared_url, "kvm1")
+    assert (last["traits"], sorted(last["inventories"]), last["aggregates"]) == (
+        ["COMPUTE_NODE"],
+        ["MEMORY_MB", "VCPU"],
+        [],
+    )
+
+
+def test_a_disabled_host_keeps_the_operators_traits(prepared_url):
+    fleets.discover(prepared_url, host("kvm1"))
+    in_store(prepared_url, names.ensure, names.TRAIT, ["CUSTOM_GOLD"])
+    in_store(prepared_url, host_status.change, "kvm1", "disabled")
+    put(prepared_url, "kvm1", traits=["CUSTOM_GOLD"])
+    fleets.discover(prepared_url, host("kvm1"))
+    assert traits(prepared_url, "kvm1") == {"COMPUTE_NODE", "CUSTOM_GOLD", "COMPUTE_STATUS_DISABLED"}
+    in_store(prepared_url, host_status.change, "kvm1", "enabled")
+    fleets.discover(prepared_url, host("kvm1"))
+    assert traits(prepared_url, "kvm1") == {"COMPUTE_NODE", "CUSTOM_GOLD"}
+
+
+def test_discovery_of_a_store_that_did_not_note_the_traits(prepared_url):
+    """As one that an older version wrote: standard traits are taken for discovery's, others for the operator's."""
+    fleets.discover(prepared_url, host("kvm1", traits=["CUSTOM_GOLD", "HW_CPU_X86_AVX"]))
+    with Store.open(prepared_url).write() as connection:
+        connection.execute(sa.update(tables.compute_nodes).values(facts={}))
+    fleets.discover(prepared_url, host("kvm1"))
+    assert traits(prepared_url, "kvm1") == {"COMPUTE_NODE", "CUSTOM_GOLD"}
+
+
+def test_a_node_goes_with_the_providers_below_it_unless_they_are_used(prepared_url):
+    fleets.discover(prepared_url, host("kvm1"), host("kvm2"), host("kvm3"))
+    in_store(prepared_url, names.ensure, names.RESOURCE_CLASS, ["CUSTOM_GPU"])
+    for name in ("kvm1", "kvm2"):
+        put(prepared_url, f"{name}-slot", parent=name)
+        gpu = put(prepared_url, f"{name}-gpu", parent=f"{name}-slot", inventories={"CUSTOM_GPU": {"total": 1}})
+    with Store.open(prepared_url).write() as connection:
+        key = providers.ids(connection, [gpu["uuid"]])[gpu["uuid"]]
+        allocations.replace(connection, {uuid_of("train"): {key: {"CUSTOM_GPU": 1}}}, fleets.NOW)
+        found = record.record(connection, {"kvm1": [], "kvm2": []}, LATER)
+    assert told(found) == {"removed": ["kvm1"], "unreported": ["kvm2"]}
+    assert sorted(fleets.generations(prepared_url)) == ["kvm2", "kvm2-gpu", "kvm2-slot", "kvm3"]
+
+
+def test_a_new_node_does_not_take_the_name_of_another_provider(prepared_url):
+    put(prepared_url, "kvm1")
+    before = fleets.snapshot(prepared_url)
+    with pytest.raises(DroverError, match="There is a resource provider kvm1 .* already.*nothing was recorded"):
+        fleets.discover(prepared_url, host("kvm1"))
+    assert fleets.snapshot(prepared_url) == before

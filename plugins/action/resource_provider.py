@@ -1,0 +1,49 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Make, change or delete a resource provider."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import resource_providers
+
+IDENTITY = ("name", "uuid", "generation")
+WANTED = ("parent", "inventories", "traits", "aggregates")
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {
+        "name": {"type": "str"},
+        "uuid": {"type": "str"},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "parent": {"type": "str"},
+        "inventories": {"type": "dict"},
+        "traits": {"type": "list", "elements": "str"},
+        "aggregates": {"type": "list", "elements": "str"},
+        "generation": {"type": "int"},
+        **STORE_SPEC,
+    }
+    REQUIREMENTS = {"required_one_of": [["name", "uuid"]]}
+    _requires_connection = False
+
+    def act(self, args, task_vars):
+        identity = {name: args[name] for name in IDENTITY}
+        with self.store(args, task_vars).write() as connection:
+            if args["state"] == "absent":
+                before, after, warnings = resource_providers.delete(connection, **identity), None, []
+            else:
+                before, after, warnings = resource_providers.ensure(
+                    connection, **identity, **{name: args[name] for name in WANTED}
+                )
+        result = {"changed": before != after}
+        if after is not None:
+            result["resource_provider"] = after
+        if warnings:
+            result["warnings"] = warnings
+        if self._task.diff:
+            name = (after or before or args)["name"]
+            result["diff"] = [
+                {"before": before or {}, "after": after or {}, "before_header": name, "after_header": name}
+            ]
+        return result

@@ -1,0 +1,32 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Show resource providers."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import provider_info, provider_query
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {
+        "name": {"type": "str"},
+        "uuid": {"type": "str"},
+        "in_tree": {"type": "str"},
+        "member_of": {"type": "raw"},
+        "required": {"type": "raw"},
+        "resources": {"type": "raw"},
+        **STORE_SPEC,
+    }
+    _requires_connection = False
+
+    def act(self, args, task_vars):
+        query = provider_query.parse(args["required"], args["member_of"], args["resources"])
+        uuids = {
+            name: None if args[name] is None else provider_query.uuid_of(args[name], name)
+            for name in ("uuid", "in_tree")
+        }
+        with self.store(args, task_vars).read() as connection:
+            found = provider_info.listing(connection, name=args["name"], query=query, **uuids)
+        return {"resource_providers": found}

@@ -1,0 +1,110 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: allocation_info
+short_description: Show who holds how much of what
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - Returns what is allocated, summed by resource class for all and for each provider, project, user and consumer type, as far as
+    the filters let through.
+  - With O(consumers) or O(provider) it returns the single consumers too.
+options:
+  consumers:
+    description:
+      - Uuids of consumers, which are instances and migrations. One that holds nothing is left out.
+    type: list
+    elements: str
+    aliases: [consumer]
+  provider:
+    description: Count what is held of this resource provider only. Its name or uuid.
+    type: str
+  project:
+    description: Count what consumers of this project hold only.
+    type: str
+  user:
+    description: Count what consumers of this user hold only.
+    type: str
+  consumer_type:
+    description:
+      - Count what consumers of this type hold only, such as V(INSTANCE) or V(MIGRATION).
+    type: str
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.attributes
+  - drover.compute.attributes.actiongroup
+  - drover.compute.attributes.info_module
+seealso:
+  - module: drover.compute.resource_provider_info
+"""
+
+EXAMPLES = r"""
+- name: Show what is used
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Make a pool to look at
+      drover.compute.resource_provider:
+        name: pool3
+        inventories:
+          DISK_GB: {total: 20000}
+
+    - name: Read who holds something of it
+      drover.compute.allocation_info:
+        provider: pool3
+      register: held
+
+    - name: Show them
+      ansible.builtin.debug:
+        var: held.consumers
+
+    - name: Read what everybody holds
+      drover.compute.allocation_info:
+      register: usage
+
+    - name: Show it by project
+      ansible.builtin.debug:
+        var: usage.usages_by.project
+"""
+
+RETURN = r"""
+usages:
+  description: The sum for each resource class.
+  returned: success
+  type: dict
+usages_by:
+  description: The same sums by name, with C((none)) for who has none.
+  returned: success
+  type: dict
+  contains:
+    provider: {description: By name of the resource provider., type: dict, returned: always}
+    project: {description: By project., type: dict, returned: always}
+    user: {description: By user., type: dict, returned: always}
+    consumer_type: {description: By type of the consumer., type: dict, returned: always}
+consumers:
+  description: The consumers, sorted by uuid.
+  returned: when O(consumers) or O(provider) is given
+  type: list
+  elements: dict
+  contains:
+    uuid: {description: Its uuid., type: str, returned: always}
+    name: {description: "The name of the instance, for a migration of that which moves; null for others.", type: str, returned: always}
+    type: {description: "Its type, such as V(INSTANCE).", type: str, returned: always}
+    project: {description: "Its project, or null.", type: str, returned: always}
+    user: {description: "Its user, or null.", type: str, returned: always}
+    generation: {description: Its generation., type: int, returned: always}
+    expires_at: {description: "When the claim ends (seconds since 1970), or null.", type: float, returned: always}
+    allocations:
+      description: What it holds, by C(provider) and C(provider_uuid) with C(resources). With O(provider) only of that one.
+      type: list
+      elements: dict
+      returned: always
+"""

@@ -1,0 +1,101 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: resource_provider_info
+short_description: Show resource providers with their inventories, use, traits and aggregates
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - Returns the resource providers that meet all filters. The filters are those of Placement's C(GET /resource_providers) and look at
+    each provider by itself, not at its tree.
+  - The number of queries does not grow with the number of providers.
+options:
+  name:
+    description: Show the provider of this name only.
+    type: str
+  uuid:
+    description: Show the provider of this uuid only.
+    type: str
+  in_tree:
+    description: Show providers of the tree that the provider of this uuid is in.
+    type: str
+  member_of:
+    description:
+      - The uuid of an aggregate that the provider shall be in; C(in:a,b) for one of several, C(!a) or C(!in:a,b) for none of them.
+      - A list asks for each of its items.
+    type: raw
+  required:
+    description:
+      - Traits that the provider shall have, separated by commas, V(!TRAIT) for one that it shall not have; or C(in:A,B) for one of
+        several.
+      - A list asks for each of its items.
+    type: raw
+  resources:
+    description:
+      - What the provider shall have room for now, as a mapping of resource classes to amounts or as C(CLASS:amount,CLASS:amount).
+    type: raw
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.attributes
+  - drover.compute.attributes.actiongroup
+  - drover.compute.attributes.info_module
+seealso:
+  - module: drover.compute.resource_provider
+  - module: drover.compute.allocation_info
+"""
+
+EXAMPLES = r"""
+- name: Look for a pool
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Make a pool to be found
+      drover.compute.resource_provider:
+        name: pool2
+        inventories:
+          DISK_GB: {total: 20000}
+        traits: [MISC_SHARES_VIA_AGGREGATE]
+
+    - name: Find what shares 100 GiB of disk and is not on spinning disks
+      drover.compute.resource_provider_info:
+        resources: {DISK_GB: 100}
+        required: [MISC_SHARES_VIA_AGGREGATE, "!STORAGE_DISK_HDD"]
+      register: pools
+
+    - name: Show them
+      ansible.builtin.debug:
+        var: pools.resource_providers
+"""
+
+RETURN = r"""
+resource_providers:
+  description: The providers, sorted by name.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    uuid: {description: Its uuid., type: str, returned: always}
+    name: {description: Its name., type: str, returned: always}
+    generation: {description: Its generation., type: int, returned: always}
+    parent: {description: "The name of its parent, or null.", type: str, returned: always}
+    parent_uuid: {description: "The uuid of its parent, or null.", type: str, returned: always}
+    root: {description: The name of the root of its tree., type: str, returned: always}
+    root_uuid: {description: The uuid of the root of its tree., type: str, returned: always}
+    compute_node: {description: "Host and hypervisor_hostname of the compute node at its root, or null.", type: dict, returned: always}
+    inventories:
+      description:
+        - For each resource class C(total), C(reserved), C(min_unit), C(max_unit), C(step_size), C(allocation_ratio), C(capacity)
+          (rounded down) and C(used).
+      type: dict
+      returned: always
+    traits: {description: "Its traits, sorted.", type: list, elements: str, returned: always}
+    aggregates: {description: "Uuids of its aggregates, sorted.", type: list, elements: str, returned: always}
+"""

@@ -1,0 +1,71 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: trait
+short_description: Make or delete custom traits
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - A trait says what a resource provider is like. The standard ones, such as HW_CPU_X86_AVX2, are those of OpenStack's os-traits;
+    they are there without being made.
+  - All of the names or none are made or deleted.
+options:
+  names:
+    description:
+      - One name or several, each C(CUSTOM_) and then A-Z, 0-9 and C(_), of 255 characters at most.
+    type: list
+    elements: str
+    required: true
+    aliases: [name]
+  state:
+    description:
+      - V(absent) deletes those of the names that exist. It fails, and says which resource providers are the cause, when one of
+        them is in use.
+    type: str
+    choices: [present, absent]
+    default: present
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.attributes
+  - drover.compute.attributes.actiongroup
+seealso:
+  - module: drover.compute.resource_provider
+"""
+
+EXAMPLES = r"""
+- name: Keep traits of your own
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Make them
+      drover.compute.trait:
+        names: [CUSTOM_NVLINK, CUSTOM_GOLD]
+
+    - name: Delete one again
+      drover.compute.trait:
+        name: CUSTOM_GOLD
+        state: absent
+"""
+
+RETURN = r"""
+names:
+  description: Those of the names that exist now, sorted.
+  returned: success
+  type: list
+  elements: str
+"""

@@ -1,0 +1,316 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One resource provider as an operator wants it: made, changed, moved, deleted (NOVA_SEMANTICS 10.1 to 10.3, 10.6).
+
+What discovery owns of a compute node's provider stays as it is; see owned_by_discovery().
+"""
+
+from __future__ import annotations
+
+import difflib
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    sa = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
+    inventory_values,
+    names,
+    provider_aggregates,
+    provider_info,
+    provider_tree,
+    providers,
+    usages,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.provider_query import uuid_of
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+
+MAX_NAME = 200
+# Standard traits that say what a hypervisor can do: only discovery knows.
+_DISCOVERED_PREFIXES = ("COMPUTE_", "HW_CPU_")
+
+
+def ensure(
+    connection, name=None, uuid=None, parent=None, inventories=None, traits=None, aggregates=None, generation=None
+):
+    """Make a provider or change it; what is None stays.
+
+    :param name: a new one, or with the uuid of a provider its new name.
+    :param parent: the name or uuid of another provider; an empty text makes it a root.
+    :param inventories: all that it shall have, as inventory_values.complete() takes them.
+    :param traits, aggregates: names and uuids, all that it shall have.
+    :param generation: what the caller has seen; another one is refused.
+    :returns: (before or None, after, warnings): as provider_info.listing() describes it, and sentences.
+    :raises DroverError: for each rule that the change would break; the caller's transaction is void then.
+    """
+    if uuid is not None:
+        uuid = uuid_of(uuid, "uuid")
+    if name is not None:
+        _check_name(name)
+    row = _find(connection, name, uuid)
+    where = f"Resource provider {row.name if row is not None else name}"
+    _check_generation(where, row, generation)
+    wanted = _Wanted(connection, where, inventories, traits, aggregates)
+    before = None
+    if row is None:
+        row = _create(connection, name, uuid)
+    else:
+        before = _described(connection, row)
+        _hold(connection, row)
+        row = _rename(connection, where, row, name)
+    node = _compute_node(connection, row)
+    warnings = []
+    if parent is not None:
+        _reparent(connection, where, row, parent, node)
+    if wanted.inventories is not None:
+        warnings = _set_inventories(connection, where, row, wanted.inventories, node)
+    if wanted.traits is not None:
+        _set_traits(connection, where, row, wanted.traits, node)
+    if wanted.aggregates is not None:
+        provider_aggregates.set_aggregates(connection, {row.id: wanted.aggregates})
+    return before, _described(connection, row), warnings
+
+
+def delete(connection, name=None, uuid=None, generation=None):
+    """Delete a provider that nothing is allocated on and that has no children.
+
+    :returns: as provider_info.listing() describes it, or None when there was none.
+    :raises DroverError: it has allocations or children, is a compute node's, or changed meanwhile.
+    """
+    if uuid is not None:
+        uuid = uuid_of(uuid, "uuid")
+    row = _find(connection, name, uuid)
+    if row is None:
+        return None
+    where = f"Resource provider {row.name}"
+    if name is not None and name != row.name:
+        raise DroverError(f"{where} has the uuid {row.uuid}, but name is {name}. Correct one of the two.")
+    _check_generation(where, row, generation)
+    _hold(connection, row)
+    node = _compute_node(connection, row)
+    if node is not None:
+        raise DroverError(
+            f"{where} is that of the compute node {node.hypervisor_hostname} of host {node.host}. Discovery removes "
+            "it when the host no longer reports that node; nothing was deleted."
+        )
+    held = usages.holders(connection, row.id)
+    if held:
+        raise DroverError(f"{where} has allocations: {held}. Release or move them first; nothing was deleted.")
+    table = tables.resource_providers
+    children = connection.execute(sa.select(table.c.name).where(table.c.parent_id == row.id)).scalars().all()
+    if children:
+        raise DroverError(
+            f"{where} has children: {_some(sorted(children))}. Delete them or give them another parent first; "
+            "nothing was deleted."
+        )
+    before = _described(connection, row)
+    providers.remove(connection, [row.id])
+    return before
+
+
+def owned_by_discovery(node, traits):
+    """Which of these traits of a compute node's provider are discovery's, which writes them again.
+
+    :param node: the row of the compute node.
+    """
+    reported = (node.facts or {}).get("traits")
+    return {trait for trait in traits if providers.is_discovered(trait, reported)}
+
+
+class _Wanted:
+    """What is asked for, checked before anything is written."""
+
+    def __init__(self, connection, where, inventories, traits, aggregates):
+        self.inventories = self.traits = self.aggregates = None
+        if inventories is not None:
+            inventories = {str(name): values for name, values in inventories.items()}
+            names.check_known(connection, names.RESOURCE_CLASS, inventories, where)
+            self.inventories = inventory_values.complete(where, inventories)
+        if traits is not None:
+            names.check_known(connection, names.TRAIT, traits, where)
+            self.traits = set(traits)
+        if aggregates is not None:
+            self.aggregates = {uuid_of(each, f"{where}, aggregates") for each in aggregates}
+
+
+def _check_name(name):
+    if not name or name != name.strip() or not name.isprintable():
+        raise DroverError(
+            f"The name {name[:60]!r} of a resource provider must be text that can be seen, without spaces around it."
+        )
+    if len(name) > MAX_NAME:
+        raise DroverError(
+            f"The name {name[:60]}... of a resource provider has {len(name)} characters; {MAX_NAME} are the most."
+        )
+
+
+def _find(connection, name, uuid):
+    """The row that is meant, or None.
+
+    :raises DroverError: name and uuid are of two providers.
+    """
+    table = tables.resource_providers
+    by_uuid = by_name = None
+    if uuid is not None:
+        by_uuid = connection.execute(sa.select(table).where(table.c.uuid == uuid)).one_or_none()
+    if name is not None:
+        by_name = connection.execute(sa.select(table).where(table.c.name == name)).one_or_none()
+    if uuid is None:
+        return by_name
+    if by_name is not None and by_name.uuid != uuid:
+        known = f"that uuid is of {by_uuid.name}" if by_uuid is not None else "a uuid never changes"
+        raise DroverError(
+            f"The name {name} is taken by the resource provider {by_name.uuid}, and uuid is {uuid}; {known}. "
+            "Choose another name, or leave one of the two out."
+        )
+    return by_uuid
+
+
+def _check_generation(where, row, generation):
+    if generation is None:
+        return
+    if row is None:
+        raise DroverError(
+            f"{where} changed meanwhile: generation {generation} is given, and there is no such provider. "
+            "Read it again with drover.compute.resource_provider_info."
+        )
+    if row.generation != generation:
+        raise DroverError(
+            f"{where} changed meanwhile: its generation is {row.generation}, not {generation}. Read it again with "
+            "drover.compute.resource_provider_info and decide anew; nothing was changed.",
+            generation=row.generation,
+        )
+
+
+def _described(connection, row):
+    (found,) = provider_info.listing(connection, uuid=row.uuid)
+    return found
+
+
+def _hold(connection, row):
+    """Keep claims off its inventories until the transaction ends: what is read of their use stays true."""
+    for table, column in (
+        (tables.resource_providers, tables.resource_providers.c.id),
+        (tables.inventories, tables.inventories.c.provider_id),
+    ):
+        connection.execute(sa.select(table.c.id).where(column == row.id).order_by(table.c.id).with_for_update()).all()
+
+
+def _create(connection, name, uuid):
+    if name is None:
+        raise DroverError(f"There is no resource provider {uuid}. Give a name to make it.")
+    table = tables.resource_providers
+    uuid = uuid or bulk.new_uuid()
+    bulk.insert(connection, table, [{"uuid": uuid, "name": name, "generation": 0}])
+    return connection.execute(sa.select(table).where(table.c.uuid == uuid)).one()
+
+
+def _rename(connection, where, row, name):
+    if name is None or name == row.name:
+        return row
+    node = _compute_node(connection, row)
+    if node is not None:
+        raise DroverError(
+            f"{where} is that of the compute node {node.hypervisor_hostname} of host {node.host}, whose name it has; "
+            f"it is not renamed to {name}. Is its uuid meant?"
+        )
+    table = tables.resource_providers
+    bulk.update(connection, table, [{"id": row.id, "name": name}])
+    return connection.execute(sa.select(table).where(table.c.id == row.id)).one()
+
+
+def _compute_node(connection, row):
+    table = tables.compute_nodes
+    query = sa.select(table.c.host, table.c.hypervisor_hostname, table.c.facts).where(table.c.uuid == row.uuid)
+    return connection.execute(query).one_or_none()
+
+
+def _reparent(connection, where, row, given, node):
+    parent = _parent(connection, where, given) if given else None
+    if row.parent_id == (None if parent is None else parent.id):
+        return
+    if node is not None:
+        raise DroverError(
+            f"{where} is that of the compute node {node.hypervisor_hostname} of host {node.host}, which is the root "
+            f"of its tree; it cannot be hung under {parent.name}. Hang the other one under it."
+        )
+    if parent is not None and parent.id in {row.id, *provider_tree.below(connection, row)}:
+        what = "it is that provider itself" if parent.id == row.id else f"{parent.name} is below it"
+        raise DroverError(f"{where} cannot have the parent {parent.name}: {what}, and a tree has no loops.")
+    provider_tree.move(connection, row, parent)
+
+
+def _parent(connection, where, given):
+    table = tables.resource_providers
+    for column, value in ((table.c.uuid, given.strip().lower()), (table.c.name, given)):
+        found = connection.execute(sa.select(table).where(column == value)).one_or_none()
+        if found is not None:
+            return found
+    near = difflib.get_close_matches(given, connection.execute(sa.select(table.c.name)).scalars().all(), 1)
+    meant = f"Is {near[0]} meant?" if near else "Make the parent first."
+    raise DroverError(f"{where}: there is no resource provider {given[:MAX_NAME]} to be its parent. {meant}")
+
+
+def _set_inventories(connection, where, row, wanted, node):
+    """Write inventories; returns warnings."""
+    stored = provider_info.listing(connection, uuid=row.uuid)[0]["inventories"]
+    if node is not None:
+        wanted = _with_discovered(where, stored, wanted, node)
+    gone = sorted(name for name, values in stored.items() if name not in wanted)
+    held = usages.holders(connection, row.id, gone) if gone else None
+    if held:
+        raise DroverError(
+            f"{where}: the inventory of {', '.join(gone)} cannot be removed while it is in use: {held}. Release or "
+            "move those first; nothing was changed."
+        )
+    warnings = []
+    for name, values in sorted(wanted.items()):
+        used, old = (stored[name]["used"], _fields(stored[name])) if name in stored else (0, None)
+        capacity = (values["total"] - values["reserved"]) * values["allocation_ratio"]
+        if used > capacity and values != old:
+            warnings.append(
+                f"{where}: {used} of {name} are in use, more than its new capacity of {capacity:g}. Nothing is taken "
+                "from those who have it; nobody gets more until enough is released or moved."
+            )
+    providers.set_inventories(connection, {row.id: wanted})
+    return warnings
+
+
+def _fields(inventory):
+    return {name: inventory[name] for name in providers.INVENTORY_FIELDS}
+
+
+def _with_discovered(where, stored, wanted, node):
+    """What is wanted, with the inventories that discovery owns as they are stored.
+
+    :raises DroverError: one of those would change.
+    """
+    kept = {name: _fields(stored[name]) for name in providers.DISCOVERED_CLASSES if name in stored}
+    for name in sorted(set(wanted) & providers.DISCOVERED_CLASSES):
+        if wanted[name] != kept.get(name):
+            raise DroverError(
+                f"{where}: discovery owns the inventory of {name} of the compute node {node.hypervisor_hostname} and "
+                "would undo the change. Set the variables drover_reserved_host_* and drover_*_allocation_ratio of "
+                f"host {node.host}, run drover.compute.discover, and leave {name} out here."
+            )
+    return {**wanted, **kept}
+
+
+def _set_traits(connection, where, row, wanted, node):
+    if node is not None:
+        stored = set(provider_info.listing(connection, uuid=row.uuid)[0]["traits"])
+        for name in sorted(wanted - stored):
+            if name.startswith(_DISCOVERED_PREFIXES):
+                raise DroverError(
+                    f"{where}: discovery owns the trait {name} of the compute node {node.hypervisor_hostname}, which "
+                    "does not have it. Traits of your own begin with CUSTOM_."
+                )
+        wanted = wanted | owned_by_discovery(node, stored)
+    providers.set_traits(connection, {row.id: wanted})
+
+
+def _some(found, most=5):
+    return ", ".join(found[:most]) + (f" and {len(found) - most} more" if len(found) > most else "")

@@ -1,0 +1,163 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who holds how much of what: allocations by consumer, and their sums (NOVA_SEMANTICS 10.5)."""
+
+from __future__ import annotations
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    sa = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+
+NOBODY = "(none)"
+GROUPS = ("provider", "project", "user", "consumer_type")
+# How many consumers a refusal names.
+_SOME = 3
+
+
+def read(connection, consumers=None, provider=None, project=None, user=None, consumer_type=None):
+    """What is held, as far as the filters let through.
+
+    :param consumers: uuids, or None for all.
+    :param provider: the name or uuid of one, or None for all.
+    :returns: a dict: usages (class -> sum), usages_by (one of GROUPS -> its names -> class -> sum), and with
+        consumers or provider also consumers, a list of dicts with the allocations of each.
+    :raises DroverError: there is no such provider.
+    """
+    query = _joined()
+    for column, value in (
+        (tables.resource_providers.c.id, None if provider is None else _provider_id(connection, provider)),
+        (tables.consumers.c.project, project),
+        (tables.consumers.c.user, user),
+        (tables.consumers.c.type, consumer_type),
+    ):
+        if value is not None:
+            query = query.where(column == value)
+    if consumers is None and provider is None:
+        return _sums(connection.execute(_grouped(query)))
+    query = query.add_columns(*_of_consumer())
+    if consumers is None:
+        rows = connection.execute(query).all()
+    else:
+        rows = bulk.among(connection, query, tables.consumers.c.uuid, consumers)
+    return {**_sums(rows), "consumers": _by_consumer(connection, rows)}
+
+
+def holders(connection, provider_id, class_names=None):
+    """Who holds something of a provider, in words; None when nobody does.
+
+    :param class_names: look at these classes only.
+    """
+    query = _joined().add_columns(*_of_consumer()).where(tables.resource_providers.c.id == provider_id)
+    if class_names is not None:
+        query = query.where(tables.resource_classes.c.name.in_(class_names))
+    held = {}
+    for row in connection.execute(query.order_by(tables.consumers.c.id)):
+        held.setdefault(row.consumer, (row.consumer_type, []))[1].append(f"{row.used} {row.name}")
+    if not held:
+        return None
+    found = list(held.items())
+    texts = [f"{kind} {uuid} ({', '.join(sorted(amounts))})" for uuid, (kind, amounts) in found[:_SOME]]
+    return ", ".join(texts) + (f" and {len(found) - _SOME} more" if len(found) > _SOME else "")
+
+
+def _joined():
+    allocations, consumers = tables.allocations, tables.consumers
+    providers, classes = tables.resource_providers, tables.resource_classes
+    return (
+        sa.select(
+            providers.c.name.label("provider"),
+            consumers.c.project,
+            consumers.c.user,
+            consumers.c.type.label("consumer_type"),
+            classes.c.name,
+            allocations.c.used,
+        )
+        .select_from(allocations)
+        .join(consumers, consumers.c.id == allocations.c.consumer_id)
+        .join(providers, providers.c.id == allocations.c.provider_id)
+        .join(classes, classes.c.id == allocations.c.class_id)
+    )
+
+
+def _grouped(query):
+    """The sums in place of the single allocations: the database adds up what nobody looks at singly."""
+    *groups, used = query.selected_columns
+    return query.with_only_columns(*groups, sa.func.sum(used).label("used")).group_by(*groups)
+
+
+def _of_consumer():
+    consumers = tables.consumers
+    return (
+        consumers.c.uuid.label("consumer"),
+        consumers.c.generation,
+        consumers.c.expires_at,
+        tables.resource_providers.c.uuid.label("provider_uuid"),
+    )
+
+
+def _provider_id(connection, given):
+    table = tables.resource_providers
+    query = sa.select(table.c.id).where(sa.or_(table.c.uuid == given.lower(), table.c.name == given))
+    found = connection.execute(query).scalars().first()
+    if found is None:
+        raise DroverError(
+            f"There is no resource provider {given}. drover.compute.resource_provider_info shows those that there are."
+        )
+    return found
+
+
+def _sums(rows):
+    usages, groups = {}, {group: {} for group in GROUPS}
+    for row in rows:
+        used = int(row.used)
+        usages[row.name] = usages.get(row.name, 0) + used
+        for group, names in groups.items():
+            sums = names.setdefault(getattr(row, group) or NOBODY, {})
+            sums[row.name] = sums.get(row.name, 0) + used
+    return {
+        "usages": dict(sorted(usages.items())),
+        "usages_by": {
+            group: {name: dict(sorted(sums.items())) for name, sums in sorted(names.items())}
+            for group, names in groups.items()
+        },
+    }
+
+
+def _by_consumer(connection, rows):
+    consumers = {}
+    names = _names(connection, {row.consumer for row in rows})
+    for row in rows:
+        found = consumers.setdefault(
+            row.consumer,
+            {
+                "uuid": row.consumer,
+                "name": names.get(row.consumer),
+                "type": row.consumer_type,
+                "project": row.project,
+                "user": row.user,
+                "generation": row.generation,
+                "expires_at": row.expires_at,
+                "allocations": {},
+            },
+        )
+        place = found["allocations"].setdefault(
+            row.provider, {"provider": row.provider, "provider_uuid": row.provider_uuid, "resources": {}}
+        )
+        place["resources"][row.name] = row.used
+    for found in consumers.values():
+        found["allocations"] = [place for dummy, place in sorted(found["allocations"].items())]
+    return [consumers[uuid] for uuid in sorted(consumers)]
+
+
+def _names(connection, uuids):
+    """Names of instances, and of what a migration moves."""
+    names = {}
+    for table, column in ((tables.migrations, "instance_name"), (tables.instances, "name")):
+        query = sa.select(table.c.uuid, table.c[column].label("name"))
+        names.update({row.uuid: row.name for row in bulk.among(connection, query, table.c.uuid, uuids)})
+    return names
