@@ -131,7 +131,7 @@ def _write_instances(connection, reported, provider_ids, disk, now):
     node_rows.write_domains(connection, reported, now)
 
     held = allocations.read(connection, result["here"])
-    shares = _shares(connection, held, provider_ids)
+    shares = _shares(connection, held, result["here"], provider_ids, disk)
     groups = instance_rows.group_ids(connection)
     wanted, claims, owners = {}, {}, {}
     for uuid, (node, domain) in result["here"].items():
@@ -159,10 +159,18 @@ def _write_instances(connection, reported, provider_ids, disk, now):
     }
 
 
-def _shares(connection, held, provider_ids):
+def _shares(connection, held, here, provider_ids, disk):
     """The sharing providers that instances hold something of: dict id -> providers of the nodes it serves."""
-    own = set(provider_ids.values())
-    return sharing.reachable(connection, {provider for each in held.values() for provider in each} - own, own)
+    own, shares = set(provider_ids.values()), {}
+    for provider, pool in disk.items():
+        shares.setdefault(pool, set()).add(provider)
+    others = {
+        key
+        for uuid, places in held.items()
+        for key in places
+        if key not in own and disk.get(provider_ids[here[uuid][0]]) != key
+    }
+    return {**shares, **sharing.reachable(connection, others, own)}
 
 
 def _taken(resources, provider, disk, held, shares):

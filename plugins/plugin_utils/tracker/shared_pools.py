@@ -8,6 +8,7 @@ Data in, data out. See docs/shared-storage.md.
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import uuid
 
@@ -18,6 +19,7 @@ _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://drover.compute/sharing")
 _LONGEST_ID = 1000
 
 
+@functools.lru_cache(maxsize=1024)
 def uuid_of(shared_id):
     """The uuid of a sharing provider and of its placement aggregate: the same in every discovery."""
     return str(uuid.uuid5(_NAMESPACE, shared_id))

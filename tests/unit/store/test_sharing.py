@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, moves, providers, sharing
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import shared_pools
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node_data, record, shared_pools
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, selection, uuid_of
 
@@ -45,9 +45,7 @@ def at_hand(url):
 
 def disks(url):
     """The DISK_GB of every provider that has any: name -> (total, used)."""
-    return {
-        name: (rows["DISK_GB"][0], rows["DISK_GB"][3]) for name, rows in at_hand(url).items() if "DISK_GB" in rows
-    }
+    return {name: (rows["DISK_GB"][0], rows["DISK_GB"][3]) for name, rows in at_hand(url).items() if "DISK_GB" in rows}
 
 
 def held(url):
@@ -287,8 +285,6 @@ def test_a_dry_run_writes_nothing(prepared_url):
     fleets.discover(prepared_url, on_pool("kvm1", domain("a", disk_gb=10)))
     before = fleets.snapshot(prepared_url)
     with Store.open(prepared_url, check_mode=True).write() as connection:
-        from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node_data, record
-
         report = node_data.reports([on_pool("kvm2")], "unused", {})
         assert record.record(connection, report, NOW)["changed"] is True
     assert fleets.snapshot(prepared_url) == before
@@ -363,7 +359,9 @@ def test_contradicting_definitions_are_refused_with_both(prepared_url):
         fleets.discover(prepared_url, routed("kvm1", pools=A), routed("kvm2", pools=B))
     fleets.discover(prepared_url, routed("kvm1", pools=A))
     before = fleets.snapshot(prepared_url)
-    with pytest.raises(DroverError, match=r"kvm1 has 192.0.2.1-192.0.2.14, kvm2 has 192.0.2.17-192.0.2.30.*nothing was"):
+    with pytest.raises(
+        DroverError, match=r"kvm1 has 192.0.2.1-192.0.2.14, kvm2 has 192.0.2.17-192.0.2.30.*nothing was"
+    ):
         fleets.discover(prepared_url, routed("kvm2", pools=B))
     assert fleets.snapshot(prepared_url) == before
     # The same in another spelling is the same.
