@@ -105,7 +105,7 @@ options:
   shared_pools:
     description:
       - Storage pools that other hosts see too, where neither libvirt nor the kernel can know it.
-      - Either a list of names of pools, V([san]), or a mapping of a name to an id, V({local: rack1}). Pools of several hosts with
+      - Either a list of names of pools, V([san]), or a mapping of a name to an id. Pools of several hosts with
         the same name, or the same id if one is given, are one pool. Its size is counted once for all of them.
       - Pools of the types C(netfs), C(rbd), C(gluster), C(iscsi) and C(iscsi-direct) and folders on NFS, CephFS, GlusterFS, SMB, Lustre,
         GFS2 and OCFS2 are known without it. What is declared here goes before that.
