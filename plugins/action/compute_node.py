@@ -29,6 +29,15 @@ NODE_SPEC = {
     "cell": {"type": "str"},
     "migration_uri": {"type": "str"},
     "migration_address": {"type": "str"},
+    "shared_pools": {"type": "raw"},
+    "ip_pools": {
+        "type": "list",
+        "elements": "dict",
+        "options": {
+            "name": {"type": "str", "required": True},
+            "addresses": {"type": "list", "elements": "str", "required": True},
+        },
+    },
 }
 
 
@@ -55,7 +64,9 @@ class ActionModule(DroverAction):
         else:
             reports = {host: self._gather(host, args, task_vars)}
         with self.store(args, task_vars).write() as connection:
-            return record.record(connection, reports, time.time())
+            found = record.record(connection, reports, time.time())
+        warnings = [sentence for nodes in reports.values() for each in nodes for sentence in each["warnings"]]
+        return {**found, "warnings": warnings} if warnings else found
 
     def _gather(self, host, args, task_vars):
         if not args["uris"]:

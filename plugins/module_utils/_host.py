@@ -17,6 +17,7 @@ from ansible_collections.drover.compute.plugins.module_utils._capabilities impor
 from ansible_collections.drover.compute.plugins.module_utils._devices import read_devices
 from ansible_collections.drover.compute.plugins.module_utils._domains import read_domains
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import is_local, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import read_mounts
 from ansible_collections.drover.compute.plugins.module_utils._storage import (
     read_instances_storage,
     read_networks,
@@ -34,7 +35,8 @@ def read_hypervisor(conn, uri, instances_path, warn):
     text = conn.getCapabilities()
     capabilities = parse_capabilities(text)
     info = conn.getInfo()
-    pools = read_pools(conn)
+    mounts = read_mounts(instances_path) if local else None
+    pools = read_pools(conn, mounts)
     domains = read_domains(conn, local, warn)
     pci_devices, mdev_devices = read_devices(conn)
     return {
@@ -48,7 +50,7 @@ def read_hypervisor(conn, uri, instances_path, warn):
         "memory_mb": int(info[1]),
         "memory_used_mb": memory_used_mb(conn),
         "numa_cells": capabilities["numa_cells"],
-        "storage": read_instances_storage(conn, local, instances_path, domains, pools, warn),
+        "storage": read_instances_storage(conn, mounts, instances_path, domains, pools, warn),
         "pools": pools,
         "networks": read_networks(conn),
         "supported_instances": capabilities["supported_instances"],

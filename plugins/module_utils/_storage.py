@@ -13,6 +13,7 @@ import os
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import path_id, pool_id
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
 GIB = 2**30
@@ -20,8 +21,11 @@ GIB = 2**30
 _POOL_STATES = ("inactive", "building", "running", "degraded", "inaccessible")
 
 
-def read_pools(conn):
-    """The storage pools, sorted by name; sizes in GiB (fractions kept to two digits)."""
+def read_pools(conn, mounts):
+    """The storage pools, sorted by name; sizes in GiB (fractions kept to two digits).
+
+    :param mounts: what is mounted on this machine; None when the URI names another one.
+    """
     try:
         pools = conn.listAllStoragePools(0)
     except libvirt.libvirtError:
@@ -29,22 +33,27 @@ def read_pools(conn):
     found = []
     for pool in pools:
         try:
-            found.append(_pool(pool))
+            found.append(_pool(pool, mounts))
         except (libvirt.libvirtError, ValueError):
             # Undefined between the list and the look.
             continue
     return sorted(found, key=lambda pool: pool["name"])
 
 
-def _pool(pool):
+def _pool(pool, mounts):
     root = parse(pool.XMLDesc(0))
     state, capacity, allocation, available = pool.info()
+    path = child_text(root, "target/path")
+    shared_id = pool_id(root)
+    if shared_id is None and path and root.get("type") in ("dir", "fs"):
+        shared_id = path_id(path, mounts or [])
     return {
         "name": pool.name(),
         "uuid": pool.UUIDString(),
         "type": root.get("type"),
         "state": _POOL_STATES[state] if state < len(_POOL_STATES) else "unknown",
-        "path": child_text(root, "target/path"),
+        "path": path,
+        "shared_id": shared_id,
         "capacity_gb": round(capacity / GIB, 2),
         "allocation_gb": round(allocation / GIB, 2),
         "available_gb": round(available / GIB, 2),
@@ -53,13 +62,15 @@ def _pool(pool):
     }
 
 
-def read_instances_storage(conn, local, instances_path, domains, pools, warn):
+def read_instances_storage(conn, mounts, instances_path, domains, pools, warn):
     """Size and room of the storage below ``instances_path``, in whole GiB.
 
     On the hypervisor the file system of the nearest existing parent is asked; from elsewhere the
     running pool that covers the path. ``warn`` is told when neither is to be had.
+
+    :param mounts: what is mounted on this machine; None when the URI names another one.
     """
-    sizes = _from_filesystem(instances_path) if local else _from_pools(instances_path, pools)
+    sizes = _from_filesystem(instances_path) if mounts is not None else _from_pools(instances_path, pools)
     if sizes is None:
         warn(
             f"The room below {instances_path} on {conn.getHostname()} is unknown: the URI names another machine "
@@ -70,6 +81,7 @@ def read_instances_storage(conn, local, instances_path, domains, pools, warn):
             "total_gb": 0,
             "used_gb": 0,
             "free_gb": 0,
+            "shared_id": None,
             "disk_available_least_gb": None,
         }
     total, used, free = sizes
@@ -78,6 +90,7 @@ def read_instances_storage(conn, local, instances_path, domains, pools, warn):
         "total_gb": int(total // GIB),
         "used_gb": int(used // GIB),
         "free_gb": int(free // GIB),
+        "shared_id": path_id(instances_path, mounts or []),
         "disk_available_least_gb": int((int(free // GIB) * GIB - over_committed(domains)) // GIB),
     }
 

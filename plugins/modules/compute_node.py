@@ -37,7 +37,8 @@ options:
       - Each is a mapping with C(host) (default O(host)), C(hypervisor_hostname) (default C(host)), C(vcpus), C(memory_mb),
         C(local_gb), C(disk_available_least_gb), C(domains) (a list of mappings with uuid, name, state, vcpus, memory_mb, disk_gb,
         metadata), C(traits), for the scheduler C(host_ip), C(hypervisor_type), C(hypervisor_version), C(supported_instances),
-        C(cpu_info), C(stats) and C(metrics) (mappings of name to value), C(num_io_ops), C(failed_builds), and any
+        C(cpu_info), C(stats) and C(metrics) (mappings of name to value), C(num_io_ops), C(failed_builds), for shared storage C(pools)
+        (a list of mappings with name, path and shared_id as M(drover.compute.hypervisor_info) has them), and any
         option of this module that is about one node. C(hypervisor) in place of the figures takes the whole facts of M(drover.compute.hypervisor_info).
       - A host that is named must be given with all its nodes.
     type: list
@@ -47,7 +48,9 @@ options:
       - The host to record. The default is the inventory host, or the one the task is delegated to.
     type: str
   instances_path:
-    description: The folder that holds the disks of the instances, whose file system is the node's DISK_GB.
+    description:
+      - The folder that holds the disks of the instances, whose file system is the node's DISK_GB.
+      - When it lies in a storage pool that other compute nodes share, the DISK_GB is that of one resource provider for all of them.
     type: path
     default: /var/lib/libvirt/images
   reserved_host_cpus:
@@ -99,6 +102,33 @@ options:
     description:
       - The address that memory is sent to in a migration, when it is not that of the host name.
     type: str
+  shared_pools:
+    description:
+      - Storage pools that other hosts see too, where neither libvirt nor the kernel can know it.
+      - Either a list of names of pools, V([san]), or a mapping of a name to an id. Pools of several hosts with
+        the same name, or the same id if one is given, are one pool. Its size is counted once for all of them.
+      - Pools of the types C(netfs), C(rbd), C(gluster), C(iscsi) and C(iscsi-direct) and folders on NFS, CephFS, GlusterFS, SMB, Lustre,
+        GFS2 and OCFS2 are known without it. What is declared here goes before that.
+      - A name that the host has no pool of is told as a warning.
+    type: raw
+  ip_pools:
+    description:
+      - Pools of routed IPv4 addresses that instances on this host can have. Each becomes one resource provider for all hosts that name it.
+      - Hosts that name one pool must define it alike.
+    type: list
+    elements: dict
+    suboptions:
+      name:
+        description: The name of the pool.
+        type: str
+        required: true
+      addresses:
+        description:
+          - Networks such as V(10.0.0.0/24), of which the addresses that a host may have count, ranges such as
+            V(10.0.0.10-10.0.0.20), and single addresses.
+        type: list
+        elements: str
+        required: true
 attributes:
   check_mode:
     support: full
@@ -138,6 +168,17 @@ EXAMPLES = r"""
             memory_mb: 262144
             local_gb: 2000
             cpu_allocation_ratio: 2.0
+
+- name: Record hosts whose disks are in one pool, with the addresses that they route
+  hosts: hypervisors
+  gather_facts: false
+  tasks:
+    - name: Gather and record
+      drover.compute.compute_node:
+        shared_pools: [san]
+        ip_pools:
+          - name: floating
+            addresses: [192.0.2.0/25, 192.0.2.130-192.0.2.140]
 """
 
 RETURN = r"""

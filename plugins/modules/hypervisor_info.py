@@ -125,10 +125,22 @@ hypervisor:
         - The file system of O(instances_path).
         - C(disk_available_least_gb) is what would be left if every image grew to its full size; it may be
           negative, and is null when the room is unknown.
+        - C(shared_id) says where a file system of the network or of a cluster comes from, and the folder in it. It is the same
+          on each host that sees it, and null when the path is not on one, or when O(uri) names another machine.
       type: dict
-      sample: {disk_available_least_gb: 55, free_gb: 60, instances_path: /var/lib/libvirt/images, total_gb: 100, used_gb: 40}
+      sample:
+        disk_available_least_gb: 55
+        free_gb: 60
+        instances_path: /var/lib/libvirt/images
+        shared_id: null
+        total_gb: 100
+        used_gb: 40
     pools:
-      description: The storage pools.
+      description:
+        - The storage pools.
+        - C(shared_id) says where the storage of a pool comes from when that is shared by its nature, for the types V(netfs),
+          V(rbd), V(gluster), V(iscsi) and V(iscsi-direct), or when the path of a V(dir) or V(fs) pool is on a file system of the
+          network or of a cluster. It is null for the others.
       type: list
       elements: dict
       sample:
@@ -139,6 +151,7 @@ hypervisor:
           name: default
           path: /var/lib/libvirt/images
           persistent: true
+          shared_id: null
           state: running
           type: dir
           uuid: 2d9bb2f4-3b4f-4a5b-8b1c-111111111111

@@ -11,7 +11,13 @@ from __future__ import annotations
 import math
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import cpu_set, domain, traits
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import (
+    cpu_set,
+    domain,
+    ip_pools,
+    shared_pools,
+    traits,
+)
 
 NODE_FACTS = ("pools", "networks", "pci_devices", "mdev_devices", "storage", "libvirt_version", "host_uuid", "cpu")
 # What only whoever feeds the store knows; what is not given stays as the store has it.
@@ -26,7 +32,8 @@ def describe(hypervisor, options):
     :param hypervisor: facts as the module hypervisor_info returns them.
     :param options: dict of the options of compute_node (reserved_host_memory_mb and so on).
     :returns: a dict: hypervisor_hostname, columns (of the compute_nodes table), inventories (an
-        allocation_ratio of None keeps the stored one), traits, domains, availability_zone.
+        allocation_ratio of None keeps the stored one), traits, domains, availability_zone,
+        shared_disk_ratio (of the storage pool it shares with others, or None), warnings (sentences).
     :raises DroverError: an option contradicts the facts.
     """
     name = hypervisor["hypervisor_hostname"]
@@ -41,6 +48,8 @@ def describe(hypervisor, options):
         | traits.from_cpu(cpu.get("arch"), cpu.get("features") or [])
         | set(options.get("traits") or [])
     )
+    names = shared_pools.declared(options.get("shared_pools"), f"Compute node {name}")
+    pools = shared_pools.mark(hypervisor.get("pools") or [], names)
     columns = {
         "uri": hypervisor.get("uri"),
         "cell": options.get("cell"),
@@ -59,6 +68,7 @@ def describe(hypervisor, options):
         # With the traits, which the next discovery may take away again; others are the operator's.
         "facts": {
             **{key: hypervisor[key] for key in NODE_FACTS if hypervisor.get(key) is not None},
+            **_shared(name, storage, pools, options),
             "traits": sorted(found_traits),
         },
     }
@@ -69,7 +79,20 @@ def describe(hypervisor, options):
         "traits": found_traits,
         "domains": [domain.describe(found) for found in hypervisor.get("domains") or []],
         "availability_zone": options.get("availability_zone"),
+        "shared_disk_ratio": options.get("disk_allocation_ratio"),
+        "warnings": shared_pools.unknown(pools, names, name),
     }
+
+
+def _shared(name, storage, pools, options):
+    """The facts of what the node shares with others, without those that it does not have."""
+    path = storage.get("instances_path") or options.get("instances_path")
+    found = {
+        "pools": pools,
+        "shared_storage": shared_pools.of_instances(storage, pools, path),
+        "ip_pools": ip_pools.describe(options.get("ip_pools"), f"Compute node {name}"),
+    }
+    return {key: value for key, value in found.items() if value}
 
 
 def _default_migration_uri(name, uri):
@@ -107,6 +130,7 @@ def flat_facts(node):
             "total_gb": node.get("local_gb") or 0,
             "disk_available_least_gb": node.get("disk_available_least_gb"),
         },
+        "pools": node.get("pools"),
         "domains": node.get("domains") or [],
     }
 

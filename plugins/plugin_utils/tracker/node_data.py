@@ -35,6 +35,7 @@ _TEXTS = (
     "migration_uri",
     "migration_address",
     "host_ip",
+    "instances_path",
 )
 _STRUCTURES = {"stats": dict, "metrics": (dict, list), "cpu_info": dict, "supported_instances": list}
 _OTHERS = {
@@ -43,6 +44,9 @@ _OTHERS = {
     "domains",
     "hypervisor",
     "traits",
+    "pools",
+    "shared_pools",
+    "ip_pools",
     "cpu_shared_set",
     "cpu_dedicated_set",
 }
@@ -93,12 +97,23 @@ def _check(data, where):
     names = data.get("traits") or []
     if not isinstance(names, list) or not all(isinstance(name, str) and 0 < len(name) <= 255 for name in names):
         raise DroverError(f"{where}: traits must be a list of texts of 1 to 255 characters, not {names!r}.")
+    _check_pools(data.get("pools"), where)
     facts = data.get("hypervisor")
     if facts is not None:
         if not isinstance(facts, dict):
             raise DroverError(f"{where}: hypervisor must be a mapping as hypervisor_info returns it, not {facts!r}.")
         _check_text(facts, "hypervisor_hostname", f"{where}, hypervisor")
     _check_domains((data if facts is None else facts).get("domains") or [], where)
+
+
+def _check_pools(pools, where):
+    if pools is not None and not (isinstance(pools, list) and all(isinstance(pool, dict) for pool in pools)):
+        raise DroverError(f"{where}: pools must be a list of mappings as hypervisor_info returns them, not {pools!r}.")
+    for pool in pools or []:
+        _check_text(pool, "name", f"{where}, pools")
+        for name in ("path", "shared_id", "state"):
+            if pool.get(name) is not None:
+                _check_text(pool, name, f"{where}, pools, {pool['name']}")
 
 
 def _check_domains(domains, where):

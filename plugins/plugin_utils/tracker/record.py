@@ -11,10 +11,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
     moves,
     provider_tree,
     providers,
+    sharing,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances as instance_rows
 from ansible_collections.drover.compute.plugins.plugin_utils.store import nodes as node_rows
 from ansible_collections.drover.compute.plugins.plugin_utils.store import services
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record_sharing
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.node import INITIAL_RATIOS
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.reconcile import reconcile
 
@@ -36,7 +38,7 @@ def record(connection, reports, now):
     rows, changed_nodes = node_rows.write(
         connection, {key: node["columns"] for key, node in wanted.items()}, service_ids, now
     )
-    provider_ids = _write_providers(connection, wanted, rows, before)
+    provider_ids = _write_providers(connection, wanted, rows, before, now)
     changed_zones = node_rows.set_zones(connection, _zones(wanted))
     gone = {key: row for key, row in before.items() if key not in wanted}
     reported = {
@@ -44,9 +46,10 @@ def record(connection, reports, now):
     }
     # Their host was asked and does not have them, so what they showed before is not there any more.
     reported.update({row.id: {} for row in gone.values()})
-    found = _write_instances(connection, reported, provider_ids["ids"], now)
+    found = _write_instances(connection, reported, provider_ids["ids"], provider_ids["disk"], now)
     instances_changed = found.pop("changed")
     removed, unreported = _retire(connection, gone)
+    tidied = record_sharing.tidy(connection, before.values())
     return {
         "changed": bool(
             returned
@@ -55,6 +58,7 @@ def record(connection, reports, now):
             or changed_zones
             or any(row.reported for row in gone.values())
             or removed
+            or tidied
             or instances_changed
         ),
         "nodes": len(wanted),
@@ -92,11 +96,12 @@ def _zones(wanted):
     return zones
 
 
-def _write_providers(connection, wanted, rows, before):
+def _write_providers(connection, wanted, rows, before, now):
     # The provider's name is the node's when that is the host's too; else it says both.
     names = {rows[key].uuid: key[0] if key[0] == key[1] else f"{key[0]}/{key[1]}" for key in wanted}
     by_uuid = providers.ensure(connection, names)
     ids = {key: by_uuid[rows[key].uuid] for key in wanted}
+    shared = record_sharing.write(connection, wanted, before, ids, now)
     stored = providers.ratios(connection, ids.values())
     inventories = {}
     for key, node in wanted.items():
@@ -106,6 +111,8 @@ def _write_providers(connection, wanted, rows, before):
                 "allocation_ratio": values["allocation_ratio"] or stored.get((ids[key], name)) or INITIAL_RATIOS[name],
             }
             for name, values in node["inventories"].items()
+            # The disk of such a node is the pool's, which is counted once for all that see it.
+            if name != record_sharing.DISK or ids[key] not in shared["disk"]
         }
     changed = providers.set_inventories(connection, inventories, owned=providers.DISCOVERED_CLASSES)
     disabled = services.disabled_hosts(connection, {host for host, dummy in wanted})
@@ -117,10 +124,14 @@ def _write_providers(connection, wanted, rows, before):
     changed |= providers.set_traits(
         connection, traits, owned=lambda provider, trait: providers.is_discovered(trait, reported.get(provider))
     )
-    return {"ids": {rows[key].id: ids[key] for key in wanted}, "changed": bool(changed)}
+    return {
+        "ids": {rows[key].id: ids[key] for key in wanted},
+        "disk": shared["disk"],
+        "changed": bool(changed) or shared["changed"],
+    }
 
 
-def _write_instances(connection, reported, provider_ids, now):
+def _write_instances(connection, reported, provider_ids, disk, now):
     uuids = {uuid for domains in reported.values() for uuid in domains}
     known = instance_rows.concerned(connection, uuids, reported)
     moving = set(moves.open_migrations(connection, uuids | set(known)))
@@ -129,6 +140,7 @@ def _write_instances(connection, reported, provider_ids, now):
     node_rows.write_domains(connection, reported, now)
 
     held = allocations.read(connection, result["here"])
+    shares = _shares(connection, held, result["here"], provider_ids, disk)
     groups = instance_rows.group_ids(connection)
     wanted, claims, owners = {}, {}, {}
     for uuid, (node, domain) in result["here"].items():
@@ -138,8 +150,7 @@ def _write_instances(connection, reported, provider_ids, now):
             resources["DISK_GB"] = row.disk_gb if row is not None else 0
         wanted[uuid] = _instance_columns(row, node, domain, resources, groups)
         owners[uuid] = (wanted[uuid]["project"], wanted[uuid]["user"])
-        amounts = {name: amount for name, amount in resources.items() if amount}
-        taken = {provider_ids[node]: amounts} if amounts else {}
+        taken = _taken(resources, provider_ids[node], disk, held.get(uuid, {}), shares)
         if held.get(uuid, {}) != taken:
             claims[uuid] = taken
     changed = instance_rows.write(connection, wanted, known, now)
@@ -155,6 +166,40 @@ def _write_instances(connection, reported, provider_ids, now):
         "missing": sorted(known[uuid].name for uuid in result["missing"]),
         "doubled": [_doubled(uuid, nodes, reported, names) for uuid, nodes in result["doubled"]],
     }
+
+
+def _shares(connection, held, here, provider_ids, disk):
+    """The sharing providers that instances hold something of: dict id -> providers of the nodes it serves."""
+    own, shares = set(provider_ids.values()), {}
+    for provider, pool in disk.items():
+        shares.setdefault(pool, set()).add(provider)
+    others = {
+        key
+        for uuid, places in held.items()
+        for key in places
+        if key not in own and disk.get(provider_ids[here[uuid][0]]) != key
+    }
+    return {**shares, **sharing.reachable(connection, others, own)}
+
+
+def _taken(resources, provider, disk, held, shares):
+    """What an instance takes, by provider.
+
+    What libvirt does not show, such as addresses, stays as it was claimed. The disk is where it was claimed
+    too, or else where its node's disk is.
+    """
+    served = {key: held[key] for key in held if provider in shares.get(key, ())}
+    taken = {
+        key: {name: amount for name, amount in amounts.items() if name not in resources}
+        for key, amounts in served.items()
+    }
+    place = next(
+        (key for key, amounts in served.items() if record_sharing.DISK in amounts), disk.get(provider, provider)
+    )
+    for name, amount in resources.items():
+        if amount:
+            taken.setdefault(place if name == record_sharing.DISK else provider, {})[name] = amount
+    return {key: amounts for key, amounts in taken.items() if amounts}
 
 
 def _instance_columns(row, node, domain, resources, groups):

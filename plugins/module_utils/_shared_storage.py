@@ -1,0 +1,195 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One text for one shared storage, the same on every host that sees it.
+
+Private to the collection. The text is KIND:SERVER:PATH, made of where the storage comes from and never
+of what it is called here: cloned hosts have local pools of one name, one path and one uuid.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+
+from ansible_collections.drover.compute.plugins.module_utils._xml import child_text
+
+MOUNTINFO = "/proc/self/mountinfo"
+BY_UUID = "/dev/disk/by-uuid"
+
+# File systems of the network by the kernel's name. BeeGFS is not among them: each of its mounts says
+# beegfs_nodev, whichever cluster it is of. Nor is virtiofs, which may be a folder of one machine.
+_NETWORK = {
+    "nfs": "nfs",
+    "nfs4": "nfs",
+    "ceph": "ceph",
+    "fuse.glusterfs": "glusterfs",
+    "glusterfs": "glusterfs",
+    "cifs": "cifs",
+    "smb3": "cifs",
+    "lustre": "lustre",
+}
+# File systems of a cluster on one block device, whose name may differ and is no proof.
+_CLUSTER = ("gfs2", "ocfs2")
+_PORTS = {"rbd": "6789", "ceph": "6789", "iscsi": "3260"}
+# netfs pools say what they mount; auto tries NFS first.
+_NETFS = {"auto": "nfs", "nfs": "nfs", "glusterfs": "glusterfs", "cifs": "cifs"}
+
+
+def pool_id(root):
+    """The text of a storage pool that is shared by its nature, or None.
+
+    :param root: the <pool> element of libvirt's XML.
+    """
+    reader = {"netfs": _netfs, "rbd": _rbd, "gluster": _gluster, "iscsi": _iscsi, "iscsi-direct": _iscsi}
+    source = root.find("source")
+    if source is None or root.get("type") not in reader:
+        return None
+    return reader[root.get("type")](source)
+
+
+def _netfs(source):
+    kind = source.find("format")
+    kind = _NETFS.get(kind.get("type") if kind is not None else "auto")
+    return _joined(kind, _hosts(source, None), _attribute(source, "dir", "path"))
+
+
+def _rbd(source):
+    return _joined("rbd", _hosts(source, "rbd"), child_text(source, "name"))
+
+
+def _gluster(source):
+    volume = child_text(source, "name")
+    folder = _attribute(source, "dir", "path") or "/"
+    return _joined("glusterfs", _hosts(source, None), volume and f"{volume}/{folder}")
+
+
+def _iscsi(source):
+    target = _attribute(source, "device", "path")
+    servers = _hosts(source, "iscsi")
+    return f"iscsi:{servers}:{target.lower()}" if servers and target else None
+
+
+def _hosts(source, kind):
+    """The servers of a <source>, sorted; None without any, as with monitors from /etc/ceph."""
+    found = []
+    for host in source.findall("host"):
+        if host.get("name"):
+            port = host.get("port") if kind else None
+            found.append(_server(host.get("name") + (f":{port}" if port else ""), kind))
+    return ",".join(sorted(set(found))) or None
+
+
+def _attribute(source, child, name):
+    found = source.find(child)
+    return found.get(name) if found is not None else None
+
+
+def _server(text, kind=None):
+    """A server's name in small letters, without the root's dot and without the port that all use."""
+    text = text.strip().lower()
+    port = ":" + _PORTS.get(kind, "")
+    if kind and text.endswith(port):
+        text = text[: -len(port)]
+    return text.rstrip(".")
+
+
+def _joined(kind, server, path):
+    if not kind or not server or not path:
+        return None
+    path = posixpath.normpath("/" + path.lstrip("/"))
+    return f"{kind}:{server}:{path.lower() if kind == 'cifs' else path}"
+
+
+def read_mounts(path):
+    """What is mounted where in this process's sight: list of (mount point, root, type, source).
+
+    :param path: touched first, so that what is mounted on demand is mounted.
+    """
+    os.path.exists(path)
+    try:
+        with open(MOUNTINFO, encoding="utf-8", errors="backslashreplace") as file:
+            return parse_mounts(file.read())
+    except OSError:
+        return []
+
+
+def parse_mounts(text):
+    """The same from the text of /proc/self/mountinfo (see proc(5))."""
+    mounts = []
+    for line in text.splitlines():
+        fields = line.split(" ")
+        if "-" not in fields[6:]:
+            continue
+        # Optional fields come before the dash.
+        after = fields[fields.index("-", 6) + 1 :]
+        if len(after) >= 2:
+            mounts.append((_plain(fields[4]), _plain(fields[3]), after[0], _plain(after[1])))
+    return mounts
+
+
+def _plain(text):
+    """A field without the kernel's escapes (octal: blank, tab, newline, backslash)."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
+
+
+def path_id(path, mounts):
+    """The text of the network or cluster file system that a path lies on, or None.
+
+    :param mounts: as read_mounts() returns them.
+    """
+    path = os.path.realpath(path)
+    best = None
+    for mount in mounts:
+        point = mount[0].rstrip("/")
+        # Of two mounts on one point the later one is seen.
+        if (path == point or path.startswith(point + "/")) and (best is None or len(point) >= len(best[0].rstrip("/"))):
+            best = mount
+    if best is None:
+        return None
+    point, root, kind, source = best
+    below = path[len(point.rstrip("/")) :]
+    if kind in _CLUSTER:
+        uuid = _file_system_uuid(source)
+        return _joined(kind, uuid, f"{root}/{below}") if uuid else None
+    kind = _NETWORK.get(kind)
+    server, folder = _split(kind, source)
+    # The kernel writes the folder that is mounted into the source of NFS, into the root of the others.
+    return _joined(kind, server, f"{folder}/{below}" if kind == "nfs" else f"{folder}/{root}/{below}")
+
+
+def _split(kind, source):
+    """Server and folder of a mount's source; (None, None) when it does not name them."""
+    if kind == "cifs":
+        match = re.match(r"^[/\\]{2}([^/\\]+)[/\\](.*)$", source)
+        return (_server(match.group(1)), match.group(2).replace("\\", "/")) if match else (None, None)
+    if kind == "ceph":
+        match = re.match(r"^[^@/]*@([0-9a-fA-F-]{36}\.[^=/]+)=(.*)$", source)
+        if match:
+            return match.group(1).lower(), match.group(2)
+    if kind == "glusterfs":
+        match = re.match(r"^(.+?):/?([^:]+)$", source)
+        return (_server(match.group(1)), match.group(2)) if match else (None, None)
+    if kind is None or ":/" not in source:
+        return None, None
+    server, dummy, folder = source.partition(":/")
+    if kind == "lustre":
+        server = ":".join(sorted(_server(name) for name in server.split(":")))
+    elif kind == "ceph":
+        server = ",".join(sorted(_server(name, kind) for name in server.split(",")))
+    return _server(server), folder
+
+
+def _file_system_uuid(device):
+    """The uuid in the superblock, which all that mount this device see; None when udev has it not."""
+    wanted = os.path.realpath(device)
+    try:
+        names = sorted(os.listdir(BY_UUID))
+    except OSError:
+        return None
+    for name in names:
+        if os.path.realpath(os.path.join(BY_UUID, name)) == wanted:
+            return name.lower()
+    return None

@@ -1,0 +1,273 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sharing providers of discovery: what several compute nodes have one of (NOVA_SEMANTICS 10.4).
+
+The uuid of such a provider is that of its placement aggregate, which the providers of the nodes are
+in. A node is put into the aggregate as soon as it sees the pool, so the aggregate tells who sees it
+even while there is no provider yet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    sa = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, providers
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+
+SHARES = "MISC_SHARES_VIA_AGGREGATE"
+PREFIXES = ("pool/", "ip/")
+# Longer names are refused elsewhere.
+LONGEST_NAME = 200
+
+
+def set_members(connection, wanted, leaving):
+    """Put providers into aggregates, and take them out of others; what else they are in stays.
+
+    :param wanted: dict provider id -> set of uuids of aggregates, which are made when new.
+    :param leaving: dict provider id -> set of uuids.
+    :returns: (dict uuid -> set of ids of providers that are new in it, whether anything changed).
+    """
+    table = tables.provider_aggregates
+    uuids = {uuid for each in (wanted, leaving) for names in each.values() for uuid in names}
+    if not uuids:
+        return {}, False
+    ids = _aggregates(connection, {uuid for names in wanted.values() for uuid in names}, uuids)
+    query = sa.select(table.c.provider_id, table.c.aggregate_id)
+    have = {
+        (row.provider_id, row.aggregate_id)
+        for row in bulk.among(connection, query, table.c.provider_id, {*wanted, *leaving})
+    }
+    joined = {}
+    for provider, names in wanted.items():
+        for uuid in names:
+            if (provider, ids[uuid]) not in have:
+                joined.setdefault(uuid, set()).add(provider)
+    new = sorted((provider, ids[uuid]) for uuid, members in joined.items() for provider in members)
+    bulk.insert(connection, table, [{"provider_id": provider, "aggregate_id": key} for provider, key in new])
+    gone = {(provider, ids[uuid]) for provider, names in leaving.items() for uuid in names if uuid in ids} & have
+    for aggregate in sorted({key for dummy, key in gone}):
+        members = sorted(provider for provider, key in gone if key == aggregate)
+        _leave(connection, aggregate, members)
+    providers.bump(connection, {provider for provider, dummy in [*new, *gone]})
+    return joined, bool(new or gone)
+
+
+def _aggregates(connection, wanted, uuids):
+    """Ids of aggregates by uuid; those ``wanted`` are made when new."""
+    table = tables.placement_aggregates
+    query = sa.select(table.c.uuid, table.c.id)
+    ids = {row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, uuids)}
+    new = sorted(set(wanted) - set(ids))
+    bulk.insert(connection, table, [{"uuid": uuid} for uuid in new])
+    ids.update({row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, new)})
+    return ids
+
+
+def _leave(connection, aggregate, members):
+    table = tables.provider_aggregates
+    for start in range(0, len(members), bulk.NAMED_VALUES):
+        some = members[start : start + bulk.NAMED_VALUES]
+        connection.execute(sa.delete(table).where(table.c.aggregate_id == aggregate, table.c.provider_id.in_(some)))
+
+
+def count_members(connection, uuids):
+    """How many providers are in each aggregate, its sharing provider not counted: dict uuid -> int."""
+    table, aggregates, known = tables.provider_aggregates, tables.placement_aggregates, tables.resource_providers
+    query = (
+        sa.select(aggregates.c.uuid, sa.func.count().label("members"))
+        .join(table, table.c.aggregate_id == aggregates.c.id)
+        .join(known, known.c.id == table.c.provider_id)
+        .where(known.c.uuid != aggregates.c.uuid)
+        .group_by(aggregates.c.uuid)
+    )
+    return {row.uuid: row.members for row in bulk.among(connection, query, aggregates.c.uuid, uuids)}
+
+
+def members(connection, uuids):
+    """Who is in aggregates, their sharing providers left out: dict uuid -> set of provider ids."""
+    table, aggregates, known = tables.provider_aggregates, tables.placement_aggregates, tables.resource_providers
+    query = (
+        sa.select(aggregates.c.uuid, table.c.provider_id)
+        .join(table, table.c.aggregate_id == aggregates.c.id)
+        .join(known, known.c.id == table.c.provider_id)
+        .where(known.c.uuid != aggregates.c.uuid)
+    )
+    found = {}
+    for row in bulk.among(connection, query, aggregates.c.uuid, uuids):
+        found.setdefault(row.uuid, set()).add(row.provider_id)
+    return found
+
+
+def latest_reporter(connection, uuid, hosts):
+    """The compute node in an aggregate that reported last, but for those of ``hosts``: row or None."""
+    table, aggregates, known = tables.provider_aggregates, tables.placement_aggregates, tables.resource_providers
+    nodes = tables.compute_nodes
+    query = (
+        sa.select(nodes.c.host, nodes.c.facts)
+        .join(known, known.c.uuid == nodes.c.uuid)
+        .join(table, table.c.provider_id == known.c.id)
+        .join(aggregates, aggregates.c.id == table.c.aggregate_id)
+        .where(aggregates.c.uuid == uuid, nodes.c.host.not_in(sorted(hosts)))
+        .order_by(nodes.c.updated_at.desc(), nodes.c.host)
+        .limit(1)
+    )
+    return connection.execute(query).one_or_none()
+
+
+def ensure(connection, pools):
+    """Make sharing providers, each a root in its own aggregate, or bring their inventories up to date.
+
+    :param pools: dict uuid -> dict: name, resource (class), total (None keeps what is stored),
+        allocation_ratio (None keeps what is stored, 1.0 at first). What is reserved stays as stored.
+    :returns: (dict uuid -> provider id, whether anything changed).
+    """
+    if not pools:
+        return {}, False
+    known = providers.ids(connection, pools)
+    new = sorted(set(pools) - set(known))
+    ids = {**known, **providers.ensure(connection, _names(connection, {uuid: pools[uuid]["name"] for uuid in new}))}
+    trait = bulk.ids_by_name(connection, tables.traits, {SHARES})[SHARES]
+    bulk.insert(connection, tables.provider_traits, [{"provider_id": ids[uuid], "trait_id": trait} for uuid in new])
+    set_members(connection, {ids[uuid]: {uuid} for uuid in pools}, {})
+    changed = _write_inventories(connection, {ids[uuid]: pool for uuid, pool in pools.items() if pool["total"]})
+    return ids, bool(new or changed)
+
+
+def _names(connection, wanted):
+    """Names that no other provider has, with a short hash where the plain one is taken.
+
+    :param wanted: dict uuid -> name.
+    """
+    table = tables.resource_providers
+    plain = {uuid: name[:LONGEST_NAME] for uuid, name in wanted.items()}
+    query = sa.select(table.c.name)
+    taken = {row.name for row in bulk.among(connection, query, table.c.name, plain.values())}
+    names = {}
+    for uuid, name in sorted(plain.items()):
+        if name in taken or name != wanted[uuid]:
+            mark = hashlib.sha256(uuid.encode()).hexdigest()[:8]
+            name = f"{name[: LONGEST_NAME - 9]}-{mark}"
+        taken.add(name)
+        names[uuid] = name
+    return names
+
+
+def _write_inventories(connection, wanted):
+    """:returns: set of provider ids that changed."""
+    table = tables.inventories
+    classes = bulk.ids_by_name(connection, tables.resource_classes, {pool["resource"] for pool in wanted.values()})
+    rows = bulk.among(connection, sa.select(table), table.c.provider_id, wanted)
+    stored = {(row.provider_id, row.class_id): row for row in rows}
+    new, different, changed = [], [], set()
+    for provider, pool in sorted(wanted.items()):
+        row = stored.get((provider, classes[pool["resource"]]))
+        ratio = pool["allocation_ratio"]
+        values = {"total": pool["total"], "max_unit": pool["total"]}
+        if row is None:
+            fixed = {"reserved": 0, "min_unit": 1, "step_size": 1, "allocation_ratio": float(ratio or 1.0)}
+            new.append({"provider_id": provider, "class_id": classes[pool["resource"]], **fixed, **values})
+            changed.add(provider)
+            continue
+        values["allocation_ratio"] = float(ratio or row.allocation_ratio)
+        if any(getattr(row, name) != value for name, value in values.items()):
+            different.append({"id": row.id, **values})
+            changed.add(provider)
+    bulk.insert(connection, table, new)
+    bulk.update(connection, table, different)
+    providers.bump(connection, changed)
+    return changed
+
+
+def move(connection, wanted, resource, now):
+    """Take a class away from providers: what consumers hold of it there they hold of another one.
+
+    Whoever holds it does: instances, claims that are not built yet, migrations.
+
+    :param wanted: dict provider id -> id of the provider that has it from now on.
+    """
+    class_id = bulk.ids_by_name(connection, tables.resource_classes, {resource})[resource]
+    _hold(connection, wanted, class_id)
+    table, consumers = tables.allocations, tables.consumers
+    query = (
+        sa.select(consumers.c.uuid)
+        .join(table, table.c.consumer_id == consumers.c.id)
+        .where(table.c.class_id == class_id)
+    )
+    uuids = {row.uuid for row in bulk.among(connection, query, table.c.provider_id, wanted)}
+    changes = {}
+    for uuid, held in allocations.read(connection, uuids).items():
+        changes[uuid] = after = {provider: dict(amounts) for provider, amounts in held.items()}
+        for provider in sorted(set(held) & set(wanted)):
+            amount = after[provider].pop(resource, 0)
+            there = after.setdefault(wanted[provider], {})
+            there[resource] = there.get(resource, 0) + amount
+    allocations.replace(connection, changes, now)
+    table = tables.inventories
+    query = sa.select(table.c.id, table.c.provider_id).where(table.c.class_id == class_id)
+    rows = bulk.among(connection, query, table.c.provider_id, wanted)
+    bulk.delete(connection, table, table.c.id, [row.id for row in rows])
+    providers.bump(connection, {row.provider_id for row in rows})
+
+
+def _hold(connection, provider_ids, class_id):
+    """Keep claims off inventories that go away, in the order in which claims take them."""
+    if connection.dialect.name == "sqlite":
+        return
+    table = tables.inventories
+    query = sa.select(table.c.id).where(table.c.class_id == class_id).order_by(table.c.provider_id, table.c.class_id)
+    bulk.among(connection, query.with_for_update(), table.c.provider_id, provider_ids)
+
+
+def reachable(connection, sharing_ids, provider_ids):
+    """Which providers each sharing provider serves.
+
+    :param sharing_ids: providers, of which those without the trait are left out.
+    :returns: dict sharing provider id -> set of those of ``provider_ids`` that it serves.
+    """
+    if not sharing_ids:
+        return {}
+    mine, others = tables.provider_aggregates.alias("mine"), tables.provider_aggregates.alias("others")
+    traits = tables.provider_traits
+    query = (
+        sa.select(mine.c.provider_id.label("sharing"), others.c.provider_id)
+        .join(others, others.c.aggregate_id == mine.c.aggregate_id)
+        .join(traits, traits.c.provider_id == mine.c.provider_id)
+        .join(tables.traits, tables.traits.c.id == traits.c.trait_id)
+        .where(tables.traits.c.name == SHARES, mine.c.provider_id.in_(sorted(sharing_ids)))
+    )
+    found = {}
+    for row in bulk.among(connection, query, others.c.provider_id, provider_ids):
+        found.setdefault(row.sharing, set()).add(row.provider_id)
+    return found
+
+
+def remove_unused(connection, left):
+    """Remove sharing providers of discovery that no node is in and nothing is allocated on.
+
+    :param left: uuids of aggregates that somebody left; those without anybody are removed.
+    :returns: whether anything was removed.
+    """
+    known, aggregates, table = tables.resource_providers, tables.placement_aggregates, tables.provider_aggregates
+    ours = {
+        row.uuid: row.id
+        for row in connection.execute(
+            sa.select(known.c.uuid, known.c.id)
+            .join(aggregates, aggregates.c.uuid == known.c.uuid)
+            .where(sa.or_(*(known.c.name.startswith(prefix, autoescape=True) for prefix in PREFIXES)))
+        )
+    }
+    empty = set(ours) - set(count_members(connection, ours))
+    used = allocations.used_providers(connection, [ours[uuid] for uuid in empty])
+    unused = {uuid for uuid in empty if ours[uuid] not in used}
+    providers.remove(connection, [ours[uuid] for uuid in unused])
+    query = sa.select(table.c.aggregate_id, aggregates.c.uuid).join(aggregates, aggregates.c.id == table.c.aggregate_id)
+    candidates = unused | set(left)
+    inhabited = {row.uuid for row in bulk.among(connection, query.distinct(), aggregates.c.uuid, candidates)}
+    bulk.delete(connection, aggregates, aggregates.c.uuid, sorted(candidates - inhabited))
+    return bool(unused)
