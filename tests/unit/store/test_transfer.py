@@ -22,7 +22,15 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import Store,
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, selection, uuid_of
 
-TEXTS = ("", "plain", "two\nlines\t\"quoted\" 'and' \\slashed", "Żółć 漢字 \U0001f427", "\x01\x7f\\N", "x" * 200, "{{ 1 }}")
+TEXTS = (
+    "",
+    "plain",
+    "two\nlines\t\"quoted\" 'and' \\slashed",
+    "Żółć 漢字 \U0001f427",
+    "\x01\x7f\\N",
+    "x" * 200,
+    "{{ 1 }}",
+)
 # No negative zero: SQLite keeps none in a column, and no time or ratio is one.
 FLOATS = (0.0, 0.1, 1 / 3, 1e-308, 5e-324, 1.7976931348623157e308, 1_800_000_000.123456, math.pi)
 
@@ -75,13 +83,17 @@ def fill_at_random(url, seed, rows=40):
     chance = random.Random(seed)
     with Store.open(url).write() as connection:
         for table in tables.metadata.sorted_tables:
-            own = [column.name for column in table.columns if any(key.column.table is table for key in column.foreign_keys)]
+            own = [
+                column.name for column in table.columns if any(key.column.table is table for key in column.foreign_keys)
+            ]
             made, seen = [], set()
             for number in range(rows):
                 row = {column.name: value_of(connection, chance, column, table, number) for column in table.columns}
                 row.update(dict.fromkeys(own))
                 key = tuple(row[column.name] for column in table.primary_key.columns)
-                references = tuple(row[column.name] for column in table.columns if column.foreign_keys and not column.nullable)
+                references = tuple(
+                    row[column.name] for column in table.columns if column.foreign_keys and not column.nullable
+                )
                 if key not in seen and (not references or references not in seen):
                     made.append(row)
                     seen |= {key, references}
@@ -104,7 +116,8 @@ def value_of(connection, chance, column, table, number):
     if column.nullable and chance.random() < 0.3:
         return None
     if isinstance(column.type, sa.JSON):
-        return any_json(chance, 3)
+        # As everywhere in the store: a mapping or a list. (A bare number SQLite would take for one of its own.)
+        return {"any": any_json(chance, 3)}
     if isinstance(column.type, sa.Boolean):
         return chance.random() < 0.5
     if isinstance(column.type, sa.BigInteger):
@@ -259,7 +272,17 @@ def test_a_damaged_file_is_refused_before_anything_is_written(fleet_url, tmp_pat
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"\0" * 1000, b"garbage\n", b"{}\n", b"[]\n", b"null\n", b'{"drover_store":3}\n', b"[" * 100000, b"\xff\xfe\n"],
+    [
+        b"",
+        b"\0" * 1000,
+        b"garbage\n",
+        b"{}\n",
+        b"[]\n",
+        b"null\n",
+        b'{"drover_store":3}\n',
+        b"[" * 100000,
+        b"\xff\xfe\n",
+    ],
     ids=["empty", "zeros", "garbage", "mapping", "list", "null", "number", "deep", "binary"],
 )
 def test_garbage_is_refused(tmp_path, content):
@@ -270,7 +293,12 @@ def test_garbage_is_refused(tmp_path, content):
 
 @pytest.mark.parametrize(
     ("path", "sentence"),
-    [("missing", "No such file"), ("folder", "no regular file"), ("pipe", "no regular file"), ("/dev/zero", "no regular")],
+    [
+        ("missing", "No such file"),
+        ("folder", "no regular file"),
+        ("pipe", "no regular file"),
+        ("/dev/zero", "no regular"),
+    ],
 )
 def test_what_is_no_file_cannot_be_imported(tmp_path, path, sentence):
     (tmp_path / "folder").mkdir()
@@ -281,7 +309,10 @@ def test_what_is_no_file_cannot_be_imported(tmp_path, path, sentence):
 
 @pytest.mark.parametrize(
     ("revision", "advice"),
-    [("0001", "with the version of the collection that wrote it.*upgrade"), ("9999", "newer version.*upgrade the coll")],
+    [
+        ("0001", "with the version of the collection that wrote it.*upgrade"),
+        ("9999", "newer version.*upgrade the coll"),
+    ],
 )
 def test_another_revision_is_refused_with_what_to_do(fleet_url, tmp_path, monkeypatch, revision, advice):
     with monkeypatch.context() as patched:
@@ -332,7 +363,9 @@ def test_a_row_that_the_database_refuses(fleet_url, postgres, tmp_path):
         connection.execute(sa.update(tables.instances).values(project="x" * 300))
     export(fleet_url, tmp_path / "x")
     with postgres.database() as url:
-        with pytest.raises(DroverError, match="row of instances that the database refuses: .*255.*nothing was imported"):
+        with pytest.raises(
+            DroverError, match="row of instances that the database refuses: .*255.*nothing was imported"
+        ):
             load(url, tmp_path / "x")
         with pytest.raises(DroverError, match="discover"):
             with Store.open(url).read():
