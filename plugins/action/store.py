@@ -44,6 +44,19 @@ class ActionModule(DroverAction):
             found = audit.audit(connection, time.time(), args["heal"], args["release_expired"])
         table, mended, left = (audit_table(found[name]) for name in ("findings", "mended", "left"))
         shown = (table, left) if args["heal"] else None
+        # Shown here, as some output formats of Ansible fold the long lines of a result.
+        if args["heal"] and table:
+            lines = [
+                "Mended:",
+                *(mended or ["Nothing was safe to mend."]),
+                "",
+                "Left:",
+                *(left or ["Nothing is left."]),
+            ]
+        else:
+            lines = table or ["Nothing was found."]
+        for line in lines:
+            self.show(line)
         return {**found, "table": table, "mended_table": mended, "left_table": left, "shown": shown}
 
     def _exported(self, store, args):

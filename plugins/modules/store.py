@@ -23,7 +23,7 @@ options:
     description:
       - V(present) makes sure that the tables are there and current.
       - V(audited) looks for what contradicts itself in the store, or contradicts what hosts last showed. No host is asked,
-        so run the playbook drover.compute.discover first.
+        so run the playbook drover.compute.discover first. What is found is shown as a table.
       - V(exported) writes everything to O(path).
       - V(imported) fills an empty store from O(path). A store that has rows is refused, unless they are just those of the file.
     type: str
@@ -87,9 +87,9 @@ EXAMPLES = r"""
         state: audited
       register: audited
 
-    - name: Show what is wrong
+    - name: Show how many there are of each kind
       ansible.builtin.debug:
-        var: audited.table
+        var: audited.counts
 
 - name: Keep a copy of the store
   hosts: localhost

@@ -189,7 +189,7 @@ def test_the_playbook(broken_url, tmp_path):
 def test_the_playbook_says_what_it_mended(broken_url, tmp_path):
     code, said = audit(broken_url, folder=tmp_path, variables={"drover_heal": True})
     assert code == 0, said
-    mended = said.partition("Show what was mended")[2].partition("Show what is left")
+    mended = said.partition("Mended:\n")[2].partition("Left:\n")
     assert "allocation_missing" in mended[0] and "domain_doubled" not in mended[0]
     assert "domain_doubled" in mended[2].partition("Keep the data")[0]
     # A name is data, never a template.
