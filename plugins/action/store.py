@@ -1,22 +1,94 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make or upgrade the store's schema by an explicit task."""
+"""The store as a whole: make or upgrade its schema, audit and heal it, export and import it."""
 
 from __future__ import annotations
 
+import os
+import time
+
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.store import schema
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import audit
+from ansible_collections.drover.compute.plugins.plugin_utils.report.audit import audit_table
+from ansible_collections.drover.compute.plugins.plugin_utils.store import schema, transfer, transfer_file
 
 
 class ActionModule(DroverAction):
-    ARGUMENT_SPEC = {"state": {"type": "str", "choices": ["present"], "default": "present"}, **STORE_SPEC}
+    ARGUMENT_SPEC = {
+        "state": {"type": "str", "choices": ["present", "audited", "exported", "imported"], "default": "present"},
+        "heal": {"type": "bool", "default": False},
+        "release_expired": {"type": "bool", "default": False},
+        "path": {"type": "path"},
+        **STORE_SPEC,
+    }
+    REQUIREMENTS = {"required_if": [["state", "exported", ["path"]], ["state", "imported", ["path"]]]}
     _requires_connection = False
 
     def act(self, args, task_vars):
+        _check(args)
         store = self.store(args, task_vars)
+        result = getattr(self, f"_{args['state']}")(store, args)
+        diff = result.pop("shown")
+        if self._task.diff and diff is not None:
+            result["diff"] = [{"before": _lines(diff[0]), "after": _lines(diff[1])}]
+        return {**result, "url": store.shown_url, "revision": schema.LATEST}
+
+    def _present(self, store, args):
         before = store.upgrade()
-        result = {"changed": before != schema.LATEST, "url": store.shown_url, "revision": schema.LATEST}
-        if self._task.diff:
-            result["diff"] = [{"before": f"{before or 'empty'}\n", "after": f"{schema.LATEST}\n"}]
-        return result
+        return {"changed": before != schema.LATEST, "shown": ([before or "empty"], [schema.LATEST])}
+
+    def _audited(self, store, args):
+        with store.write() if args["heal"] else store.read() as connection:
+            found = audit.audit(connection, time.time(), args["heal"], args["release_expired"])
+        table, mended, left = (audit_table(found[name]) for name in ("findings", "mended", "left"))
+        shown = (table, left) if args["heal"] else None
+        # Shown here, as some output formats of Ansible fold the long lines of a result.
+        if args["heal"] and table:
+            lines = [
+                "Mended:",
+                *(mended or ["Nothing was safe to mend."]),
+                "",
+                "Left:",
+                *(left or ["Nothing is left."]),
+            ]
+        else:
+            lines = table or ["Nothing was found."]
+        for line in lines:
+            self.show(line)
+        return {**found, "table": table, "mended_table": mended, "left_table": left, "shown": shown}
+
+    def _exported(self, store, args):
+        with store.read() as connection:
+            found = transfer.export(connection, args["path"], time.time(), dry=self._task.check_mode)
+        shown = (_counted(found.pop("before")), _counted(found["rows"]))
+        return {**found, "path": args["path"], "shown": shown}
+
+    def _imported(self, store, args):
+        # Read as a whole before the store is touched.
+        with transfer_file.Export(args["path"]) as export_file:
+            transfer.check_revision(export_file)
+            with store.write() as connection:
+                found = transfer.load(connection, export_file)
+        before = {} if found["changed"] else found["rows"]
+        return {**found, "path": args["path"], "shown": (_counted(before), _counted(found["rows"]))}
+
+
+def _check(args):
+    """Refuse options of another state than the one asked for, and make the path absolute."""
+    for option, states in (("heal", ["audited"]), ("release_expired", ["audited"]), ("path", ["exported", "imported"])):
+        if args[option] and args["state"] not in states:
+            raise DroverError(
+                f"{option} goes with state={' or state='.join(states)}, not with state={args['state']}. Leave it out."
+            )
+    if args["path"]:
+        args["path"] = os.path.abspath(os.path.expanduser(args["path"]))
+
+
+def _counted(rows):
+    return [f"{name} {count}" for name, count in sorted((rows or {}).items()) if count]
+
+
+def _lines(lines):
+    return "".join(f"{line}\n" for line in lines)

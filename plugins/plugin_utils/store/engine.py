@@ -41,7 +41,8 @@ class Store:
     def __init__(self, url, check_mode=False):
         self.url = url
         self.check_mode = check_mode
-        self._engine = _engine(url, in_memory=check_mode and _missing_file(url))
+        self._in_memory = check_mode and _missing_file(url)
+        self._engine = _engine(url, in_memory=self._in_memory)
 
     @classmethod
     def open(cls, url, check_mode=False):
@@ -99,6 +100,8 @@ class Store:
     def _transaction(self, stack, write):
         """A connection inside a transaction that the stack ends: commits, or rolls back on an error."""
         stack.enter_context(self._translated())
+        if write and not self._in_memory:
+            stack.enter_context(self._same_file())
         connection = stack.enter_context(self._engine.connect()).execution_options(drover_write=write)
         if not write and connection.dialect.name == "postgresql":
             connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
@@ -109,6 +112,18 @@ class Store:
         if write and connection.dialect.name == "postgresql":
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADVISORY_LOCK})
         return connection
+
+    @contextlib.contextmanager
+    def _same_file(self):
+        """Tell when the file went away under a writer: SQLite goes on writing into what nobody will find."""
+        before = _file_number(self.url)
+        yield
+        after = _file_number(self.url)
+        if before is not None and after != before:
+            raise DroverError(
+                f"The store {self.shown_url} was deleted or replaced while this task wrote to it: what it wrote is lost. "
+                "Put the file back, or run the playbook drover.compute.discover, and run this again."
+            )
 
     @contextlib.contextmanager
     def _translated(self):
@@ -167,6 +182,14 @@ def _shown(url):
 
 def _missing_file(url):
     return url.get_backend_name() == "sqlite" and bool(url.database) and not os.path.exists(url.database)
+
+
+def _file_number(url):
+    """What tells a SQLite file from another one at the same path; None without a file."""
+    try:
+        return os.stat(url.database).st_ino if url.get_backend_name() == "sqlite" and url.database else None
+    except OSError:
+        return None
 
 
 def _engine(url, in_memory):

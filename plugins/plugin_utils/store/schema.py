@@ -23,6 +23,12 @@ def head():
     return _scripts().get_current_head()
 
 
+def revisions():
+    """Every revision this version of the collection can upgrade, as a set."""
+    require("alembic", ScriptDirectory)
+    return {script.revision for script in _scripts().walk_revisions()}
+
+
 def revision(connection):
     """The store's revision, or None for an empty database."""
     # pg_catalog rather than an inspector: this runs at the start of each transaction.
@@ -70,8 +76,7 @@ def upgrade(connection, shown_url):
 
 
 def _refuse_newer(found, shown_url):
-    require("alembic", ScriptDirectory)
-    if found not in {script.revision for script in _scripts().walk_revisions()}:
+    if found not in revisions():
         raise DroverError(
             f"The store {shown_url} has schema {found}, which this drover.compute does not know (its own is "
             f"{LATEST}): a newer version wrote it. Upgrade the collection on this controller; nothing was changed."

@@ -1,0 +1,207 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The whole store as a file, and back, on either database; ids are kept.
+
+Rows are taken and given a few at a time, so that memory does not grow with the store.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+try:
+    import sqlalchemy as sa
+    from sqlalchemy import exc
+except ImportError:
+    sa = exc = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.store import schema, tables, transfer_file
+
+# Rows in memory at a time.
+_ROWS = 2000
+
+
+def export(connection, path, now, dry=False):
+    """Write every table to a file, unless the file is an export of just these rows already.
+
+    :param connection: of a reading transaction, so that all tables are of one moment.
+    :param dry: True to write nothing.
+    :returns: a dict: changed, rows (dict table -> int), checksums (dict table -> sha256), before (rows of
+        the export that was there, or None).
+    :raises DroverError: the file cannot be written.
+    """
+    before = _end_of(path)
+    if dry:
+        transfer_file.check_folder(path)
+        end = _write(connection, _Nowhere(), now)
+    else:
+        with transfer_file.replacing(path) as (file, commit):
+            end = _write(connection, file, now)
+            if not _same(before, end):
+                commit()
+    return {"changed": not _same(before, end), "before": before and before["rows"], **_shown(end)}
+
+
+def load(connection, export_file):
+    """Fill an empty store from an export, or see that it holds just these rows already.
+
+    :param connection: of a writing transaction; on an error it must be rolled back.
+    :param export_file: a transfer_file.Export.
+    :returns: a dict: changed, rows, checksums.
+    :raises DroverError: the store has other rows, or its database refuses a row.
+    """
+    check_revision(export_file)
+    there = {table.name: _count(connection, table) for table in tables.metadata.sorted_tables}
+    if any(there.values()):
+        end = _write(connection, _Nowhere(), 0)
+        if _same(export_file.end, end):
+            return {"changed": False, **_shown(export_file.end)}
+        names = ", ".join(f"{name} {count}" for name, count in sorted(there.items()) if count)
+        raise DroverError(
+            f"The store is not empty: it has {sum(there.values())} rows ({names}), and they are others than those of "
+            f"{export_file.path}. Import into an empty database or a new file; nothing was imported."
+        )
+    for table in tables.metadata.sorted_tables:
+        try:
+            _fill(connection, table, export_file)
+        except (exc.StatementError, connection.dialect.dbapi.Error, ValueError, KeyError, TypeError) as problem:
+            cause = str(getattr(problem, "orig", None) or problem).strip().partition("\n")[0]
+            raise DroverError(
+                f"{export_file.path} has a row of {table.name} that the database refuses: {cause}. "
+                "Correct it in the store that was exported and export again; nothing was imported."
+            ) from problem
+    return {"changed": any(export_file.rows.values()), **_shown(export_file.end)}
+
+
+def check_revision(export_file):
+    """Refuse an export of another schema than this version's.
+
+    :raises DroverError: with what to do.
+    """
+    found = export_file.header["revision"]
+    if found == schema.LATEST:
+        missing = {table.name for table in tables.metadata.sorted_tables} ^ set(export_file.rows)
+        if missing:
+            raise DroverError(
+                f"{export_file.path} and this drover.compute differ in tables: {', '.join(sorted(missing))}. "
+                "Export the store again with this version; nothing was imported."
+            )
+        return
+    if found in schema.revisions():
+        advice = (
+            "Import it with the version of the collection that wrote it, into a store of its own, and upgrade that store "
+            "with the module drover.compute.store of this version"
+        )
+    else:
+        advice = "A newer version wrote it: upgrade the collection on this controller"
+    raise DroverError(
+        f"{export_file.path} is of schema {found}; this drover.compute has {schema.LATEST}. {advice}; nothing was imported."
+    )
+
+
+class _Nowhere:
+    """A file for the sums alone."""
+
+    def write(self, data):
+        """Forget it."""
+
+
+def _write(connection, file, now):
+    writer = transfer_file.Writer(file)
+    writer.header(schema.LATEST, now)
+    for table in tables.metadata.sorted_tables:
+        writer.table(table.name, _rows(connection, table))
+    return writer.end()
+
+
+def _rows(connection, table):
+    names = [column.name for column in table.columns]
+    query = sa.select(table).order_by(*table.primary_key.columns).execution_options(yield_per=_ROWS)
+    for row in connection.execute(query):
+        yield dict(zip(names, row))
+
+
+def _fill(connection, table, export_file):
+    own = _own_references(table)
+    rows = export_file.table(table.name)
+    if own:
+        # A row may refer to one that comes later.
+        rows = ({**row, **dict.fromkeys(own)} for row in rows)
+    _insert(connection, table, rows)
+    if own:
+        _refer(connection, table, own, export_file.table(table.name))
+    if "id" in table.columns and connection.dialect.name == "postgresql":
+        # Ids were given, so the sequence has not moved.
+        most = connection.execute(sa.select(sa.func.max(table.c.id))).scalar()
+        if most is not None:
+            sequence = sa.func.pg_get_serial_sequence(table.name, "id")
+            connection.execute(sa.select(sa.func.setval(sequence, most)))
+
+
+def _insert(connection, table, rows):
+    if connection.dialect.name == "postgresql":
+        _copy(connection, table, rows)
+        return
+    for some in iter(lambda: list(itertools.islice(rows, _ROWS)), []):
+        connection.execute(sa.insert(table), some)
+
+
+def _copy(connection, table, rows):
+    """As _insert(), by COPY: several times faster than INSERT for a whole store."""
+    quote = connection.dialect.identifier_preparer.quote
+    columns = [(column.name, isinstance(column.type, sa.JSON), column.nullable) for column in table.columns]
+    names = ", ".join(quote(name) for name, dummy, dummy2 in columns)
+    with (
+        connection.connection.cursor() as cursor,
+        cursor.copy(f"COPY {quote(table.name)} ({names}) FROM STDIN") as copy,
+    ):
+        for row in rows:
+            copy.write_row(
+                [
+                    json.dumps(row[name]) if as_json and not (nullable and row[name] is None) else row[name]
+                    for name, as_json, nullable in columns
+                ]
+            )
+
+
+def _own_references(table):
+    """Columns that refer to the table they are in."""
+    return [key.parent.name for key in table.foreign_keys if key.column.table is table]
+
+
+def _refer(connection, table, own, rows):
+    update = (
+        sa.update(table)
+        .where(table.c.id == sa.bindparam("row_id"))
+        .values({name: sa.bindparam(f"new_{name}") for name in own})
+    )
+    referring = (row for row in rows if any(row[name] is not None for name in own))
+    for some in iter(lambda: list(itertools.islice(referring, _ROWS)), []):
+        connection.execute(
+            update, [{"row_id": row["id"], **{f"new_{name}": row[name] for name in own}} for row in some]
+        )
+
+
+def _count(connection, table):
+    return connection.execute(sa.select(sa.func.count()).select_from(table)).scalar()
+
+
+def _end_of(path):
+    """The last line of the export at a path; None when there is none that is whole and current."""
+    try:
+        with transfer_file.Export(path) as found:
+            check_revision(found)
+            return found.end
+    except DroverError:
+        return None
+
+
+def _same(one, other):
+    return one is not None and (one["rows"], one["checksums"]) == (other["rows"], other["checksums"])
+
+
+def _shown(end):
+    return {"rows": end["rows"], "checksums": end["checksums"]}

@@ -1,0 +1,203 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module store and the playbook audit, as a task and as a real run."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import sqlalchemy as sa
+from ansible.errors import AnsibleActionFail
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations
+from ansible_collections.drover.compute.plugins.plugin_utils.report.audit import WIDEST, audit_table
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, schema, tables
+from ansible_collections.drover.compute.tests.unit.action.running import run
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
+
+LONG = "{{ 1 + 1 }}" + "w" * 200
+
+
+@pytest.fixture
+def broken_url(prepared_url):
+    """web lost its allocation, and a domain with a long name is on two hosts."""
+    fleets.discover(prepared_url, host("kvm1", domain("web"), domain(LONG)))
+    fleets.discover(prepared_url, host("kvm2", domain(LONG)))
+    with Store.open(prepared_url).write() as connection:
+        allocations.replace(connection, {uuid_of("web"): {}}, fleets.NOW)
+    return prepared_url
+
+
+def failure(**args):
+    with pytest.raises(AnsibleActionFail) as caught:
+        run("store", **args)
+    return str(caught.value)
+
+
+def is_plain(value):
+    return json.loads(json.dumps(value)) == value
+
+
+def audit(url, *options, variables=None, folder):
+    """Run the playbook by its name; returns (exit code, what it said)."""
+    (folder / "vars.json").write_text(json.dumps({"drover_store_url": url, **(variables or {})}))
+    (folder / "ansible.cfg").write_text(
+        "[defaults]\nlocalhost_warning=false\ninventory_unparsed_warning=false\nshow_custom_stats=true\n"
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "ansible",
+            "playbook",
+            "-i",
+            "localhost,",
+            "-e",
+            "@vars.json",
+            "drover.compute.audit",
+            *options,
+        ],
+        cwd=folder,
+        env={**os.environ, "HOME": str(folder), "ANSIBLE_CONFIG": "ansible.cfg", "LC_ALL": "C.UTF-8"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def test_an_audit_is_dry_unless_told(broken_url):
+    before = fleets.snapshot(broken_url)
+    found = run("store", state="audited", store_url=broken_url, diff=True)
+    assert [each["kind"] for each in found["findings"]] == ["domain_doubled", "allocation_missing"]
+    assert (found["changed"], found["sound"], is_plain(found)) == (False, False, True)
+    assert "diff" not in found
+    found = run("store", state="audited", heal=True, store_url=broken_url, check=True, diff=True)
+    assert (found["changed"], [each["name"] for each in found["mended"]]) == (True, ["web"])
+    assert "allocation_missing" in found["diff"][0]["before"]
+    assert "allocation_missing" not in found["diff"][0]["after"]
+    assert fleets.snapshot(broken_url) == before
+    found = run("store", state="audited", heal=True, store_url=broken_url)
+    assert (found["changed"], found["counts"]) == (True, {"domain_doubled": 1})
+    assert run("store", state="audited", heal=True, store_url=broken_url)["changed"] is False
+
+
+def test_export_and_import(broken_url, tmp_path):
+    wanted = {"path": str(tmp_path / "x.jsonl"), "store_url": broken_url}
+    assert run("store", state="exported", check=True, **wanted)["changed"] is True
+    assert not (tmp_path / "x.jsonl").exists()
+    found = run("store", state="exported", diff=True, **wanted)
+    assert (found["changed"], found["rows"]["services"], is_plain(found)) == (True, 2, True)
+    assert (found["diff"][0]["before"], "services 2\n" in found["diff"][0]["after"]) == ("", True)
+    assert run("store", state="exported", **wanted)["changed"] is False
+    new = {"path": str(tmp_path / "x.jsonl"), "store_url": f"sqlite:///{tmp_path / 'new.db'}"}
+    assert run("store", state="imported", check=True, **new)["changed"] is True
+    assert not (tmp_path / "new.db").exists()
+    found = run("store", state="imported", diff=True, **new)
+    assert (found["changed"], found["diff"][0]["before"], found["revision"]) == (True, "", schema.LATEST)
+    assert fleets.snapshot(new["store_url"]).keys() == fleets.snapshot(broken_url).keys()
+    assert fleets.holdings(new["store_url"]) == fleets.holdings(broken_url)
+    again = run("store", state="imported", diff=True, **new)
+    assert (again["changed"], again["diff"][0]["before"]) == (False, again["diff"][0]["after"])
+    fleets.discover(new["store_url"], host("kvm3"))
+    assert "The store is not empty: it has" in failure(state="imported", **new)
+
+
+def test_bad_input_gives_a_sentence(broken_url, tmp_path):
+    (tmp_path / "garbage").write_bytes(b"\0garbage")
+    before = fleets.snapshot(broken_url)
+    one = {"store_url": broken_url}
+    assert "there is no folder" in failure(state="exported", path=str(tmp_path / "no" / "x"), **one)
+    assert "it is a folder" in failure(state="exported", path=str(tmp_path), **one)
+    assert "No such file" in failure(state="imported", path=str(tmp_path / "none"), **one)
+    assert "is no export" in failure(state="imported", path=str(tmp_path / "garbage"), **one)
+    assert "path" in failure(state="imported", **one)
+    assert "heal goes with state=audited, not with state=present" in failure(heal=True, **one)
+    assert "path goes with state=exported or state=imported" in failure(state="audited", path="x", **one)
+    assert "discover" in failure(state="audited", store_url=f"sqlite:///{tmp_path / 'none.db'}")
+    assert "discover" in failure(
+        state="exported", path=str(tmp_path / "x"), store_url=f"sqlite:///{tmp_path / 'none.db'}"
+    )
+    assert fleets.snapshot(broken_url) == before
+    assert not (tmp_path / "none.db").exists()
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+def test_a_file_that_goes_away_under_a_writer(tmp_path, how):
+    path = tmp_path / "store.db"
+    fleets.discover(f"sqlite:///{path}", host("kvm1"))
+    other = tmp_path / "other.db"
+    fleets.discover(f"sqlite:///{other}", host("kvm9"))
+    with pytest.raises(DroverError, match="was deleted or replaced while this task wrote to it: what it wrote is lost"):
+        with Store.open(f"sqlite:///{path}").write() as connection:
+            connection.execute(sa.update(tables.services).values(disabled=True))
+            if how == "deleted":
+                path.unlink()
+            else:
+                other.rename(path)
+
+
+def test_a_file_that_goes_away_between_two_tasks(tmp_path):
+    path = tmp_path / "store.db"
+    fleets.discover(f"sqlite:///{path}", host("kvm1"))
+    path.unlink()
+    assert "There is no store at" in failure(state="audited", store_url=f"sqlite:///{path}")
+    with pytest.raises(DroverError, match="not in the store.*drover.compute.discover"):
+        fleets.claim(f"sqlite:///{path}", fleets.selection("web", "kvm1"))
+
+
+def test_the_table_stays_a_table_with_wide_names(broken_url):
+    found = run("store", state="audited", store_url=broken_url)
+    lines = found["table"]
+    assert lines[0].split() == ["FINDING", "NAME", "HOST", "WHY", "HEAL"]
+    column = lines[0].index("HOST")
+    assert column <= len("allocation_missing") + WIDEST + 4
+    assert [line[column:].split("  ")[0] for line in lines[1:3]] == ["kvm1, kvm2", "kvm1"]
+    assert "..." in lines[1] and lines[3] == ""
+    assert lines[4].startswith("domain_doubled: ")
+    assert found["findings"][0]["name"] == LONG
+    assert audit_table([]) == []
+
+
+def test_the_playbook(broken_url, tmp_path):
+    code, said = audit(broken_url, folder=tmp_path)
+    assert code == 0, said
+    assert "domain_doubled" in said and "FINDING" in said and "changed=0" in said
+    code, said = audit(broken_url, folder=tmp_path, variables={"drover_heal": "true", "drover_audit_strict": "yes"})
+    assert code == 2, said
+    assert "changed=1" in said and "The audit left problems: domain_doubled 1." in " ".join(said.split())
+    fleets.discover(broken_url, host("kvm2"))
+    code, said = audit(
+        broken_url, "--check", folder=tmp_path, variables={"drover_heal": True, "drover_audit_strict": True}
+    )
+    assert code == 0, said
+    assert "Nothing was found." in said
+    stats = said.partition("CUSTOM STATS")[2]
+    assert '"sound": true' in stats.replace("'", '"').replace("True", "true"), said
+
+
+def test_the_playbook_says_what_it_mended(broken_url, tmp_path):
+    code, said = audit(broken_url, folder=tmp_path, variables={"drover_heal": True})
+    assert code == 0, said
+    mended = said.partition("Mended:\n")[2].partition("Left:\n")
+    assert "allocation_missing" in mended[0] and "domain_doubled" not in mended[0]
+    assert "domain_doubled" in mended[2].partition("Keep the data")[0]
+    # A name is data, never a template.
+    assert "{{ 1 + 1 }}www" in said
+
+
+def test_the_playbook_without_a_store(tmp_path):
+    code, said = audit(f"sqlite:///{tmp_path / 'none.db'}", folder=tmp_path)
+    assert code == 2
+    assert "drover.compute.discover first" in " ".join(said.split())
+    assert not pathlib.Path(tmp_path / "none.db").exists()

@@ -1,0 +1,378 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Export and import: nothing is lost between the databases, and nothing broken goes in."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import resource
+import stat
+import uuid
+
+import pytest
+import sqlalchemy as sa
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, schema, tables, transfer, transfer_file
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, selection, uuid_of
+
+TEXTS = (
+    "",
+    "plain",
+    "two\nlines\t\"quoted\" 'and' \\slashed",
+    "Żółć 漢字 \U0001f427",
+    "\x01\x7f\\N",
+    "x" * 200,
+    "{{ 1 }}",
+)
+# No negative zero: SQLite keeps none in a column, and no time or ratio is one.
+FLOATS = (0.0, 0.1, 1 / 3, 1e-308, 5e-324, 1.7976931348623157e308, 1_800_000_000.123456, math.pi)
+
+
+@pytest.fixture
+def other_url(request, prepared_url, postgres, tmp_path):
+    """An empty database of the other kind than prepared_url, without the schema."""
+    if prepared_url.startswith("sqlite"):
+        with postgres.database() as url:
+            yield url
+    else:
+        yield f"sqlite:///{tmp_path / 'other.db'}"
+
+
+@pytest.fixture
+def fleet_url(prepared_url):
+    """A fleet with something in most tables, made by the engine."""
+    fleets.discover(prepared_url, host("kvm1", domain("web"), availability_zone="a", traits=["CUSTOM_X"]), host("kvm2"))
+    fleets.claim(prepared_url, selection("new", "kvm2", server_group={"name": "g", "policy": "affinity"}))
+    with Store.open(prepared_url).write() as connection:
+        moves.begin(connection, uuid_of("web"), "kvm2", "kvm2", "live-migration", NOW)
+    return prepared_url
+
+
+def export(url, path, now=NOW, **options):
+    with Store.open(url).read() as connection:
+        return transfer.export(connection, str(path), now, **options)
+
+
+def load(url, path, check_mode=False):
+    with transfer_file.Export(str(path)) as export_file:
+        with Store.open(url, check_mode).write() as connection:
+            return transfer.load(connection, export_file)
+
+
+def everything(url):
+    """Every row of every table as the database gives it, floats by their bits."""
+    with Store.open(url).read() as connection:
+        return {
+            table.name: [
+                [value.hex() if isinstance(value, float) else value for value in row]
+                for row in connection.execute(sa.select(table).order_by(*table.primary_key.columns))
+            ]
+            for table in tables.metadata.sorted_tables
+        }
+
+
+def fill_at_random(url, seed, rows=40):
+    """Rows of any values in every table: made from the tables themselves, so also in those to come."""
+    chance = random.Random(seed)
+    with Store.open(url).write() as connection:
+        for table in tables.metadata.sorted_tables:
+            own = [
+                column.name for column in table.columns if any(key.column.table is table for key in column.foreign_keys)
+            ]
+            made, seen = [], set()
+            for number in range(rows):
+                row = {column.name: value_of(connection, chance, column, table, number) for column in table.columns}
+                row.update(dict.fromkeys(own))
+                key = tuple(row[column.name] for column in table.primary_key.columns)
+                references = tuple(
+                    row[column.name] for column in table.columns if column.foreign_keys and not column.nullable
+                )
+                if key not in seen and (not references or references not in seen):
+                    made.append(row)
+                    seen |= {key, references}
+            chance.shuffle(made)
+            connection.execute(sa.insert(table), made)
+            for row in made if own else ():
+                # In any direction, so that a row refers to one that comes later.
+                values = {name: chance.choice([None, *(other["id"] for other in made)]) for name in own}
+                connection.execute(sa.update(table).where(table.c.id == row["id"]).values(values))
+
+
+def value_of(connection, chance, column, table, number):
+    if column.foreign_keys:
+        (key,) = column.foreign_keys
+        if key.column.table is table or (column.nullable and chance.random() < 0.3):
+            return None
+        return chance.choice(connection.execute(sa.select(key.column)).scalars().all())
+    if column.name == "id":
+        return number * 7 + 3
+    if column.nullable and chance.random() < 0.3:
+        return None
+    if isinstance(column.type, sa.JSON):
+        # As everywhere in the store: a mapping or a list. (A bare number SQLite would take for one of its own.)
+        return {"any": any_json(chance, 3)}
+    if isinstance(column.type, sa.Boolean):
+        return chance.random() < 0.5
+    if isinstance(column.type, sa.BigInteger):
+        return chance.choice([0, -1, 2**31, 2**53 + 1, 2**63 - 1, -(2**63)])
+    if isinstance(column.type, sa.Integer):
+        return chance.choice([0, 1, -5, 2**31 - 1])
+    if isinstance(column.type, sa.Float):
+        return chance.choice([*FLOATS, chance.random() * 10 ** chance.randint(-300, 300)])
+    if column.type.length == 36:
+        return str(uuid.UUID(int=chance.getrandbits(128)))
+    text = chance.choice(TEXTS)
+    if column.unique or column.name in ("name", "host", "hypervisor_hostname"):
+        text = f"{number} {text}"
+    return text[: column.type.length]
+
+
+def any_json(chance, depth):
+    if depth and chance.random() < 0.7:
+        items = [any_json(chance, depth - 1) for dummy in range(chance.randint(0, 4))]
+        return items if chance.random() < 0.5 else {chance.choice(TEXTS) + str(n): item for n, item in enumerate(items)}
+    return chance.choice([True, False, 2**70, -1, chance.choice([*FLOATS, -0.0]), chance.choice(TEXTS)])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_there_and_back_nothing_is_lost(prepared_url, other_url, tmp_path, seed):
+    """SQLite -> PostgreSQL -> SQLite and the other way round."""
+    fill_at_random(prepared_url, seed)
+    before = everything(prepared_url)
+    assert all(before.values()), "a table without rows proves nothing"
+    there = export(prepared_url, tmp_path / "there.jsonl")
+    loaded = load(other_url, tmp_path / "there.jsonl")
+    assert (loaded["changed"], loaded["rows"], loaded["checksums"]) == (True, there["rows"], there["checksums"])
+    assert everything(other_url) == before
+    back = export(other_url, tmp_path / "back.jsonl")
+    assert (back["rows"], back["checksums"]) == (there["rows"], there["checksums"])
+    assert (tmp_path / "back.jsonl").read_bytes() == (tmp_path / "there.jsonl").read_bytes()
+    fleets.empty(prepared_url)
+    load(prepared_url, tmp_path / "back.jsonl")
+    assert everything(prepared_url) == before
+
+
+def test_the_engine_goes_on_where_it_was(fleet_url, other_url, tmp_path):
+    export(fleet_url, tmp_path / "x")
+    load(other_url, tmp_path / "x")
+    assert fleets.columns(other_url) == fleets.columns(fleet_url)
+    assert fleets.holdings(other_url) == fleets.holdings(fleet_url)
+    # New rows get ids of their own, in each table.
+    for url in (fleet_url, other_url):
+        fleets.discover(url, host("kvm3", domain("more"), availability_zone="b", traits=["CUSTOM_Y"]))
+        fleets.claim(url, selection("newer", "kvm3", server_group={"name": "h", "policy": "affinity"}))
+    assert fleets.holdings(other_url) == fleets.holdings(fleet_url)
+
+
+def test_the_file_is_private_json_lines_that_say_what_they_are(fleet_url, tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text("what was there")
+    path.chmod(0o644)
+    found = export(fleet_url, path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert lines[0] == {"drover_store": {"format": 1, "revision": schema.LATEST, "exported_at": NOW}}
+    assert lines[-1]["end"]["rows"] == found["rows"]
+    assert len(lines) == 2 + sum(found["rows"].values())
+    assert set(found["rows"]) == {table.name for table in tables.metadata.sorted_tables}
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_an_export_of_the_same_rows_is_left(fleet_url, tmp_path):
+    path = tmp_path / "x"
+    assert export(fleet_url, path, dry=True)["changed"] is True
+    assert not path.exists()
+    assert export(fleet_url, path)["changed"] is True
+    before = path.read_bytes()
+    assert export(fleet_url, path, NOW + 1)["changed"] is False
+    assert path.read_bytes() == before
+    fleets.discover(fleet_url, host("kvm9"))
+    again = export(fleet_url, path, dry=True)
+    assert (again["changed"], again["before"]["services"], again["rows"]["services"]) == (True, 2, 3)
+    assert path.read_bytes() == before
+    assert export(fleet_url, path)["changed"] is True
+
+
+def test_a_store_with_rows_is_refused_unless_they_are_the_same(fleet_url, tmp_path):
+    export(fleet_url, tmp_path / "x")
+    assert load(fleet_url, tmp_path / "x")["changed"] is False
+    fleets.discover(fleet_url, host("kvm9"))
+    before = fleets.snapshot(fleet_url)
+    with pytest.raises(DroverError, match=r"not empty: it has \d+ rows \(.*services 3.*nothing was imported"):
+        load(fleet_url, tmp_path / "x")
+    assert fleets.snapshot(fleet_url) == before
+
+
+def test_check_mode_tries_it_all_and_keeps_nothing(fleet_url, other_url, tmp_path):
+    export(fleet_url, tmp_path / "x")
+    assert load(other_url, tmp_path / "x", check_mode=True)["changed"] is True
+    with pytest.raises(DroverError, match=r"discover"):
+        with Store.open(other_url).read():
+            pytest.fail("nothing is there")
+
+
+def edit(text, how):
+    """A damaged copy of an export."""
+    lines = text.splitlines(keepends=True)
+    if how == "an amount changed":
+        return text.replace('"total":4,', '"total":9,', 1)
+    if how == "a row removed":
+        return "".join(lines[:5] + lines[6:])
+    if how == "a row doubled":
+        return "".join(lines[:5] + lines[4:])
+    if how == "two rows swapped":
+        return "".join([*lines[:4], lines[5], lines[4], *lines[6:]])
+    if how == "the header changed":
+        return text.replace("1800000000.0", "1700000000.0", 1)
+    if how == "the last line removed":
+        return "".join(lines[:-1])
+    if how == "the last line cut":
+        return text[:-20]
+    if how == "cut in a row":
+        return text[: len(text) // 2]
+    if how == "something appended":
+        return text + "{}\n"
+    if how == "a line of garbage":
+        return "".join([*lines[:3], "garbage\n", *lines[3:]])
+    raise ValueError(how)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "an amount changed",
+        "a row removed",
+        "a row doubled",
+        "two rows swapped",
+        "the header changed",
+        "the last line removed",
+        "the last line cut",
+        "cut in a row",
+        "something appended",
+        "a line of garbage",
+    ],
+)
+def test_a_damaged_file_is_refused_before_anything_is_written(fleet_url, tmp_path, how):
+    export(fleet_url, tmp_path / "x")
+    text = (tmp_path / "x").read_text()
+    damaged = edit(text, how)
+    assert damaged != text
+    (tmp_path / "x").write_text(damaged)
+    with pytest.raises(DroverError, match="not as it was exported: .*nothing was imported"):
+        load(f"sqlite:///{tmp_path / 'new.db'}", tmp_path / "x")
+    assert not (tmp_path / "new.db").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\0" * 1000,
+        b"garbage\n",
+        b"{}\n",
+        b"[]\n",
+        b"null\n",
+        b'{"drover_store":3}\n',
+        b"[" * 100000,
+        b"\xff\xfe\n",
+    ],
+    ids=["empty", "zeros", "garbage", "mapping", "list", "null", "number", "deep", "binary"],
+)
+def test_garbage_is_refused(tmp_path, content):
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(DroverError, match="is no export of a store|it is empty"):
+        transfer_file.Export(str(tmp_path / "x"))
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("missing", "No such file"),
+        ("folder", "no regular file"),
+        ("pipe", "no regular file"),
+        ("/dev/zero", "no regular"),
+    ],
+)
+def test_what_is_no_file_cannot_be_imported(tmp_path, path, sentence):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DroverError, match=sentence):
+        transfer_file.Export(str(tmp_path / path))
+
+
+@pytest.mark.parametrize(
+    ("revision", "advice"),
+    [
+        ("0001", "with the version of the collection that wrote it.*upgrade"),
+        ("9999", "newer version.*upgrade the coll"),
+    ],
+)
+def test_another_revision_is_refused_with_what_to_do(fleet_url, tmp_path, monkeypatch, revision, advice):
+    with monkeypatch.context() as patched:
+        with Store.open(fleet_url).read() as connection:
+            patched.setattr(schema, "LATEST", revision)
+            transfer.export(connection, str(tmp_path / "x"), NOW)
+    with pytest.raises(DroverError, match=f"schema {revision}.*{advice}.*nothing was imported"):
+        load(f"sqlite:///{tmp_path / 'new.db'}", tmp_path / "x")
+
+
+def test_another_format_is_refused(fleet_url, tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(transfer_file, "FORMAT", 2)
+        export(fleet_url, tmp_path / "x")
+    with pytest.raises(DroverError, match="format 2; this drover.compute reads 1"):
+        transfer_file.Export(str(tmp_path / "x"))
+
+
+@pytest.mark.parametrize("path", ["missing/x", "folder", "file/x"])
+def test_a_path_that_cannot_be_written(fleet_url, tmp_path, path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    for dry in (True, False):
+        with pytest.raises(DroverError, match="cannot be written: .*Give a path"):
+            export(fleet_url, tmp_path / path, dry=dry)
+
+
+def test_a_full_disk_leaves_what_was_there(fleet_url, tmp_path):
+    """A limit on the size of files fails a write just as a full disk does."""
+    (tmp_path / "x").write_text("before")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Store.open(fleet_url).read() as connection:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2048, before[1]))
+        try:
+            with pytest.raises(DroverError, match="cannot be written: File too large.*still there"):
+                transfer.export(connection, str(tmp_path / "x"), NOW)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (tmp_path / "x").read_text() == "before"
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_row_that_the_database_refuses(fleet_url, postgres, tmp_path):
+    """What SQLite takes and PostgreSQL does not: named, and nothing is imported."""
+    if not fleet_url.startswith("sqlite"):
+        pytest.skip("only SQLite takes such rows")
+    with Store.open(fleet_url).write() as connection:
+        connection.execute(sa.update(tables.instances).values(project="x" * 300))
+    export(fleet_url, tmp_path / "x")
+    with postgres.database() as url:
+        with pytest.raises(
+            DroverError, match="row of instances that the database refuses: .*255.*nothing was imported"
+        ):
+            load(url, tmp_path / "x")
+        with pytest.raises(DroverError, match="discover"):
+            with Store.open(url).read():
+                pytest.fail("nothing is there")
+
+
+def test_no_password_is_exported(fleet_url, tmp_path):
+    export(fleet_url, tmp_path / "x")
+    text = (tmp_path / "x").read_text()
+    assert "postgresql" not in text and "password" not in text

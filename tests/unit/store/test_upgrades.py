@@ -1,0 +1,218 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Upgrades from every earlier revision, with data in every table, on both databases.
+
+The rows are plain SQL, recorded when the revision was made: tables.py of today is not asked. A revision that is
+added later is tested by itself; one that adds a table has to say here what is in it.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import sqlalchemy as sa
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, schema, transfer, transfer_file
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, host, selection, uuid_of
+
+REVISIONS = sorted(schema.revisions())
+
+# What was written into a store of each revision; a later revision has the rows of the earlier ones too.
+ROWS = {
+    "0001": f"""
+INSERT INTO services (id, uuid, host, "binary", disabled, forced_down, maintenance, status_before_drain, last_seen_up, created_at)
+VALUES (1, '{uuid_of("s1")}', 'kvm1', 'libvirtd', false, false, false, NULL, 1700000000.25, 1700000000.0);
+INSERT INTO services (id, uuid, host, "binary", disabled, disabled_reason, forced_down, maintenance, status_before_drain,
+ last_seen_up, created_at) VALUES (2, '{uuid_of("s2")}', 'kvm2', 'libvirtd', true, 'fans', false, true,
+ '{{"disabled": false, "disabled_reason": null, "maintenance": false}}', 1700000000.5, 1700000000.0);
+INSERT INTO compute_nodes (id, uuid, service_id, host, hypervisor_hostname, uri, cell, reported, hypervisor_type,
+ hypervisor_version, cpu_info, facts, created_at, updated_at) VALUES (1, '{uuid_of("kvm1")}', 1, 'kvm1', 'kvm1', 'qemu:///system',
+ 'c', true, 'QEMU', 7002000, '{{"arch": "x86_64"}}', '{{"pools": []}}', 1700000000.0, 1700000001.0);
+INSERT INTO compute_nodes (id, uuid, service_id, host, hypervisor_hostname, reported, created_at, updated_at)
+VALUES (2, '{uuid_of("kvm2")}', 2, 'kvm2', 'kvm2', true, 1700000000.0, 1700000001.0);
+INSERT INTO resource_classes (id, name) VALUES (1, 'VCPU');
+INSERT INTO resource_classes (id, name) VALUES (2, 'MEMORY_MB');
+INSERT INTO traits (id, name) VALUES (1, 'COMPUTE_NODE');
+INSERT INTO resource_providers (id, uuid, name, generation) VALUES (1, '{uuid_of("kvm1")}', 'kvm1', 3);
+INSERT INTO resource_providers (id, uuid, name, generation) VALUES (2, '{uuid_of("kvm2")}', 'kvm2', 1);
+INSERT INTO resource_providers (id, uuid, name, generation, parent_id, root_id)
+VALUES (3, '{uuid_of("card")}', 'kvm1-card', 0, 1, 1);
+INSERT INTO inventories (id, provider_id, class_id, total, reserved, min_unit, max_unit, step_size, allocation_ratio)
+VALUES (1, 1, 1, 8, 0, 1, 8, 1, 1.0);
+INSERT INTO inventories (id, provider_id, class_id, total, reserved, min_unit, max_unit, step_size, allocation_ratio)
+VALUES (2, 1, 2, 4096, 512, 1, 4096, 1, 1.5);
+INSERT INTO inventories (id, provider_id, class_id, total, reserved, min_unit, max_unit, step_size, allocation_ratio)
+VALUES (3, 2, 1, 8, 0, 1, 8, 1, 1.0);
+INSERT INTO inventories (id, provider_id, class_id, total, reserved, min_unit, max_unit, step_size, allocation_ratio)
+VALUES (4, 2, 2, 4096, 0, 1, 4096, 1, 1.0);
+INSERT INTO provider_traits (provider_id, trait_id) VALUES (1, 1);
+INSERT INTO aggregates (id, uuid, name, metadata) VALUES (1, '{uuid_of("a")}', 'a', '{{"availability_zone": "a"}}');
+INSERT INTO aggregate_hosts (aggregate_id, host) VALUES (1, 'kvm1');
+INSERT INTO consumers (id, uuid, type, project, "user", generation, created_at)
+VALUES (1, '{uuid_of("web")}', 'INSTANCE', 'p', 'u', 2, 1700000000.0);
+INSERT INTO consumers (id, uuid, type, generation, created_at) VALUES (2, '{uuid_of("db")}', 'INSTANCE', 1, 1700000000.0);
+INSERT INTO consumers (id, uuid, type, generation, created_at) VALUES (3, '{uuid_of("m1")}', 'MIGRATION', 1, 1700000000.0);
+INSERT INTO allocations (id, provider_id, class_id, consumer_id, used) VALUES (1, 1, 1, 1, 2);
+INSERT INTO allocations (id, provider_id, class_id, consumer_id, used) VALUES (2, 1, 2, 1, 1024);
+INSERT INTO allocations (id, provider_id, class_id, consumer_id, used) VALUES (3, 1, 1, 2, 3);
+INSERT INTO allocations (id, provider_id, class_id, consumer_id, used) VALUES (4, 2, 1, 3, 3);
+INSERT INTO server_groups (id, uuid, name, policy, max_server_per_host) VALUES (1, '{uuid_of("g")}', 'g', 'anti-affinity', 1);
+INSERT INTO instances (id, uuid, name, compute_node_id, state, server_group_id, vcpus, memory_mb, disk_gb, availability_zone,
+ project, "user", flavor, created_at)
+VALUES (1, '{uuid_of("web")}', 'web', 1, 'active', 1, 2, 1024, 0, 'a', 'p', 'u', 'small', 1700000000.0);
+INSERT INTO instances (id, uuid, name, compute_node_id, state, vcpus, memory_mb, disk_gb, created_at)
+VALUES (2, '{uuid_of("db")}', 'db', 2, 'active', 3, 0, 0, 1700000000.0);
+INSERT INTO domains (compute_node_id, uuid, name, state, persistent, autostart, facts, xml, seen_at)
+VALUES (1, '{uuid_of("web")}', 'web', 'running', true, false, '{{"disks": [{{"target": "vda"}}]}}', '<domain/>', 1700000002.0);
+INSERT INTO migrations (id, uuid, instance_uuid, instance_name, source_node_id, destination_node_id, source, destination, type,
+ status, message, created_at, updated_at) VALUES (1, '{uuid_of("m1")}', '{uuid_of("db")}', 'db', 2, 1, 'kvm2', 'kvm1',
+ 'live-migration', 'running', NULL, 1700000000.0, 1700000001.0);
+INSERT INTO migrations (id, uuid, instance_uuid, instance_name, source, destination, type, status, message, created_at,
+ updated_at) VALUES (2, '{uuid_of("m2")}', '{uuid_of("gone")}', 'gone', 'kvm9', 'kvm1', 'migration', 'failed', 'no route',
+ 1600000000.0, 1600000001.0);
+""",
+    "0002": f"""
+UPDATE compute_nodes SET host_ip = '192.0.2.1', stats = '{{"io_workload": 3}}', metrics = '[]', num_io_ops = 3, failed_builds = 1
+ WHERE id = 1;
+UPDATE instances SET image = '{{"hw_disk_bus": "virtio"}}' WHERE id = 1;
+INSERT INTO flavors (id, uuid, name, vcpus, memory_mb, disk_gb, extra_specs, created_at)
+VALUES (1, '{uuid_of("f")}', 'small', 2, 1024, 0, '{{"a": "b"}}', 1700000000.0);
+""",
+    "0003": f"""
+UPDATE inventories SET used = coalesce((SELECT sum(a.used) FROM allocations a
+ WHERE a.provider_id = inventories.provider_id AND a.class_id = inventories.class_id), 0);
+UPDATE consumers SET expires_at = 1800000000.5 WHERE id = 2;
+UPDATE migrations SET details = '{{"flavor": "old"}}' WHERE id = 2;
+INSERT INTO placement_aggregates (id, uuid) VALUES (1, '{uuid_of("storage")}');
+INSERT INTO provider_aggregates (provider_id, aggregate_id) VALUES (1, 1);
+""",
+}
+
+
+def raw(url):
+    return sa.create_engine(url, poolclass=sa.pool.NullPool)
+
+
+def upgrade_to(connection, revision):
+    """Run the migrations up to a revision, as a version of the collection did whose newest it was."""
+    scripts = schema._scripts()
+    with EnvironmentContext(
+        Config(), scripts, fn=lambda current, context: scripts._upgrade_revs(revision, current)
+    ) as environment:
+        environment.configure(connection=connection, transactional_ddl=True)
+        environment.run_migrations()
+
+
+def build(url, revision):
+    """A store of a revision with rows in every table; returns them: dict table -> (columns, rows)."""
+    with raw(url).begin() as connection:
+        upgrade_to(connection, revision)
+        for number in sorted(ROWS):
+            for statement in ROWS[number].split(";\n") if number <= revision else ():
+                if statement.strip():
+                    connection.exec_driver_sql(statement.replace("%", "%%"))
+        if connection.dialect.name == "postgresql":
+            # As if the rows had come one by one.
+            for table in sa.inspect(connection).get_table_names():
+                if "id" in {column["name"] for column in sa.inspect(connection).get_columns(table)}:
+                    connection.execute(
+                        sa.text(
+                            f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), (SELECT max(id) FROM {table}))"
+                        )
+                    )
+    found = contents(url)
+    assert [name for name, (dummy, rows) in found.items() if not rows] == [], "write rows of these tables into ROWS"
+    return found
+
+
+def contents(url, columns=None):
+    """All rows of all tables, or of some with some columns: dict table -> (columns, rows)."""
+    found = {}
+    with raw(url).connect() as connection:
+        quote = connection.dialect.identifier_preparer.quote
+        inspector = sa.inspect(connection)
+        for table in columns or sorted(set(inspector.get_table_names()) - {"alembic_version"}):
+            names = columns[table] if columns else [column["name"] for column in inspector.get_columns(table)]
+            rows = connection.exec_driver_sql(f"SELECT {', '.join(map(quote, names))} FROM {quote(table)}")
+            found[table] = (names, sorted(map(repr, rows)))
+    return found
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_every_row_is_there_after_an_upgrade(store_url, revision):
+    before = build(store_url, revision)
+    assert Store.open(store_url).upgrade() == revision
+    assert contents(store_url, {table: columns for table, (columns, dummy) in before.items()}) == before
+    with raw(store_url).connect() as connection:
+        wrong = connection.exec_driver_sql(
+            "SELECT i.id FROM inventories i WHERE i.used <> coalesce((SELECT sum(a.used) FROM allocations a"
+            " WHERE a.provider_id = i.provider_id AND a.class_id = i.class_id), 0)"
+        ).all()
+    assert wrong == []
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_the_engine_uses_it_after_an_upgrade(store_url, tmp_path, revision):
+    build(store_url, revision)
+    Store.open(store_url).upgrade()
+    found = fleets.columns(store_url)
+    assert (found["host"], found["disabled"], found["zones"]) == (["kvm1", "kvm2"], [False, True], [["a"], []])
+    assert found["resources"]["VCPU"]["used"] == [5, 3]
+    assert fleets.where(store_url) == {"web": "kvm1", "db": "kvm2"}
+    # Three of the eight are left, to the last and not one more.
+    with pytest.raises(DroverError, match="VCPU: asked 4, used 5 of 8"):
+        fleets.claim(store_url, selection("new", "kvm1", vcpus=4))
+    fleets.claim(store_url, selection("new", "kvm1", vcpus=3))
+    assert fleets.used(store_url) == {"kvm1": 8, "kvm2": 3}
+    fleets.discover(store_url, host("kvm3"))
+    with Store.open(store_url).read() as connection:
+        transfer.export(connection, str(tmp_path / "x"), NOW)
+    with transfer_file.Export(str(tmp_path / "x")) as export_file:
+        with Store.open(f"sqlite:///{tmp_path / 'copy.db'}").write() as connection:
+            transfer.load(connection, export_file)
+    assert fleets.columns(f"sqlite:///{tmp_path / 'copy.db'}") == fleets.columns(store_url)
+
+
+@pytest.mark.parametrize("revision", REVISIONS[:-1])
+def test_an_older_store_is_not_read_but_told_how_to_upgrade(store_url, revision):
+    before = build(store_url, revision)
+    with pytest.raises(DroverError, match=f"older schema {revision}.*needs {schema.LATEST}.*drover.compute.store"):
+        with Store.open(store_url).read():
+            pytest.fail("it must not be read")
+    assert contents(store_url) == before
+
+
+@pytest.mark.parametrize("revision", REVISIONS[:-1])
+def test_an_upgrade_that_fails_changes_nothing(store_url, revision, monkeypatch):
+    before = build(store_url, revision)
+    migrate = schema._run
+
+    def half(connection):
+        migrate(connection)
+        raise RuntimeError("half way")
+
+    monkeypatch.setattr(schema, "_run", half)
+    with pytest.raises(RuntimeError, match="half way"):
+        Store.open(store_url).upgrade()
+    assert contents(store_url) == before
+
+
+def test_check_mode_upgrades_nothing(store_url):
+    before = build(store_url, REVISIONS[0])
+    assert Store.open(store_url, check_mode=True).upgrade() == REVISIONS[0]
+    assert contents(store_url) == before
+
+
+def test_revisions_are_a_line_that_goes_up_only():
+    scripts = schema._scripts()
+    assert [script.revision for script in scripts.walk_revisions()] == REVISIONS[::-1]
+    assert REVISIONS[-1] == schema.LATEST
+    for script in scripts.walk_revisions():
+        assert not hasattr(script.module, "downgrade"), "there is no way down"
+        assert len(inspect.getdoc(script.module)) > 10
