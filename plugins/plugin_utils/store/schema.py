@@ -93,4 +93,4 @@ def _run(connection):
         environment.run_migrations()
 
 
-LATEST = "0004"
+LATEST = "0005"
