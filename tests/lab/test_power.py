@@ -16,8 +16,9 @@ import ssl
 import threading
 
 import pytest
-from lablib import bmc as lab_bmc
+import sqlalchemy as sa
 from lablib import control
+from lablib.layout import BMC_PASSWORD
 from test_fleet import Domain, changed, eventually
 
 pytest_plugins = ["test_fleet"]
@@ -35,13 +36,15 @@ def with_bmcs(own_lab):
 @pytest.fixture
 def powered(with_bmcs, fleet):
     """Empty hosts that have power drivers. kvm1 is disabled, as a drain leaves it."""
-    disable(fleet)
+    set_disabled(fleet, True)
     return fleet
 
 
-def disable(fleet, state="disabled"):
-    words = {"service_host": "kvm1", "state": state, **({"reason": "work"} if state == "disabled" else {})}
-    fleet.playbook("host_state.yml", "-e", json.dumps(words))
+def set_disabled(fleet, disabled):
+    engine = sa.create_engine(fleet.store_url)
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE services SET disabled = :disabled WHERE host = 'kvm1'"), {"disabled": disabled})
+    engine.dispose()
 
 
 def power(fleet, action, *words, check=True, **variables):
@@ -84,7 +87,7 @@ def test_redfish_cuts_the_power_and_gives_it_back(powered):
     one = Domain("one")
     fleet.make("kvm1", one)  # the store has not heard of it
     before = boot_id(fleet)
-    disable(fleet, "enabled")
+    set_disabled(fleet, False)
 
     # Two rules, two flags: each lifts just its own.
     text = refused(fleet, "hard_off")
@@ -153,7 +156,7 @@ def test_a_wrong_password_and_a_controller_that_is_not_there(powered, driver):
     # -vvv shows the command line of the run itself nowhere, so the password can only come from a task.
     assert "hunter2-wrong" not in said(done)
     done = power(fleet, "status", "-vvv", drover_power_driver=driver)
-    assert lab_bmc.PASSWORD not in said(done)
+    assert BMC_PASSWORD not in said(done)
     text = refused(fleet, "hard_off", drover_power_driver=driver, drover_power_address=NOWHERE)
     assert f"{driver} at {NOWHERE} did not say whether the power is on" in text and "Nothing was changed" in text
     assert boot_id(fleet) == before and fleet.query(EVENTS) == []

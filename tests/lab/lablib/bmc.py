@@ -32,11 +32,9 @@ from sushy_tools.emulator.resources.systems.base import AbstractSystemsDriver
 from werkzeug.serving import make_server
 
 from . import control
-from .layout import Host, LabError, Layout, run
+from .layout import BMC_PASSWORD, BMC_USER, Host, LabError, Layout, run
 
 ADDRESS = "127.0.0.1"
-USER = "drover"
-PASSWORD = "correct-horse-7"  # no secret: it is in the lab's folder, which is the user's alone
 
 
 class Power:
@@ -87,7 +85,7 @@ class IpmiBmc(pyghmi_bmc.Bmc):
     """One host's IPMI."""
 
     def __init__(self, power: Power, port: int) -> None:
-        super().__init__({USER: PASSWORD}, port=port, address=ADDRESS)
+        super().__init__({BMC_USER: BMC_PASSWORD}, port=port, address=ADDRESS)
         self.power = power
 
     def get_power_state(self) -> int:
@@ -190,8 +188,8 @@ def write_host_vars(layout: Layout, host: Host, port: int) -> None:
     file.write_text("# Made by tests/lab/lab bmc up\n" + json.dumps({
         "drover_power_driver": "redfish",
         "drover_power_address": f"{ADDRESS}:{port}",
-        "drover_power_user": USER,
-        "drover_power_password": PASSWORD,
+        "drover_power_user": BMC_USER,
+        "drover_power_password": BMC_PASSWORD,
         "drover_power_ca_path": os.fspath(layout.bmc_certificate),
         "drover_power_reboot_command": "kill -s RTMIN+5 1",
         "drover_power_shutdown_command": "kill -s RTMIN+4 1",
@@ -212,7 +210,7 @@ def main() -> None:
     watch = control.connect(layout)
     make_certificate(layout)
     passwords = layout.run / "bmc.htpasswd"
-    passwords.write_text(f"{USER}:{bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()}\n", encoding="utf-8")
+    passwords.write_text(f"{BMC_USER}:{bcrypt.hashpw(BMC_PASSWORD.encode(), bcrypt.gensalt(4)).decode()}\n", encoding="utf-8")
     sushy.app.configure(extra_config={"SUSHY_EMULATOR_AUTH_FILE": os.fspath(passwords)})
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(layout.bmc_certificate, layout.keys / "bmc")

@@ -18,6 +18,8 @@ import uuid
 CHECKOUT = pathlib.Path(__file__).resolve().parents[3]
 SWITCH_ADDRESS = "10.99.0.254"
 MAX_HOSTS = 9
+BMC_USER = "drover"
+BMC_PASSWORD = "correct-horse-7"  # no secret: it is in the lab's folder for everybody who may use the lab
 
 #: What PID 1 of a host heeds; the numbers are systemd's.
 POWER_OFF = signal.SIGRTMIN + 4
