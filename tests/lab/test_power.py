@@ -106,7 +106,8 @@ def test_redfish_cuts_the_power_and_gives_it_back(powered):
     done = power(fleet, "hard_off", drover_power_force=True)
     assert changed(done) == 1 and "hard_off done, power off" in said(done)
     assert not has_power(fleet) and not runs_somewhere(one)
-    assert fleet.lab.host("kvm1").run("true").rc == 255  # ssh's own failure: nobody answers
+    with pytest.raises(RuntimeError):  # ssh's own failure: nobody answers
+        fleet.lab.host("kvm1").run("true")
     assert "switched off (hard_off)" in fleet.service("kvm1")["last_error"]
     assert changed(power(fleet, "hard_off")) == 0 and changed(power(fleet, "shutdown")) == 0
     assert "nothing to reboot" in refused(fleet, "reboot")
@@ -191,7 +192,7 @@ def test_wake_on_lan(powered):
         fleet.lab.command("kill", "kvm1")
 
         def wake():
-            assert card.recv(200) == b"\xff" * 6 + bytes.fromhex("525400990001") * 16
+            assert card.recv(200).startswith(b"\xff" * 6 + bytes.fromhex("525400990001") * 16)
             fleet.lab.command("start", "kvm1")
 
         thread = threading.Thread(target=wake, daemon=True)

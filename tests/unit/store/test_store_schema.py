@@ -102,8 +102,8 @@ def test_an_older_store_is_not_read_but_told_how_to_upgrade(store_url, monkeypat
     # As if this were the next version of the collection.
     known = {script.revision for script in schema._scripts().walk_revisions()}
     assert schema.LATEST in known
-    monkeypatch.setattr(schema, "LATEST", "0005")
-    with pytest.raises(DroverError, match="older schema 0004.*needs 0005.*drover.compute.store"):
+    monkeypatch.setattr(schema, "LATEST", "0006")
+    with pytest.raises(DroverError, match="older schema 0005.*needs 0006.*drover.compute.store"):
         with Store.open(store_url).read():
             pytest.fail("it must not be read")
 
