@@ -86,10 +86,10 @@ event:
     host: {description: The host., type: str, returned: always}
     action: {description: The action., type: str, returned: always}
     driver: {description: The power driver., type: str, returned: always}
-    status: {description: V(running), V(completed) or V(failed)., type: str, returned: always}
+    status: {description: "V(running), V(completed) or V(failed).", type: str, returned: always}
     power_state: {description: What the driver said in the end., type: str, returned: always}
     boot_id: {description: "The boot of the host: before the action, then after it.", type: str, returned: always}
-    message: {description: What went wrong, or was found out., type: str, returned: always}
+    message: {description: "What went wrong, or was found out.", type: str, returned: always}
     created_at: {description: "When it began, in seconds since 1970.", type: float, returned: always}
     updated_at: {description: "When it ended, in seconds since 1970.", type: float, returned: always}
 """
