@@ -48,6 +48,9 @@ wanted() {
 [ -x "$VENV_LINT/bin/ansible-lint" ] || die "no $VENV_LINT: run tests/setup/setup.sh lint first"
 PYTHON_VERSION=$("$VENV/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 
+# Where the collections are that ours depends on.
+COLLECTIONS=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+
 # --- the copies -------------------------------------------------------------------------------
 
 # Names of the working tree's files, each ended by a zero byte; deleted ones are left out.
@@ -145,7 +148,7 @@ check_importer() {
         return 1
     }
     cd "$WORK/dist"
-    PATH="$VENV_LINT/bin:$PATH" GALAXY_IMPORTER_CHECK_REQUIRED_TAGS=true \
+    PATH="$VENV_LINT/bin:$PATH" GALAXY_IMPORTER_CHECK_REQUIRED_TAGS=true ANSIBLE_COLLECTIONS_PATH="$COLLECTIONS" \
         "$VENV_LINT/bin/python" -m galaxy_importer.main "$archive" 2>&1 | tee importer.txt
     if grep -qE '^(WARNING|ERROR)' importer.txt; then
         echo "a warning of galaxy-importer counts as a failure here"
@@ -155,7 +158,7 @@ check_importer() {
 
 check_ansible-lint() {
     cd "$COPY"
-    PATH="$VENV_LINT/bin:$PATH" ANSIBLE_COLLECTIONS_PATH="$WORK/tree" \
+    PATH="$VENV_LINT/bin:$PATH" ANSIBLE_COLLECTIONS_PATH="$WORK/tree:$COLLECTIONS" \
         ansible-lint --offline --profile production --nocolor --strict
 }
 

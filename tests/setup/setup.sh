@@ -131,6 +131,7 @@ make_env() {
 step_env() {
     make_env .venv requirements.txt requirements-dev.txt
     link_libvirt
+    add_collections
     echo "$stamp" >.venv/.stamp
 }
 
@@ -142,6 +143,30 @@ link_libvirt() {
     ln -sf "$home"/libvirt*.py "$home"/libvirtmod*.so "$(.venv/bin/python -c \
         'import sysconfig; print(sysconfig.get_path("purelib"))')"
     .venv/bin/python -c 'import libvirt' || fail "the libvirt binding in $home cannot be used."
+}
+
+# The collections that galaxy.yml names, from PyPI's "ansible", which holds all of Galaxy's usual ones:
+# 10 MB of its 500. Every Ansible of the environment finds them there.
+COLLECTIONS="community/general"
+add_collections() {
+    site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    missing=
+    for name in $COLLECTIONS; do
+        [ -d "$site/ansible_collections/$name" ] || missing="$missing $name"
+    done
+    [ -n "$missing" ] || return 0
+    folder=$(mktemp -d)
+    quietly .venv/bin/python -m pip --disable-pip-version-check download --no-deps --ignore-requires-python \
+        --only-binary :all: -d "$folder" 'ansible==12.*' || fail "pip could not get the collections$missing."
+    # shellcheck disable=SC2086
+    .venv/bin/python -c '
+import glob, sys, zipfile
+folder, site, *wanted = sys.argv[1:]
+with zipfile.ZipFile(glob.glob(folder + "/*.whl")[0]) as archive:
+    for name in archive.namelist():
+        if name.startswith(tuple(f"ansible_collections/{collection}/" for collection in wanted)):
+            archive.extract(name, site)' "$folder" "$site" $missing
+    rm -rf "$folder"
 }
 
 step_lint() {

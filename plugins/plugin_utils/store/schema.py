@@ -98,4 +98,4 @@ def _run(connection):
         environment.run_migrations()
 
 
-LATEST = "0004"
+LATEST = "0005"

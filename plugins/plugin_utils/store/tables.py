@@ -286,5 +286,25 @@ if sa is not None:
         sa.Column("expires_at", sa.Double, nullable=False),
     )
 
+    # One power action on one host: written down before it is begun, and again with what came of it.
+    power_events = sa.Table(
+        "power_events",
+        metadata,
+        _id(),
+        _uuid(),
+        sa.Column("host", sa.String(255), nullable=False, index=True),
+        sa.Column("action", sa.String(32), nullable=False),
+        sa.Column("driver", sa.String(32), nullable=False),
+        # running, completed or failed; one that is still running was left by a run that was killed.
+        sa.Column("status", sa.String(32), nullable=False),
+        # on, off or unknown, as the driver said in the end.
+        sa.Column("power_state", sa.String(32)),
+        # The boot that was seen in the end; before that, the one that the action began with.
+        sa.Column("boot_id", sa.String(36)),
+        sa.Column("message", sa.Text),
+        sa.Column("created_at", sa.Double, nullable=False),
+        sa.Column("updated_at", sa.Double, nullable=False),
+    )
+
 # A migration in one of these states is under way, or was when its run was killed.
 OPEN_MIGRATION = ("accepted", "running")

@@ -22,5 +22,6 @@ switch     the first process of the lab
 host       the first process of a host
 host_root  the root file system of a host
 dial       ssh's ProxyCommand
+bmc        Redfish and IPMI for every host, on request
 ========== ===================================================================================
 """

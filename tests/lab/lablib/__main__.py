@@ -116,6 +116,7 @@ def down(layout: Layout) -> None:
         root = as_root() if owned_by_root(layout) else []
         with contextlib.suppress(control.LabIsDown):
             stop_switch(layout)
+        bmc_down(layout)
         stop_ssh(layout)
         run(*root, "rm", "-rf", "--one-file-system", "--", layout.folder)
         layout.lock.unlink(missing_ok=True)
@@ -154,6 +155,56 @@ def stop_ssh(layout: Layout, host: Host | None = None) -> None:
                 os.kill(int(file.parent.name), signal.SIGTERM)
     for name in sockets:
         pathlib.Path(name).unlink(missing_ok=True)
+
+
+def bmc_up(layout: Layout) -> None:
+    """Start Redfish and IPMI for every host, and tell Ansible how to reach them."""
+    with locked(layout):
+        control.ask(layout, "status", timeout=10)
+        if bmc_pid(layout) is None:
+            python = CHECKOUT / ".venv" / "bin" / "python"
+            if not os.access(python, os.X_OK):
+                raise LabError("There are no BMCs in .venv yet. Run `make setup`.")
+            package = os.fspath(pathlib.Path(__file__).parents[1])
+            with open(layout.log / "bmc.log", "ab") as log:
+                process = subprocess.Popen(
+                    [python, "-m", "lablib.bmc", layout.folder], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                    cwd="/", start_new_session=True,
+                    env={**os.environ, "PYTHONPATH": package, "PYTHONDONTWRITEBYTECODE": "1"})
+            deadline = time.monotonic() + 60
+            while bmc_pid(layout) != process.pid:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise LabError(f"The BMCs did not start; see {layout.log / 'bmc.log'}.")
+                time.sleep(0.05)
+    print(f"Every host has a BMC; how to reach it is in {layout.host_vars(layout.hosts()[0]).parent}.")
+
+
+def bmc_pid(layout: Layout) -> int | None:
+    """The process that is all the BMCs, once it is ready. It holds a lock on the file with its PID."""
+    try:
+        with open(layout.bmc_lock, encoding="utf-8") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return int(lock.read() or 0) or None
+    except FileNotFoundError:
+        pass
+    return None
+
+
+def bmc_down(layout: Layout) -> None:
+    """End the BMCs. (With the switch they end by themselves; this waits until they have.)"""
+    pid = bmc_pid(layout)
+    if pid is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + 20
+        while bmc_pid(layout) is not None:
+            if time.monotonic() > deadline:
+                raise LabError(f"The BMCs (process {pid}) do not end.")
+            time.sleep(0.02)
+    for host in layout.hosts():
+        layout.host_vars(host).unlink(missing_ok=True)
 
 
 def status(layout: Layout) -> int:
@@ -213,6 +264,8 @@ def arguments() -> argparse.ArgumentParser:
     commands.add_parser("down", help="stop everything and remove the lab's files")
     commands.add_parser("status", help="what is running; exit status 3 if the lab is down")
     commands.add_parser("install", help="build the collection and install it for the lab's Ansible")
+    command = commands.add_parser("bmc", help="a Redfish and an IPMI endpoint for every host")
+    command.add_argument("what", choices=("up", "down"))
     for name, text in (("kill", "power failure: end every process of a host at once"),
                        ("start", "power a host on"),
                        ("ssh", "log in to a host"),
@@ -236,6 +289,8 @@ def main() -> int:
             return status(layout)
         elif options.command == "install":
             install(layout)
+        elif options.command == "bmc":
+            (bmc_up if options.what == "up" else bmc_down)(layout)
         else:
             host = layout.host(options.host)
             if options.command == "kill":

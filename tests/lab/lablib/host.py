@@ -6,21 +6,35 @@
 
 Runs as PID 1 of the host. Says on standard output how far it has come: ``unshared``, then, once
 the switch has said ``wired``, ``up`` or what went wrong.
+
+It heeds the signals that systemd heeds as PID 1: SIGRTMIN+4 (the switch sends it when the power
+button is pressed) switches the host off in order, SIGRTMIN+5 restarts it.
 Usage: python3 -m lablib.host FOLDER NAME
 """
 from __future__ import annotations
 
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
 import time
 
 from . import host_root
-from .layout import Host, LabError, Layout, run
+from .layout import POWER_OFF, RESTART, Host, LabError, Layout, run
 
 START_TIMEOUT = 60  # seconds; a second or two on an idle machine
+STOP_TIMEOUT = 20  # seconds that the guests have, then that the services have
+RESTARTS = 5  # exit status: the switch is to start the host again
+
+
+class Ended(Exception):
+    """Somebody pressed the power button or asked for a restart."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__()
+        self.status = status
 
 
 def say(word: str) -> None:
@@ -69,6 +83,41 @@ def boot(layout: Layout, host: Host) -> None:
     wait_for("libvirtd", libvirtd, socket.AF_UNIX, "/run/libvirt/libvirt-sock")
 
 
+def heed_the_power_button() -> None:
+    def handle(number: int, _frame: object) -> None:
+        for again in (POWER_OFF, RESTART):
+            signal.signal(again, signal.SIG_IGN)
+        raise Ended(RESTARTS if number == RESTART else 0)
+
+    for number in (POWER_OFF, RESTART):
+        signal.signal(number, handle)
+
+
+def shut_down() -> None:
+    """Guests first, then libvirtd, then everything else; what does not end is ended."""
+    deadline = time.monotonic() + STOP_TIMEOUT
+    while guests := virsh("list", "--name").split():
+        for guest in guests:
+            virsh("shutdown" if time.monotonic() < deadline else "destroy", guest)
+        time.sleep(0.2)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        os.kill(-1, number)
+        deadline = time.monotonic() + STOP_TIMEOUT
+        while time.monotonic() < deadline:
+            try:
+                if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                    time.sleep(0.02)
+            except ChildProcessError:
+                return
+
+
+def virsh(*words: str) -> str:
+    """What virsh says; nothing when there is no libvirtd to ask."""
+    return subprocess.run(["virsh", "--connect", "qemu:///system", *words], text=True, check=False,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL).stdout
+
+
 def main() -> int:
     layout = Layout(sys.argv[1])
     say("unshared")
@@ -80,12 +129,17 @@ def main() -> int:
         say(str(problem))
         return 1
     say("up")
-    # Nothing is started again when it ends: a dead libvirtd is something to be noticed.
-    while True:
-        try:
-            os.wait()
-        except ChildProcessError:
-            time.sleep(1)
+    try:
+        heed_the_power_button()
+        # Nothing is started again when it ends: a dead libvirtd is something to be noticed.
+        while True:
+            try:
+                os.wait()
+            except ChildProcessError:
+                time.sleep(1)
+    except Ended as ended:
+        shut_down()
+        return ended.status
 
 
 if __name__ == "__main__":

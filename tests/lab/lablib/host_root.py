@@ -11,6 +11,7 @@ The machine's own, read-only, with these of the host's own on top:
 /var, /root           on the host's disk; empty at first
 /srv/shared           the same folder on every host: the lab's shared storage
 /run, /tmp, /dev/shm  in memory
+boot_id               a new one at every start; the kernel's is the machine's and the same everywhere
 ===================== ===========================================================================
 """
 from __future__ import annotations
@@ -19,6 +20,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import uuid
 
 from .layout import Host, Layout, run
 
@@ -80,6 +82,7 @@ def enter(layout: Layout, host: Host) -> None:
             mount(root / folder[1:], source=folder, options="bind")
             mount(root / folder[1:], options="remount,bind,ro")
     mount(root / "proc", kind="proc")
+    boot_id = root / "proc/sys/kernel/random/boot_id"
     mount(root / "sys", kind="sysfs")  # a new one shows this network namespace's devices
     mount(root / "dev", source="/dev", options="rbind")
     mount(root / "dev/pts", kind="devpts", options="newinstance,mode=620,ptmxmode=666")
@@ -87,6 +90,8 @@ def enter(layout: Layout, host: Host) -> None:
     for folder in ("run", "tmp", "srv"):
         mount(root / folder, kind="tmpfs")
     (root / "tmp").chmod(0o1777)
+    write(root / "run/boot_id", f"{uuid.uuid4()}\n", 0o444)
+    mount(boot_id, source=root / "run/boot_id", options="bind")
     (root / "run/sshd").mkdir(mode=0o755)
     (root / "run/lock").mkdir(mode=0o1777)
     (root / "srv/shared").mkdir()

@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import uuid
@@ -17,6 +18,12 @@ import uuid
 CHECKOUT = pathlib.Path(__file__).resolve().parents[3]
 SWITCH_ADDRESS = "10.99.0.254"
 MAX_HOSTS = 9
+BMC_USER = "drover"
+BMC_PASSWORD = "correct-horse-7"  # no secret: it is in the lab's folder for everybody who may use the lab
+
+#: What PID 1 of a host heeds; the numbers are systemd's.
+POWER_OFF = signal.SIGRTMIN + 4
+RESTART = signal.SIGRTMIN + 5
 
 #: Programs the lab is made of and the Debian package each of them comes in.
 PROGRAMS = {
@@ -83,6 +90,12 @@ class Layout:
         self.ssh_config = self.folder / "ssh_config"
         self.known_hosts = self.folder / "known_hosts"
         self.hosts_file = self.folder / "hosts_file"
+        self.bmc_certificate = self.folder / "bmc.pem"
+        self.bmc_lock = self.run / "bmc.lock"
+
+    def host_vars(self, host: Host) -> pathlib.Path:
+        """Variables of a host that are not there when the lab starts."""
+        return self.folder / "host_vars" / f"{host.name}.yml"
 
     def disk(self, host: Host) -> pathlib.Path:
         """What the host has on its own disks: etc, var and root."""

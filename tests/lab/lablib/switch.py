@@ -20,7 +20,8 @@ import threading
 import typing
 
 from .control import short_path
-from .layout import SWITCH_ADDRESS, Host, LabError, Layout, run
+from .host import RESTARTS
+from .layout import POWER_OFF, SWITCH_ADDRESS, Host, LabError, Layout, run
 
 BRIDGE = "lab0"
 
@@ -45,16 +46,17 @@ class Machine:
     def __init__(self, layout: Layout, host: Host) -> None:
         self.layout = layout
         self.host = host
-        self.button = threading.Lock()
+        self.button = threading.RLock()
         self.process: subprocess.Popen[str] | None = None
 
     def is_on(self) -> bool:
-        return self.process is not None and self.process.poll() is None
+        # While a host restarts itself, its power is on though none of its processes runs.
+        return self.process is not None and self.process.poll() in (None, RESTARTS)
 
     def start(self) -> str:
         """Power on and wait until sshd and libvirtd answer."""
         with self.button:
-            if self.is_on():
+            if self.is_on() and self.process.poll() is None:
                 return "already on"
             self.unplug()
             with open(self.layout.log / f"{self.host.name}.log", "a", encoding="utf-8") as log:
@@ -69,7 +71,19 @@ class Machine:
             run("ip", "link", "set", self.host.name, "master", BRIDGE, "up")
             print("wired", file=self.process.stdin, flush=True)
             self.expect("up")
+            threading.Thread(target=self.restart_at_its_end, args=[self.process], daemon=True).start()
             return "started"
+
+    def restart_at_its_end(self, process: subprocess.Popen[str]) -> None:
+        """A host that restarts itself ends and is started again, as a machine's firmware does."""
+        if process.wait() != RESTARTS:
+            return
+        with self.button:
+            if self.process is process:  # nobody has cut its power meanwhile
+                try:
+                    self.start()
+                except LabError as problem:
+                    print(problem, file=sys.stderr, flush=True)
 
     def expect(self, word: str) -> None:
         """Read the host's next line; anything but the word is what went wrong."""
@@ -87,13 +101,25 @@ class Machine:
             self.cut_power()
             return "killed"
 
+    def press(self) -> str:
+        """Press the power button: the host begins to shut down and is off some time later."""
+        with self.button:
+            if not self.is_on():
+                return "already off"
+            if self.process.poll() is None:
+                for pid in children(self.process.pid):
+                    os.kill(pid, POWER_OFF)
+            return "pressed"
+
     def cut_power(self) -> None:
         # Killing the first process of a PID namespace kills all of it; its parent then ends too.
-        for pid in children(self.process.pid) or [self.process.pid]:
-            os.kill(pid, 9)
-        self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
+        process, self.process = self.process, None
+        if process.poll() is None:
+            for pid in children(process.pid) or [process.pid]:
+                os.kill(pid, 9)
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
         self.unplug()
 
     def unplug(self) -> None:
@@ -133,6 +159,8 @@ class Switch:
             return self.machine(name).start()
         if do == "kill":
             return self.machine(name).kill()
+        if do == "press":
+            return self.machine(name).press()
         if do == "status":
             return {name: machine.is_on() for name, machine in self.machines.items()}
         if do == "down":

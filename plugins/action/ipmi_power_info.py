@@ -1,0 +1,29 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ask over IPMI whether the power is on."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.action import DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {
+        "name": {"type": "str", "required": True},
+        "port": {"type": "int", "default": 623},
+        "user": {"type": "str", "required": True},
+        "password": {"type": "str", "required": True, "no_log": True},
+    }
+
+    def act(self, args, task_vars):
+        # community.general.ipmi_power cannot only ask. In check mode it asks, and says whether it would
+        # have switched the power on; that must not count as a change here.
+        self._task.check_mode = True
+        result = self._execute_module(
+            module_name="community.general.ipmi_power", module_args={**args, "state": "on"}, task_vars=task_vars
+        )
+        if result.get("failed"):
+            raise DroverError(result.get("msg") or "ipmi_power failed without a message")
+        return {"changed": False, "power_state": "off" if result["changed"] else "on"}

@@ -1,0 +1,54 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write down a power action on a host before it is begun, and what came of it."""
+
+from __future__ import annotations
+
+import time
+
+from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.store import power, services
+
+ACTIONS = ["startup", "shutdown", "reboot", "hard_off", "cycle", "fence"]
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {
+        "host": {"type": "str", "required": True},
+        "action": {"type": "str", "choices": ACTIONS},
+        "driver": {"type": "str"},
+        "uuid": {"type": "str"},
+        "status": {"type": "str", "choices": ["completed", "failed"]},
+        "power_state": {"type": "str", "choices": ["on", "off", "unknown"]},
+        "boot_id": {"type": "str"},
+        "message": {"type": "str"},
+        **STORE_SPEC,
+    }
+    REQUIREMENTS = {
+        "required_together": [["action", "driver"], ["uuid", "status"]],
+        "mutually_exclusive": [["action", "uuid"]],
+    }
+    _requires_connection = False
+
+    def act(self, args, task_vars):
+        store, now = self.store(args, task_vars), time.time()
+        if args["action"]:
+            with store.write() as connection:
+                event = power.begin(connection, args["host"], args["action"], args["driver"], args["boot_id"], now)
+        elif args["uuid"]:
+            with store.write() as connection:
+                event = power.finish(
+                    connection,
+                    args["uuid"],
+                    args["status"],
+                    args["power_state"],
+                    args["boot_id"],
+                    args["message"],
+                    now,
+                )
+        else:
+            with store.read() as connection:
+                services.get(connection, args["host"])
+                return {"changed": False, "event": power.last(connection, args["host"])}
+        return {"changed": True, "event": event}

@@ -1,0 +1,71 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: ipmi_power_info
+short_description: Ask over IPMI whether the power is on
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - Asks a management controller for the power of its machine and changes nothing. C(community.general.ipmi_power),
+    which switches the power, cannot only ask; this module runs it in check mode.
+  - It runs where the task runs, which needs C(pyghmi). The collection C(community.general) must be installed.
+options:
+  name:
+    description: The name or address of the management controller.
+    type: str
+    required: true
+  port:
+    description: Its UDP port.
+    type: int
+    default: 623
+  user:
+    description: A user of it with the privilege level USER or more.
+    type: str
+    required: true
+  password:
+    description: The user's password.
+    type: str
+    required: true
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+extends_documentation_fragment:
+  - drover.compute.attributes
+"""
+
+EXAMPLES = r"""
+- name: Is it on?
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Ask the management controller of kvm1
+      drover.compute.ipmi_power_info:
+        name: kvm1-bmc.example.com
+        user: operator
+        password: "{{ vault_bmc_password }}"
+      register: power
+
+    - name: Show it
+      ansible.builtin.debug:
+        var: power.power_state
+"""
+
+RETURN = r"""
+power_state:
+  description: V(on) or V(off).
+  returned: success
+  type: str
+  sample: 'on'
+"""

@@ -1,0 +1,95 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: power_event
+short_description: Write down a power action on a host, before and after
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - The role drover.compute.power writes each action into the store before it begins it, and again with what
+    came of it. This module does that. It switches nothing on or off.
+  - Without O(action) and O(uuid) it returns the newest event of the host.
+options:
+  host:
+    description: The host, by its name in the inventory.
+    type: str
+    required: true
+  action:
+    description: The action that is about to begin.
+    type: str
+    choices: [startup, shutdown, reboot, hard_off, cycle, fence]
+  driver:
+    description: The power driver that does it.
+    type: str
+  uuid:
+    description: The event that has ended, as RV(event.uuid) was when it began.
+    type: str
+  status:
+    description: What came of it.
+    type: str
+    choices: [completed, failed]
+  power_state:
+    description: The power of the host as its driver said in the end. A host that is V(off) is down from now on.
+    type: str
+    choices: ['on', 'off', unknown]
+  boot_id:
+    description: The boot of the host, if it answers.
+    type: str
+  message:
+    description: What went wrong, or was found out.
+    type: str
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: none
+    details:
+      - Each call with O(action) is another event.
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.attributes
+  - drover.compute.attributes.actiongroup
+"""
+
+EXAMPLES = r"""
+- name: What was last done to the power of a host
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Read the newest event of kvm1
+      drover.compute.power_event:
+        host: kvm1
+      register: power
+
+    - name: Show it
+      ansible.builtin.debug:
+        var: power.event
+"""
+
+RETURN = r"""
+event:
+  description: The event. Null when the host has none.
+  returned: success
+  type: dict
+  contains:
+    uuid: {description: The uuid of the event., type: str, returned: always}
+    host: {description: The host., type: str, returned: always}
+    action: {description: The action., type: str, returned: always}
+    driver: {description: The power driver., type: str, returned: always}
+    status: {description: "V(running), V(completed) or V(failed).", type: str, returned: always}
+    power_state: {description: What the driver said in the end., type: str, returned: always}
+    boot_id: {description: "The boot of the host: before the action, then after it.", type: str, returned: always}
+    message: {description: "What went wrong, or was found out.", type: str, returned: always}
+    created_at: {description: "When it began, in seconds since 1970.", type: float, returned: always}
+    updated_at: {description: "When it ended, in seconds since 1970.", type: float, returned: always}
+"""

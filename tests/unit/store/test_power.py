@@ -1,0 +1,74 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Power events: the intent, then what came of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, power, services
+
+
+@pytest.fixture(name="store")
+def opened(prepared_url):
+    store = Store.open(prepared_url)
+    with store.write() as connection:
+        services.heartbeat(connection, ["kvm1"], 1000)
+    return store
+
+
+def begin(store, action="hard_off", host="kvm1", boot_id="old"):
+    with store.write() as connection:
+        return power.begin(connection, host, action, "redfish", boot_id, 2000)
+
+
+def finish(store, event, status="completed", power_state="off", boot_id=None, message=None):
+    with store.write() as connection:
+        return power.finish(connection, event["uuid"], status, power_state, boot_id, message, 2010)
+
+
+def read(store, host="kvm1"):
+    with store.read() as connection:
+        return power.last(connection, host), services.get(connection, host).last_error
+
+
+def test_the_intent_is_there_before_the_result(store):
+    assert read(store) == (None, None)
+    event = begin(store)
+    last, error = read(store)
+    assert last == event and last["status"] == "running" and error is None
+    done = finish(store, event)
+    last, error = read(store)
+    assert last == done
+    assert (last["status"], last["power_state"], last["boot_id"]) == ("completed", "off", "old")
+    assert (last["created_at"], last["updated_at"]) == (2000, 2010)
+    # A host without power is down, until a discovery reaches it.
+    assert error == "switched off (hard_off) by drover.compute.power"
+
+
+def test_the_boot_that_came_of_it_replaces_the_one_before(store):
+    finish(store, begin(store, "startup"), power_state="on", boot_id="new")
+    last, error = read(store)
+    assert last["boot_id"] == "new" and error is None
+
+
+def test_what_failed_proves_nothing_about_the_host(store):
+    finish(store, begin(store, "fence"), "failed", "unknown", message="it says on")
+    last, error = read(store)
+    assert (last["status"], last["message"], error) == ("failed", "it says on", None)
+
+
+def test_an_event_ends_once(store):
+    event = begin(store)
+    finish(store, event)
+    with pytest.raises(DroverError, match="is completed already; nothing was recorded"):
+        finish(store, event, "failed")
+    with pytest.raises(DroverError, match="is not in the store"):
+        finish(store, {"uuid": "nothing"})
+
+
+def test_an_unknown_host(store):
+    with pytest.raises(DroverError, match="Host kvm9 is not in the store"):
+        begin(store, host="kvm9")
