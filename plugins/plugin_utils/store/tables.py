@@ -260,3 +260,6 @@ if sa is not None:
 
 # A migration in one of these states is under way, or was when its run was killed.
 OPEN_MIGRATION = ("accepted", "running")
+# In these states too both ends are held: a resize that waits to be confirmed, an evacuation whose source
+# has not come back.
+HOLDING_MIGRATION = (*OPEN_MIGRATION, "finished", "done")
