@@ -134,7 +134,9 @@ class Chooser:
             for name in () if place.given else names:
                 keys = self.supplies[place.node.provider_id].of(name)
                 providers.update(keys[:1] if first_only else keys)
-        self.rooms = room.hold(self.connection, providers, names)
+        # What is given up is held with the rest: both are written, and all rows are held in one order.
+        providers.update(provider for provider, dummy in self.free)
+        self.rooms = room.hold(self.connection, providers, None if self.free else names)
         for rooms in self.rooms.values():
             for each in rooms.values():
                 each.used -= self.free.get(each.key, 0)

@@ -61,17 +61,18 @@ class Room:
 def hold(connection, provider_ids, names):
     """The room of providers, held until the end of the transaction.
 
-    :param names: the resource classes that matter.
+    :param names: the resource classes that matter; None for all.
     :returns: dict provider id -> dict class name -> Room.
     """
     inventories, classes = tables.inventories, tables.resource_classes
     query = (
         sa.select(inventories, classes.c.name)
         .join(classes, classes.c.id == inventories.c.class_id)
-        .where(classes.c.name.in_(sorted(names)))
         .order_by(inventories.c.provider_id, inventories.c.class_id)
         .with_for_update(of=inventories)
     )
+    if names is not None:
+        query = query.where(classes.c.name.in_(sorted(names)))
     rooms, wanted = {key: {} for key in provider_ids}, sorted(provider_ids)
     for start in range(0, len(wanted), bulk.NAMED_VALUES):
         part = query.where(inventories.c.provider_id.in_(wanted[start : start + bulk.NAMED_VALUES]))
