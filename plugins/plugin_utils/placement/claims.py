@@ -11,6 +11,8 @@ runs that race for the last room exactly one gets it, and none of them can wait 
 
 from __future__ import annotations
 
+import functools
+
 try:
     import sqlalchemy as sa
 except ImportError:
@@ -246,13 +248,21 @@ def _node_query():
     )
 
 
+@functools.cache
+def _nodes_query():
+    return _node_query().where(tables.compute_nodes.c.host.in_(sa.bindparam("hosts", expanding=True)))
+
+
 def _nodes(connection, selections):
     hosts = set()
     for selection in selections:
         hosts.update(place["host"] for place in [selection, *selection.get("alternates", [])] if place.get("host"))
     nodes = {}
-    for row in _node_rows(connection, hosts):
-        nodes.setdefault(row.host, []).append(row)
+    hosts = sorted(hosts)
+    for start in range(0, len(hosts), bulk.NAMED_VALUES):
+        rows = connection.execute(_nodes_query(), {"hosts": hosts[start : start + bulk.NAMED_VALUES]})
+        for row in rows:
+            nodes.setdefault(row.host, []).append(row)
     return nodes
 
 

@@ -24,6 +24,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement.chooser i
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.claims import find_node
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 
+UNDER_WAY = tables.OPEN_MIGRATION
 RESIZE, EVACUATION = "resize", "evacuation"
 SIZES = {"vcpus": "VCPU", "memory_mb": "MEMORY_MB", "disk_gb": "DISK_GB"}
 UNMOVABLE = {
@@ -278,7 +279,8 @@ def _set_holds(connection, migration, which, now):
         allocations.Holdings(connection, {}, now, drop=[uuid]).write({uuid: {}})
         return
     # Its consumer may be gone, and is made again: with the owner that the migration's has.
-    keep = {instance: {"type": allocations.INSTANCE}} if amounts or amounts is None else {}
+    owner = {"type": allocations.INSTANCE, "project": None, "user": None}
+    keep = {instance: owner} if amounts or amounts is None else {}
     holdings = allocations.Holdings(connection, keep, now, drop=[instance, uuid])
     if amounts is None:
         amounts = holdings.held.get(uuid, {})

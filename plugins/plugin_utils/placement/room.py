@@ -9,6 +9,8 @@ that it holds, so that no two of them wait for each other.
 
 from __future__ import annotations
 
+import functools
+
 try:
     import sqlalchemy as sa
 except ImportError:
@@ -64,21 +66,42 @@ def hold(connection, provider_ids, names):
     :param names: the resource classes that matter; None for all.
     :returns: dict provider id -> dict class name -> Room.
     """
+    rooms, wanted = {key: {} for key in provider_ids}, sorted(provider_ids)
+    for start in range(0, len(wanted), bulk.NAMED_VALUES):
+        values = {"providers": wanted[start : start + bulk.NAMED_VALUES]}
+        if names is not None:
+            values["names"] = sorted(names)
+        for row in connection.execute(_held(names is not None), values):
+            rooms[row.provider_id][row.name] = Room(row)
+    return rooms
+
+
+# Made once: to put a statement together takes longer than to run it.
+@functools.cache
+def _held(named):
     inventories, classes = tables.inventories, tables.resource_classes
     query = (
         sa.select(inventories, classes.c.name)
         .join(classes, classes.c.id == inventories.c.class_id)
+        .where(inventories.c.provider_id.in_(sa.bindparam("providers", expanding=True)))
         .order_by(inventories.c.provider_id, inventories.c.class_id)
         .with_for_update(of=inventories)
     )
-    if names is not None:
-        query = query.where(classes.c.name.in_(sorted(names)))
-    rooms, wanted = {key: {} for key in provider_ids}, sorted(provider_ids)
-    for start in range(0, len(wanted), bulk.NAMED_VALUES):
-        part = query.where(inventories.c.provider_id.in_(wanted[start : start + bulk.NAMED_VALUES]))
-        for row in connection.execute(part):
-            rooms[row.provider_id][row.name] = Room(row)
-    return rooms
+    return query.where(classes.c.name.in_(sa.bindparam("names", expanding=True))) if named else query
+
+
+@functools.cache
+def _counted(limited):
+    table, amount = tables.inventories, sa.bindparam("amount", type_=sa.BigInteger)
+    statement = (
+        sa.update(table)
+        .where(table.c.provider_id == sa.bindparam("provider"), table.c.class_id == sa.bindparam("class"))
+        .values(used=table.c.used + amount)
+    )
+    if limited:
+        capacity = (table.c.total - table.c.reserved) * table.c.allocation_ratio
+        statement = statement.where(sa.or_(amount <= 0, table.c.used + amount <= capacity))
+    return statement
 
 
 def count(connection, change, limited=False):
@@ -88,7 +111,6 @@ def count(connection, change, limited=False):
     :param limited: never more than the capacity. For whoever has checked that already: the database does
         it once more.
     """
-    table = tables.inventories
     rows = [
         {"provider": provider, "class": class_id, "amount": amount}
         for (provider, class_id), amount in sorted(change.items())
@@ -96,16 +118,7 @@ def count(connection, change, limited=False):
     ]
     if not rows:
         return
-    amount = sa.bindparam("amount", type_=sa.BigInteger)
-    statement = (
-        sa.update(table)
-        .where(table.c.provider_id == sa.bindparam("provider"), table.c.class_id == sa.bindparam("class"))
-        .values(used=table.c.used + amount)
-    )
-    if limited:
-        capacity = (table.c.total - table.c.reserved) * table.c.allocation_ratio
-        statement = statement.where(sa.or_(amount <= 0, table.c.used + amount <= capacity))
-    done = connection.execute(statement, rows)
+    done = connection.execute(_counted(limited), rows)
     if limited and done.rowcount != len(rows):
         raise DroverError(
             "The room that was claimed was taken meanwhile. Nothing was claimed: schedule again.", cause="no_room"

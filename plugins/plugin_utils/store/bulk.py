@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import uuid
 
 try:
@@ -51,13 +52,20 @@ def add(connection, table, name, rows):
     column = table.c[name]
     rows = sorted(rows, key=lambda row: row[name])
     if connection.dialect.name == "postgresql":
-        statement = postgresql.insert(table).on_conflict_do_nothing(index_elements=[name]).returning(column, table.c.id)
-        return {row[0]: row[1] for row in connection.execute(statement, rows)}
+        # One is not sent as a list: that costs more.
+        found = connection.execute(_addition(table, name), rows if len(rows) > 1 else rows[0])
+        return {row[0]: row[1] for row in found}
     values = {row[name] for row in rows}
     there = {row[0] for row in among(connection, sa.select(column), column, values)}
     insert(connection, table, [row for row in rows if row[name] not in there])
     query = sa.select(column, table.c.id)
     return {row[0]: row[1] for row in among(connection, query, column, values - there)}
+
+
+@functools.cache
+def _addition(table, name):
+    statement = postgresql.insert(table).on_conflict_do_nothing(index_elements=[name])
+    return statement.returning(table.c[name], table.c.id)
 
 
 def hold(connection, table, name, values):
