@@ -150,7 +150,14 @@ def check(url, figures):
         and rows[0] == rows[1]
         and least <= rows[0] <= most
     )
-    return {**figures, "over_capacity": over, "consumers": rows[0], "allocated": held, "used": sums["used"], "ok": right}
+    return {
+        **figures,
+        "over_capacity": over,
+        "consumers": rows[0],
+        "allocated": held,
+        "used": sums["used"],
+        "ok": right,
+    }
 
 
 def main():
@@ -166,9 +173,7 @@ def main():
     arguments = parser.parse_args()
     prepare(arguments.store_url, arguments.providers, arguments.size)
     hosts = [f"kvm{number:05}" for number in range(arguments.hot or arguments.providers)]
-    figures = run(
-        arguments.store_url, hosts, arguments.workers, arguments.claims, arguments.kill, arguments.seed
-    )
+    figures = run(arguments.store_url, hosts, arguments.workers, arguments.claims, arguments.kill, arguments.seed)
     figures = check(arguments.store_url, figures)
     print(json.dumps(figures, indent=1))
     return 0 if figures["ok"] else 1

@@ -206,7 +206,9 @@ def expired(connection, now):
         item = found.setdefault(
             row.uuid,
             {
-                **{name: getattr(row, name) for name in ("uuid", "type", "project", "user", "created_at", "expires_at")},
+                **{
+                    name: getattr(row, name) for name in ("uuid", "type", "project", "user", "created_at", "expires_at")
+                },
                 "holds": {},
             },
         )

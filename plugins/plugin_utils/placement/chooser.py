@@ -117,7 +117,9 @@ class Chooser:
 
     def _chosen(self, wanted):
         return {
-            selection["uuid"]: self.choose(selection, places, self.groups.get(groups.name_of(selection.get("server_group"))))
+            selection["uuid"]: self.choose(
+                selection, places, self.groups.get(groups.name_of(selection.get("server_group")))
+            )
             for selection, places in wanted
         }
 

@@ -176,7 +176,9 @@ def release_expired(connection, now):
     """
     uuids = [item["uuid"] for item in allocations.expired(connection, now)]
     # Held, then read again: what was released, built or renewed meanwhile stays as it is.
-    busy = {row.uuid for row in bulk.hold(connection, tables.instances, "uuid", uuids).values() if row.state == "active"}
+    busy = {
+        row.uuid for row in bulk.hold(connection, tables.instances, "uuid", uuids).values() if row.state == "active"
+    }
     bulk.hold(connection, tables.consumers, "uuid", uuids)
     found = [item for item in allocations.expired(connection, now) if item["uuid"] in set(uuids) - busy]
     release(connection, [item["uuid"] for item in found], now)

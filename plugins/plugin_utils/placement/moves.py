@@ -174,9 +174,7 @@ def finish(connection, uuid, domain_state, now):
     if migration.type not in (RESIZE, EVACUATION):
         _set_holds(connection, migration, "new", now)
     _place(connection, migration, migration.destination_node_id, sizes)
-    _place_domain(
-        connection, migration, migration.source_node_id, migration.destination_node_id, domain_state, now
-    )
+    _place_domain(connection, migration, migration.source_node_id, migration.destination_node_id, domain_state, now)
     status = {RESIZE: "finished", EVACUATION: "done"}.get(migration.type, "completed")
     _set_status(connection, uuid, status, None, now)
 
@@ -199,9 +197,7 @@ def revert(connection, uuid, domain_state, now):
     _hold_instance(connection, migration)
     _set_holds(connection, migration, "old", now)
     _place(connection, migration, migration.source_node_id, _sizes(migration, "old"))
-    _place_domain(
-        connection, migration, migration.destination_node_id, migration.source_node_id, domain_state, now
-    )
+    _place_domain(connection, migration, migration.destination_node_id, migration.source_node_id, domain_state, now)
     _set_status(connection, uuid, "reverted", None, now)
 
 
@@ -333,7 +329,9 @@ def _by_class(connection, amounts):
 def _portable(connection, amounts):
     """dict (provider id, class id) -> amount as dict provider uuid -> dict class name -> amount."""
     providers, classes = tables.resource_providers, tables.resource_classes
-    rows = bulk.among(connection, sa.select(providers.c.id, providers.c.uuid), providers.c.id, {key[0] for key in amounts})
+    rows = bulk.among(
+        connection, sa.select(providers.c.id, providers.c.uuid), providers.c.id, {key[0] for key in amounts}
+    )
     uuids = {row.id: row.uuid for row in rows}
     rows = bulk.among(connection, sa.select(classes.c.id, classes.c.name), classes.c.id, {key[1] for key in amounts})
     names = {row.id: row.name for row in rows}

@@ -89,7 +89,9 @@ def test_a_claim_does_not_wait_for_another_provider(postgres):
 
 def test_killed_writers_change_no_sum(prepared_url):
     """Half of the processes are killed with -9 in the middle of what they do."""
-    fleets.discover(prepared_url, host("kvm1", vcpus=10000, memory_mb=10**6), host("kvm2", vcpus=10000, memory_mb=10**6))
+    fleets.discover(
+        prepared_url, host("kvm1", vcpus=10000, memory_mb=10**6), host("kvm2", vcpus=10000, memory_mb=10**6)
+    )
     context = multiprocessing.get_context("fork")
     done = [context.RawValue("q", 0) for dummy in range(6)]
 

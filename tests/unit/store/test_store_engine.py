@@ -354,7 +354,9 @@ def test_writers_together_and_writers_alone(postgres):
         with Store.open(url).write(together=True) as one, Store.open(url).write(together=True) as other:
             assert one.execute(query).scalar_one() == 2
             with pytest.raises(DroverError, match="lock timeout"):
-                alone = Store.open(sa.make_url(url).update_query_dict({"options": "-c lock_timeout=200"}).render_as_string(False))
+                alone = Store.open(
+                    sa.make_url(url).update_query_dict({"options": "-c lock_timeout=200"}).render_as_string(False)
+                )
                 with alone.write():
                     pytest.fail("it did not wait")
             assert other.execute(query).scalar_one() == 2
