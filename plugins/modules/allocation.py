@@ -105,7 +105,7 @@ EXAMPLES = r"""
         state: released
         instances: "{{ claimed.claims | map(attribute='uuid') | list }}"
 
-    - name: Keep some room for later
+    - name: Let a consumer hold nothing
       drover.compute.allocation:
         state: replaced
         consumers:
