@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Claim room for instances, give it up for an alternate, release it, and swap it for a move."""
+"""Claim room for instances, release it, swap it for a move; replace what consumers hold."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import time
 
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, moves, selections
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, moves, rewrite, selections
 
 
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
         "state": {
             "type": "str",
-            "choices": ["claimed", "next", "released", "swapped", "moved", "swapped_back"],
+            "choices": ["claimed", "next", "released", "swapped", "moved", "swapped_back", "replaced", "reshaped"],
             "default": "claimed",
         },
         "selections": {"type": "list", "elements": "dict"},
@@ -24,6 +24,9 @@ class ActionModule(DroverAction):
         "alternates": {"type": "list", "elements": "dict"},
         "host": {"type": "str"},
         "node": {"type": "str"},
+        "expires": {"type": "int", "default": claims.LIFETIME},
+        "consumers": {"type": "dict"},
+        "inventories": {"type": "dict"},
         **STORE_SPEC,
     }
     REQUIREMENTS = {
@@ -34,17 +37,22 @@ class ActionModule(DroverAction):
             ["state", "swapped", ["instances", "host"]],
             ["state", "moved", ["instances"]],
             ["state", "swapped_back", ["instances"]],
+            ["state", "replaced", ["consumers"]],
+            ["state", "reshaped", ["consumers", "inventories"]],
         ]
     }
     _requires_connection = False
 
     def act(self, args, task_vars):
         now = time.time()
-        with self.store(args, task_vars).write() as connection:
+        if args["expires"] < 0:
+            raise DroverError("expires must be 0 (never) or more seconds.")
+        # All but a reshape, which changes providers, may run while others do the same.
+        with self.store(args, task_vars).write(together=args["state"] != "reshaped") as connection:
             return getattr(self, f"_{args['state']}")(connection, args, now)
 
     def _claimed(self, connection, args, now):
-        claimed = claims.claim(connection, selections.check(args["selections"]), now)
+        claimed = claims.claim(connection, selections.check(args["selections"]), now, args["expires"])
         return {"changed": any(item["new"] for item in claimed), "claims": claimed}
 
     def _next(self, connection, args, now):
@@ -52,7 +60,7 @@ class ActionModule(DroverAction):
         if not args["alternates"]:
             raise DroverError(f"Instance {uuid}: no alternate is left. Free some room or schedule it again.")
         selections.check_alternates(f"Instance {uuid}", args["alternates"])
-        return {"changed": True, "claims": [claims.reclaim(connection, uuid, args["alternates"], now)]}
+        return {"changed": True, "claims": [claims.reclaim(connection, uuid, args["alternates"], now, args["expires"])]}
 
     def _released(self, connection, args, now):
         released = claims.release(connection, args["instances"], now)
@@ -71,8 +79,19 @@ class ActionModule(DroverAction):
         message = "swapped back by drover.compute.allocation"
         return self._close(connection, args, lambda row: moves.undo(connection, row.uuid, message, now, "cancelled"))
 
+    def _replaced(self, connection, args, now):
+        written = rewrite.replace(connection, args["consumers"], now)
+        return {"changed": any(each["changed"] for each in written), "consumers": written}
+
+    def _reshaped(self, connection, args, now):
+        return rewrite.reshape(connection, args["inventories"], args["consumers"], now)
+
     def _close(self, connection, args, close):
-        found = moves.open_migrations(connection, args["instances"])
+        found = {
+            uuid: row
+            for uuid, row in moves.open_migrations(connection, args["instances"]).items()
+            if row.status in moves.UNDER_WAY
+        }
         for uuid in sorted(found):
             close(found[uuid])
         return {

@@ -25,14 +25,19 @@ options:
       - V(swapped) begins a move of O(instances) to O(host). The room at the source goes to the migration, the destination's is claimed.
       - V(moved) ends it. The room at the source is free.
       - V(swapped_back) undoes it. The instance has its room at the source again.
+      - V(replaced) makes O(consumers) hold exactly what is said, all in one transaction, within the capacity.
+      - V(reshaped) changes O(inventories) and what O(consumers) hold in one transaction, as when a host's room becomes that of a child
+        provider.
     type: str
-    choices: [claimed, next, released, swapped, moved, swapped_back]
+    choices: [claimed, next, released, swapped, moved, swapped_back, replaced, reshaped]
     default: claimed
   selections:
     description:
       - Selections as the lookup P(drover.compute.schedule#lookup) returns them. Each has at least C(name), C(uuid), C(host) and
         C(resources) (a mapping such as C(VCPU), C(MEMORY_MB), C(DISK_GB)); and may have C(node), C(alternates), C(server_group),
         C(project), C(user), C(availability_zone).
+      - A selection, and each of its alternates, may have C(allocations), a mapping of provider uuids to amounts by resource class. It is
+        claimed as it is. Without it each class is taken from the host's own providers, or else from one that shares with it.
     type: list
     elements: dict
   instances:
@@ -49,6 +54,25 @@ options:
   node:
     description: The compute node of O(host), where it has several.
     type: str
+  expires:
+    description:
+      - Seconds until what is V(claimed) or V(next) expires when neither the build nor discovery has seen the instance. V(0) is never.
+      - An expired claim still holds its room. An audit names it, and releases it when told to.
+    type: int
+    default: 3600
+  consumers:
+    description:
+      - What consumers shall hold. A mapping of their uuids to C(allocations), which is a mapping of providers (name or uuid) to amounts by
+        resource class; and maybe C(project), C(user), C(type) (V(INSTANCE) when new) and C(consumer_generation).
+      - Empty C(allocations) remove the consumer.
+      - With C(consumer_generation) the consumer must still have that one, or be new when it is null. Each write makes it one more.
+    type: dict
+  inventories:
+    description:
+      - For O(state=reshaped). A mapping of providers (name or uuid) to their current C(generation) and all C(inventories) they shall have,
+        which is a mapping of resource classes to C(total) and maybe C(reserved), C(min_unit), C(max_unit), C(step_size) and
+        C(allocation_ratio).
+    type: dict
 attributes:
   check_mode:
     support: full
@@ -80,6 +104,13 @@ EXAMPLES = r"""
       drover.compute.allocation:
         state: released
         instances: "{{ claimed.claims | map(attribute='uuid') | list }}"
+
+    - name: Let a consumer hold nothing
+      drover.compute.allocation:
+        state: replaced
+        consumers:
+          6b1f9f0e-58a3-4a47-9c8e-0d6a4c1b7a11:
+            allocations: {}
 """
 
 RETURN = r"""
@@ -100,6 +131,34 @@ claims:
     arch: {description: Its architecture., type: str, returned: always}
     domain_type: {description: "The domain type to use there, such as C(kvm) or C(qemu).", type: str, returned: always}
     new: {description: False when the instance had its room before., type: bool, returned: always}
+consumers:
+  description: What became of each consumer, sorted by uuid.
+  returned: when O(state) is V(replaced) or V(reshaped)
+  type: list
+  elements: dict
+  contains:
+    uuid: {description: The uuid of the consumer., type: str, returned: always}
+    generation: {description: "Its generation, null when it holds nothing and is gone.", type: int, returned: always}
+    changed: {description: Whether anything was written., type: bool, returned: always}
+providers:
+  description: The providers of a reshape with their new generations.
+  returned: when O(state=reshaped)
+  type: list
+  elements: dict
+  contains:
+    name: {description: The name., type: str, returned: always}
+    generation: {description: The generation., type: int, returned: always}
+cause:
+  description:
+    - Why it failed, for a program. One of V(no_room), V(unfit), V(changed_meanwhile), V(unknown_class), V(unknown_provider),
+      V(unknown_host), V(unknown_instance), V(unknown_migration), V(in_use).
+  returned: on failure, where it is one of these
+  type: str
+places:
+  description: The places that were tried, each with C(host), C(node), and for a lack of room C(resource_class), C(asked), C(used), C(capacity).
+  returned: on failure, when O(state) is V(claimed) or V(next) and there is no room
+  type: list
+  elements: dict
 released:
   description: Uuids that held something.
   returned: when O(state=released)

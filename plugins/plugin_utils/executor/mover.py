@@ -84,7 +84,7 @@ class Mover:
             self._renew()
             kind = "live-migration" if move["live"] else "migration"
             try:
-                with self.store.write() as connection:
+                with self.store.write(together=True) as connection:
                     opened = moves.begin(
                         connection, move["uuid"], move["host"], move.get("node"), kind, time.time(), move["from_host"]
                     )
@@ -121,13 +121,13 @@ class Mover:
     def _record(self, order, result):
         status, message = result["status"], result.get("message") or ""
         if status == "completed":
-            with self.store.write() as connection:
+            with self.store.write(together=True) as connection:
                 moves.finish(connection, order["migration"], result.get("destination_state") or "running", time.time())
         elif status == "failed" and result.get("source_state") in (None, "absent"):
             # Its room at the source is given back only where it was seen there.
             status, message = "lost", f"{message} It was not seen at the source."
         elif status == "failed":
-            with self.store.write() as connection:
+            with self.store.write(together=True) as connection:
                 moves.undo(connection, order["migration"], message, time.time())
         self._close(order, status, message, result)
 

@@ -3,12 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Claims: room written down before anything is built, never more than there is.
 
-Everything here runs inside one write transaction of the caller and is idempotent by the consumer's
-uuid. The providers are held first, then read, then written, so that of two runs that race for the
-last room exactly one gets it.
+Everything here runs inside one write transaction of the caller and is idempotent by the instance's
+uuid. Such transactions run together, so each holds what it relies on before it reads it, all in one
+order: server groups, instances, consumers, the rows of inventories (see room.py), compute nodes. Of two
+runs that race for the last room exactly one gets it, and none of them can wait for each other.
 """
 
 from __future__ import annotations
+
+import functools
 
 try:
     import sqlalchemy as sa
@@ -16,68 +19,131 @@ except ImportError:
     sa = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, groups, room
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, groups, supply
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.chooser import Chooser, Place
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, services, tables
 
 BUILDING = "building"
+# How long (seconds) a claim is kept for an instance that nobody has seen.
+LIFETIME = 3600
 
 
-def claim(connection, selections, now):
+def claim(connection, selections, now, lifetime=LIFETIME):
     """Claim the destination, or else the first alternate with room, of every selection.
 
     All or none: a selection that fits nowhere fails the whole, and the caller's transaction with it.
 
-    :param selections: a list of dicts as the lookup schedule returns them.
+    :param selections: a list of dicts as the lookup schedule returns them. A selection or an alternate
+        may say with ``allocations`` which providers shall give what.
+    :param lifetime: seconds until the claim expires when no instance is seen; 0 for never. An instance
+        that is still being built and claimed again has its claim renewed.
     :returns: a list of dicts in the same order: uuid, name, host, node, provider, resources, alternates
         (those after the claimed one), new (False when the instance had its room already).
     :raises DroverError: no room (asked, used and capacity per host tried), unknown host, bad data.
     """
+    found = groups.hold(connection, [selection.get("server_group") for selection in selections])
     nodes = _nodes(connection, selections)
-    existing = _existing(connection, [selection["uuid"] for selection in selections])
-    chooser = Chooser(connection, list(nodes.values()))
-    results, rows, held, owners = [], [], {}, {}
+    rows = [_instance(each, nodes, found, now) for each in selections]
+    new = bulk.add(connection, tables.instances, "uuid", rows)
+    existing = [each["uuid"] for each in selections if each["uuid"] not in new]
+    fresh = [each for each in selections if each["uuid"] in new]
+    chosen = _choose(connection, fresh, existing, nodes, found, now, now + lifetime if lifetime else None)
+    _correct_places(connection, rows, new, chosen)
+    where = _existing(connection, existing)
+    results = []
     for selection in selections:
-        uuid = selection["uuid"]
-        if uuid in existing:
-            results.append(_unchanged(selection, existing[uuid]))
-            continue
-        group = groups.find(connection, selection.get("server_group"))
-        places = [_place(nodes, place) for place in [selection, *selection.get("alternates", [])]]
-        chosen = chooser.choose(selection["name"], uuid, places, selection["resources"], group)
-        existing[uuid] = chosen
-        held[uuid] = {chosen.provider_id: selection["resources"]}
-        owners[uuid] = (selection.get("project"), selection.get("user"))
-        rows.append(_instance(selection, chosen, group, now))
-        results.append(_claimed(selection, chosen, selection.get("alternates", [])[places.index(chosen) :]))
-    allocations.replace(connection, held, now, owners=owners)
-    bulk.insert(connection, tables.instances, rows)
+        if selection["uuid"] in new:
+            place = chosen[selection["uuid"]]
+            results.append(_claimed(selection, place.node, selection.get("alternates", [])[place.number :]))
+        else:
+            results.append(_unchanged(selection, where.get(selection["uuid"])))
     return results
 
 
-def reclaim(connection, uuid, alternates, now):
+def _choose(connection, selections, existing, nodes, found, now, expires_at):
+    """Find and write the room of instances that are new, renew that of the others: dict uuid -> Place."""
+    keep = {
+        each["uuid"]: {
+            "type": allocations.INSTANCE,
+            "project": each.get("project"),
+            "user": each.get("user"),
+            "expires_at": expires_at,
+        }
+        for each in selections
+        if any(each["resources"].values()) or _says_where(each)
+    }
+    holdings = allocations.Holdings(connection, keep, now, drop=existing)
+    holdings.renew(existing, expires_at)
+    if not selections:
+        return {}
+    wanted = [(each, _places(nodes, each)) for each in selections]
+    chooser = Chooser(connection, [place for dummy, places in wanted for place in places], found, holdings.sums(keep))
+    chosen = chooser.choose_all(wanted)
+    columns = {uuid: {"expires_at": expires_at} for uuid in keep}
+    holdings.write({uuid: chosen[uuid].amounts for uuid in keep}, columns, limited=True)
+    return chosen
+
+
+def _says_where(selection):
+    return any(place.get("allocations") for place in (selection, *selection.get("alternates", [])))
+
+
+def _correct_places(connection, rows, new, chosen):
+    """Instances were written down with their first choice, where they mostly are."""
+    bulk.update(
+        connection,
+        tables.instances,
+        [
+            {"id": new[row["uuid"]], "compute_node_id": chosen[row["uuid"]].node.id}
+            for row in rows
+            if row["uuid"] in new and row["compute_node_id"] != chosen[row["uuid"]].node.id
+        ],
+    )
+
+
+def reclaim(connection, uuid, alternates, now, lifetime=LIFETIME):
     """Give up the room of an instance being built and claim the first alternate with room.
+
+    The node it leaves has a failed build more, which BuildFailureWeigher counts.
 
     :returns: as one item of claim().
     :raises DroverError: the instance is not being built, or is moving, or no alternate has room.
     """
-    instance = _instance_row(connection, uuid)
+    found = groups.of_instance(connection, uuid)
+    instance = bulk.hold(connection, tables.instances, "uuid", [uuid]).get(uuid)
+    if instance is None:
+        raise _unknown_instance(uuid)
     _refuse_moving(connection, [uuid])
     if instance.state != BUILDING:
         raise DroverError(
             f"Instance {instance.name} ({uuid}) is {instance.state}, not being built: its place is not given up. "
             "Move it with drover.compute.drain instead."
         )
-    held = allocations.read(connection, [uuid]).get(uuid, {})
-    resources = {name: amount for amounts in held.values() for name, amount in amounts.items()}
+    holdings = allocations.Holdings(connection, {}, now, drop=[uuid])
+    resources = _sums(allocations.read(connection, [uuid]).get(uuid, {}))
     nodes = _nodes(connection, [{"alternates": alternates}])
-    chooser = Chooser(connection, list(nodes.values()))
-    group = groups.by_id(connection, instance.server_group_id)
-    places = [_place(nodes, place) for place in alternates]
-    chosen = chooser.choose(instance.name, uuid, places, resources, group)
-    allocations.replace(connection, {uuid: {chosen.provider_id: resources}}, now)
-    bulk.update(connection, tables.instances, [{"id": instance.id, "compute_node_id": chosen.id}])
     request = {"uuid": uuid, "name": instance.name, "resources": resources}
-    return _claimed(request, chosen, alternates[places.index(chosen) + 1 :])
+    places = _places(nodes, {"alternates": alternates})
+    group = found[0] if found else None
+    chooser = Chooser(connection, places, {each.name: each for each in found}, holdings.sums([uuid]))
+    chosen = chooser.choose(request, places, group)
+    expires = {uuid: {"expires_at": now + lifetime if lifetime else None}}
+    holdings.write({uuid: chosen.amounts} if uuid in holdings.ids else {}, expires, limited=True)
+    bulk.update(connection, tables.instances, [{"id": instance.id, "compute_node_id": chosen.node.id}])
+    table = tables.compute_nodes
+    connection.execute(
+        sa.update(table).where(table.c.id == instance.compute_node_id).values(failed_builds=table.c.failed_builds + 1)
+    )
+    return _claimed(request, chosen.node, alternates[chosen.number + 1 :])
+
+
+def _sums(held):
+    """What is held of each class, wherever: dict class name -> amount."""
+    sums = {}
+    for amounts in held.values():
+        for name, amount in amounts.items():
+            sums[name] = sums.get(name, 0) + amount
+    return sums
 
 
 def release(connection, uuids, now):
@@ -88,89 +154,57 @@ def release(connection, uuids, now):
     :returns: the uuids that held something.
     :raises DroverError: one of them has been seen running, or is moving; its room cannot be released.
     """
-    _refuse_moving(connection, uuids)
     table = tables.instances
-    rows = bulk.among(connection, sa.select(table), table.c.uuid, uuids)
-    for row in rows:
+    rows = bulk.hold(connection, table, "uuid", uuids)
+    _refuse_moving(connection, uuids)
+    for row in rows.values():
         if row.state == "active":
             raise DroverError(
                 f"Instance {row.name} ({row.uuid}) has a domain on a hypervisor, so its room is in use. "
                 "Undefine the domain first and run drover.compute.discover; nothing was released."
             )
-    held = allocations.read(connection, uuids)
-    allocations.replace(connection, {uuid: {} for uuid in held}, now)
-    bulk.delete(connection, table, table.c.id, [row.id for row in rows])
-    return sorted(set(held) | {row.uuid for row in rows})
+    holdings = allocations.Holdings(connection, {}, now, drop=uuids)
+    holdings.write({uuid: {} for uuid in holdings.ids})
+    bulk.delete(connection, table, table.c.id, [row.id for row in rows.values()])
+    return sorted(set(holdings.ids) | set(rows))
+
+
+def release_expired(connection, now):
+    """Release the claims whose time is over, in the caller's one transaction.
+
+    :returns: what they held, see allocations.expired().
+    """
+    uuids = [item["uuid"] for item in allocations.expired(connection, now)]
+    # Held, then read again: what was released, built or renewed meanwhile stays as it is.
+    busy = {
+        row.uuid for row in bulk.hold(connection, tables.instances, "uuid", uuids).values() if row.state == "active"
+    }
+    bulk.hold(connection, tables.consumers, "uuid", uuids)
+    found = [item for item in allocations.expired(connection, now) if item["uuid"] in set(uuids) - busy]
+    release(connection, [item["uuid"] for item in found], now)
+    return found
 
 
 def _refuse_moving(connection, uuids):
     """Raise DroverError when a migration is open: its source's room would be left to nobody."""
     table = tables.migrations
-    query = sa.select(table).where(table.c.status.in_(tables.OPEN_MIGRATION))
+    query = sa.select(table).where(table.c.status.in_(tables.HOLDING_MIGRATION))
     for row in bulk.among(connection, query, table.c.instance_uuid, uuids):
+        if row.status == "finished":
+            raise DroverError(
+                f"Instance {row.instance_name} ({row.instance_uuid}) was resized, and holds the room of its old size on "
+                f"{row.source} too. Confirm or revert that first; nothing was released."
+            )
+        if row.status == "done":
+            raise DroverError(
+                f"Instance {row.instance_name} ({row.instance_uuid}) was evacuated from {row.source}, where it still "
+                f"holds its room until that host is back and cleaned up; nothing was released."
+            )
         raise DroverError(
             f"Instance {row.instance_name} ({row.instance_uuid}) has an open migration from {row.source} to "
             f"{row.destination}. Finish or undo that first, by running the drain of {row.source} again; "
             "nothing was released."
         )
-
-
-class Chooser:
-    """Finds the first place with room, counting what was chosen before in this transaction."""
-
-    def __init__(self, connection, nodes):
-        self.connection = connection
-        providers = {node.provider_id for node in nodes}
-        room.lock(connection, providers)
-        self.rooms = room.read(connection, providers)
-        self.groups = {}
-
-    def choose(self, name, uuid, places, resources, group=None, leaving=None):
-        """The first of ``places`` that is enabled, allowed by the server group and has room.
-
-        :param leaving: the host the instance moves away from, if it moves.
-        :raises DroverError: none; with the reason of each.
-        """
-        refusals = []
-        for place in places:
-            refusal = self._refusal(uuid, place, resources, group, leaving)
-            if refusal is None:
-                for resource, amount in resources.items():
-                    if amount:
-                        self.rooms[place.provider_id][resource].used += amount
-                if group is not None:
-                    self._members(group)[uuid] = {place.host}
-                return place
-            refusals.append(f"{place.host}: {refusal}")
-        raise DroverError(
-            f"No room for {name} ({uuid}) at its destination nor its alternates: {'; '.join(refusals)}. "
-            "Nothing was claimed. Somebody else may have been faster: schedule again.",
-            refusals=refusals,
-        )
-
-    def _refusal(self, uuid, place, resources, group, leaving):
-        if place.disabled:
-            return f"disabled ({place.disabled_reason or 'no reason given'})"
-        if place.forced_down:
-            return "forced down"
-        rooms = self.rooms[place.provider_id]
-        for name, amount in resources.items():
-            if not amount:
-                continue
-            if name not in rooms:
-                return f"{name}: asked {amount}, the host has none"
-            refusal = rooms[name].refusal(name, amount)
-            if refusal:
-                return refusal
-        if group is not None:
-            return groups.refusal(group, self._members(group), uuid, place.host, leaving)
-        return None
-
-    def _members(self, group):
-        if group.id not in self.groups:
-            groups.lock(self.connection, group)
-            self.groups[group.id] = groups.members(self.connection, group)
-        return self.groups[group.id]
 
 
 def find_node(connection, host, node=None):
@@ -209,23 +243,45 @@ def _node_query():
             known.c.disabled_reason,
             known.c.forced_down,
             providers.c.id.label("provider_id"),
+            *supply.has_more(providers),
         )
         .join(known, known.c.id == nodes.c.service_id)
         .join(providers, providers.c.uuid == nodes.c.uuid)
     )
 
 
+@functools.cache
+def _nodes_query():
+    return _node_query().where(tables.compute_nodes.c.host.in_(sa.bindparam("hosts", expanding=True)))
+
+
 def _nodes(connection, selections):
     hosts = set()
     for selection in selections:
         hosts.update(place["host"] for place in [selection, *selection.get("alternates", [])] if place.get("host"))
-    return {(row.host, row.hypervisor_hostname): row for row in _node_rows(connection, hosts)}
+    nodes = {}
+    hosts = sorted(hosts)
+    for start in range(0, len(hosts), bulk.NAMED_VALUES):
+        rows = connection.execute(_nodes_query(), {"hosts": hosts[start : start + bulk.NAMED_VALUES]})
+        for row in rows:
+            nodes.setdefault(row.host, []).append(row)
+    return nodes
 
 
-def _place(nodes, place):
+def _places(nodes, selection):
+    """Where a selection may go, the first choice first, as a list of Place.
+
+    :raises DroverError: one of them is not in the store.
+    """
+    tries = [selection] if selection.get("host") else []
+    tries += selection.get("alternates", [])
+    return [Place(_node(nodes, place), place.get("allocations"), number) for number, place in enumerate(tries)]
+
+
+def _node(nodes, place):
     """The row of a place; a host with one compute node need not name it."""
     host, node = place["host"], place.get("node")
-    found = [row for (name, dummy), row in nodes.items() if name == host and node in (None, row.hypervisor_hostname)]
+    found = _matching(nodes, place)
     if len(found) == 1:
         return found[0]
     if found:
@@ -233,12 +289,24 @@ def _place(nodes, place):
         raise DroverError(f"Host {host} has several compute nodes: {names}. Say which one with node.")
     raise DroverError(
         f"Compute node {node or host} of host {host} is not in the store. "
-        "Run drover.compute.discover, then schedule again; nothing was claimed."
+        "Run drover.compute.discover, then schedule again; nothing was claimed.",
+        cause="unknown_host",
+        host=host,
     )
+
+
+def _matching(nodes, place):
+    return [
+        row
+        for row in nodes.get(place["host"], ())
+        if place.get("node") is None or row.hypervisor_hostname == place["node"]
+    ]
 
 
 def _existing(connection, uuids):
     """The compute node rows (or None) of instances that have their claim already, by uuid."""
+    if not uuids:
+        return {}
     instances = tables.instances
     query = sa.select(instances.c.uuid, instances.c.compute_node_id)
     where = {row.uuid: row.compute_node_id for row in bulk.among(connection, query, instances.c.uuid, uuids)}
@@ -250,16 +318,24 @@ def _instance_row(connection, uuid):
     table = tables.instances
     row = connection.execute(sa.select(table).where(table.c.uuid == uuid)).one_or_none()
     if row is None:
-        raise DroverError(f"Instance {uuid} is not in the store. Run drover.compute.discover if it exists.")
+        raise _unknown_instance(uuid)
     return row
 
 
-def _instance(selection, node, group, now):
+def _unknown_instance(uuid):
+    return DroverError(
+        f"Instance {uuid} is not in the store. Run drover.compute.discover if it exists.", cause="unknown_instance"
+    )
+
+
+def _instance(selection, nodes, found, now):
     resources = selection["resources"]
+    node = _matching(nodes, selection)
+    group = found.get(groups.name_of(selection.get("server_group")))
     return {
         "uuid": selection["uuid"],
         "name": selection["name"],
-        "compute_node_id": node.id,
+        "compute_node_id": node[0].id if len(node) == 1 else None,
         "state": BUILDING,
         "server_group_id": group.id if group is not None else None,
         "vcpus": resources.get("VCPU", 0),

@@ -40,9 +40,15 @@ def ensure(connection, name, policy, max_server_per_host=None):
                 "under the old rule. Use another name, or delete the group when it has no members."
             )
         return row, False
-    connection.execute(
-        sa.insert(tables.server_groups).values(uuid=bulk.new_uuid(), name=name, policy=policy, max_server_per_host=most)
+    added = bulk.add(
+        connection,
+        tables.server_groups,
+        "name",
+        [{"uuid": bulk.new_uuid(), "name": name, "policy": policy, "max_server_per_host": most}],
     )
+    if not added:
+        # Somebody else made it at this moment.
+        return ensure(connection, name, policy, max_server_per_host)
     return _by_name(connection, name), True
 
 
@@ -77,6 +83,36 @@ def find(connection, name):
     return row
 
 
+def name_of(group):
+    """The name of a server group given as a text or as a mapping; None without one."""
+    return group["name"] if isinstance(group, dict) else group or None
+
+
+def hold(connection, wanted):
+    """Find, or make, and hold the server groups of selections.
+
+    :param wanted: list of names or mappings, as find() takes them; None is skipped.
+    :returns: dict name -> row.
+    """
+    found = {}
+    for group in sorted(filter(None, wanted), key=name_of):
+        if isinstance(group, dict) or group not in found:
+            found[name_of(group)] = find(connection, group)
+    if found:
+        lock(connection, found.values())
+    return found
+
+
+def of_instance(connection, uuid):
+    """The server group of an instance, held: a list of at most one row."""
+    groups, instances = tables.server_groups, tables.instances
+    query = sa.select(groups).join(instances, instances.c.server_group_id == groups.c.id)
+    found = connection.execute(query.where(instances.c.uuid == uuid)).all()
+    if found:
+        lock(connection, found)
+    return found
+
+
 def by_id(connection, group_id):
     """The row of a server group by id; None for None."""
     if group_id is None:
@@ -84,11 +120,12 @@ def by_id(connection, group_id):
     return connection.execute(sa.select(tables.server_groups).where(tables.server_groups.c.id == group_id)).one()
 
 
-def lock(connection, group):
-    """Hold a group until the end of the transaction: two claims must not both be its first on a host."""
-    if connection.dialect.name != "sqlite":
-        table = tables.server_groups
-        connection.execute(sa.select(table.c.id).where(table.c.id == group.id).with_for_update()).all()
+def lock(connection, found):
+    """Hold groups until the end of the transaction: two claims must not both be its first on a host.
+
+    The first thing that a writer holds, in the order of their ids.
+    """
+    bulk.hold(connection, tables.server_groups, "id", {group.id for group in found})
 
 
 def members(connection, group):
@@ -103,7 +140,16 @@ def members(connection, group):
         .join(nodes, nodes.c.id == migrations.c.destination_node_id)
         .where(migrations.c.status.in_(tables.OPEN_MIGRATION))
     )
-    for row in bulk.among(connection, query, migrations.c.instance_uuid, where):
+    # A resize that waits to be confirmed may still go back.
+    back = (
+        sa.select(migrations.c.instance_uuid, nodes.c.host)
+        .join(nodes, nodes.c.id == migrations.c.source_node_id)
+        .where(migrations.c.status == "finished")
+    )
+    for row in (
+        *bulk.among(connection, query, migrations.c.instance_uuid, where),
+        *bulk.among(connection, back, migrations.c.instance_uuid, where),
+    ):
         where[row.instance_uuid].add(row.host)
     return where
 

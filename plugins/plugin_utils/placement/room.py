@@ -1,24 +1,32 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Room on providers: what is there, what is used, whether an amount fits (NOVA_SEMANTICS 10.2)."""
+"""Room on providers: what is there, what is used, whether an amount fits (NOVA_SEMANTICS 10.2).
+
+Every writer holds the rows of inventories it relies on in the order (provider, class), the last of all
+that it holds, so that no two of them wait for each other.
+"""
 
 from __future__ import annotations
+
+import functools
 
 try:
     import sqlalchemy as sa
 except ImportError:
     sa = None
 
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 
 
 class Room:
     """Inventory and use of one class on one provider."""
 
-    __slots__ = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "used")
+    __slots__ = ("key", "total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "used")
 
     def __init__(self, row):
+        self.key = (row.provider_id, row.class_id)
         self.total, self.reserved = row.total, row.reserved
         self.min_unit, self.max_unit, self.step_size = row.min_unit, row.max_unit, row.step_size
         self.allocation_ratio = row.allocation_ratio
@@ -31,36 +39,87 @@ class Room:
 
     def refusal(self, name, amount):
         """Why ``amount`` of class ``name`` does not fit, in words; None when it does."""
-        if self.used + amount > self.capacity:
+        return self.shortage(name, amount) or self.unfit(name, amount)
+
+    def shortage(self, name, amount):
+        """As refusal(), of the capacity alone. Who takes nothing more is never refused, however full it is."""
+        if amount > 0 and self.used + amount > self.capacity:
             return f"{name}: asked {amount}, used {self.used} of {self.capacity:g}"
+        return None
+
+    def unfit(self, name, amount):
+        """As refusal(), of what a single allocation may be."""
         if not self.min_unit <= amount <= self.max_unit:
             return f"{name}: asked {amount}, one instance may have {self.min_unit} to {self.max_unit}"
         if amount % self.step_size:
             return f"{name}: asked {amount}, which is no multiple of {self.step_size}"
         return None
 
+    def data(self, name, amount):
+        """A refusal for a program."""
+        return {"resource_class": name, "asked": amount, "used": self.used, "capacity": self.capacity}
 
-def read(connection, provider_ids):
-    """The room of providers.
 
+def hold(connection, provider_ids, names):
+    """The room of providers, held until the end of the transaction.
+
+    :param names: the resource classes that matter; None for all.
     :returns: dict provider id -> dict class name -> Room.
     """
-    inventories, classes = tables.inventories, tables.resource_classes
-    rooms = {key: {} for key in provider_ids}
-    query = sa.select(inventories, classes.c.name).join(classes, classes.c.id == inventories.c.class_id)
-    for row in bulk.among(connection, query, inventories.c.provider_id, provider_ids):
-        rooms[row.provider_id][row.name] = Room(row)
+    rooms, wanted = {key: {} for key in provider_ids}, sorted(provider_ids)
+    for start in range(0, len(wanted), bulk.NAMED_VALUES):
+        values = {"providers": wanted[start : start + bulk.NAMED_VALUES]}
+        if names is not None:
+            values["names"] = sorted(names)
+        for row in connection.execute(_held(names is not None), values):
+            rooms[row.provider_id][row.name] = Room(row)
     return rooms
 
 
-def lock(connection, provider_ids):
-    """Hold providers until the end of the transaction, so that what is read of them stays true.
+# Made once: to put a statement together takes longer than to run it.
+@functools.cache
+def _held(named):
+    inventories, classes = tables.inventories, tables.resource_classes
+    query = (
+        sa.select(inventories, classes.c.name)
+        .join(classes, classes.c.id == inventories.c.class_id)
+        .where(inventories.c.provider_id.in_(sa.bindparam("providers", expanding=True)))
+        .order_by(inventories.c.provider_id, inventories.c.class_id)
+        .with_for_update(of=inventories)
+    )
+    return query.where(classes.c.name.in_(sa.bindparam("names", expanding=True))) if named else query
 
-    Taken in the order of their ids, so that two claims never wait for each other. On SQLite the
-    whole store is held by the writer already.
+
+@functools.cache
+def _counted(limited):
+    table, amount = tables.inventories, sa.bindparam("amount", type_=sa.BigInteger)
+    statement = (
+        sa.update(table)
+        .where(table.c.provider_id == sa.bindparam("provider"), table.c.class_id == sa.bindparam("class"))
+        .values(used=table.c.used + amount)
+    )
+    if limited:
+        capacity = (table.c.total - table.c.reserved) * table.c.allocation_ratio
+        statement = statement.where(sa.or_(amount <= 0, table.c.used + amount <= capacity))
+    return statement
+
+
+def count(connection, change, limited=False):
+    """Bring the use counted beside the inventories along.
+
+    :param change: dict (provider id, class id) -> amount more or less.
+    :param limited: never more than the capacity. For whoever has checked that already: the database does
+        it once more.
     """
-    table = tables.resource_providers
-    if provider_ids and connection.dialect.name != "sqlite":
-        connection.execute(
-            sa.select(table.c.id).where(table.c.id.in_(sorted(provider_ids))).order_by(table.c.id).with_for_update()
-        ).all()
+    rows = [
+        {"provider": provider, "class": class_id, "amount": amount}
+        for (provider, class_id), amount in sorted(change.items())
+        if amount
+    ]
+    if not rows:
+        return
+    done = connection.execute(_counted(limited), rows)
+    if limited and done.rowcount != len(rows):
+        raise DroverError(
+            "The room that was claimed was taken meanwhile. Nothing was claimed: schedule again.", cause="no_room"
+        )

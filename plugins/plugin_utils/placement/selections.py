@@ -33,8 +33,9 @@ def check(selections):
         if selection["uuid"] in seen:
             raise DroverError(f"{where}: uuid {selection['uuid']} stands twice. Each instance has its own.")
         seen.add(selection["uuid"])
-        _check_resources(where, selection["resources"])
-        _check_texts(where, selection, ("name", "host", "node", "availability_zone", "project", "user"))
+        check_resources(where, selection["resources"])
+        check_texts(where, selection, ("name", "host", "node", "availability_zone", "project", "user"))
+        _check_allocations(where, selection)
         check_alternates(where, selection.get("alternates", []))
         _check_group(where, selection.get("server_group"))
     return selections
@@ -48,14 +49,28 @@ def check_alternates(where, alternates):
     for number, place in enumerate(alternates if isinstance(alternates, list) else [alternates], start=1):
         if not isinstance(place, dict) or not place.get("host"):
             raise DroverError(f"{where}, alternate {number}: must be a mapping with host, not {place!r}.")
-        _check_texts(f"{where}, alternate {number}", place, ("host", "node"))
+        check_texts(f"{where}, alternate {number}", place, ("host", "node"))
+        _check_allocations(f"{where}, alternate {number}", place)
 
 
-def _check_texts(where, mapping, keys):
+def _check_allocations(where, place):
+    """Refuse what the scheduler decided of a place's providers when it is none."""
+    given = place.get("allocations")
+    if given is None:
+        return
+    if not isinstance(given, dict):
+        raise DroverError(f"{where}: allocations must be a mapping of provider uuids to amounts, not {given!r}.")
+    for uuid_, amounts in given.items():
+        check_resources(f"{where}, allocations, {uuid_}", amounts)
+
+
+def check_texts(where, mapping, keys):
+    """Refuse texts that no database takes."""
     for key in keys:
         value = mapping.get(key)
-        if value is not None and not (isinstance(value, str) and len(value) <= _LONGEST):
-            raise DroverError(f"{where}: {key} must be a text of at most {_LONGEST} characters, not {value!r}.")
+        if value is not None and not (isinstance(value, str) and len(value) <= _LONGEST and "\0" not in value):
+            shown = f"{value[:40]!r}..." if isinstance(value, str) and len(value) > _LONGEST else repr(value)
+            raise DroverError(f"{where}: {key} must be a text of at most {_LONGEST} characters, not {shown}.")
 
 
 def _check_group(where, group):
@@ -66,7 +81,7 @@ def _check_group(where, group):
         group = group.get("name")
         if not group:
             raise DroverError(f"{where}: the server group has no name.")
-    _check_texts(where, {"server_group": group}, ("server_group",))
+    check_texts(where, {"server_group": group}, ("server_group",))
 
 
 def _check_uuid(where, text):
@@ -79,7 +94,8 @@ def _check_uuid(where, text):
         raise DroverError(f"{where}: {text!r} is no uuid in lower case. Leave it out of the request to get a new one.")
 
 
-def _check_resources(where, resources):
+def check_resources(where, resources):
+    """Refuse amounts that are no whole numbers from 0 to 2147483647."""
     if not isinstance(resources, dict):
         raise DroverError(f"{where}: resources must be a mapping such as VCPU: 2, MEMORY_MB: 4096.")
     for name, amount in resources.items():

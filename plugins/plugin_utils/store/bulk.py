@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import functools
 import uuid
 
 try:
     import sqlalchemy as sa
+    from sqlalchemy.dialects import postgresql
 except ImportError:
     sa = None
 
@@ -36,6 +38,46 @@ def insert(connection, table, rows):
     """Insert rows (a list of dicts with the same keys); an empty list is no statement."""
     if rows:
         connection.execute(sa.insert(table), rows)
+
+
+def add(connection, table, name, rows):
+    """Insert those rows whose unique column ``name`` has a new value, in its order.
+
+    A writer that adds the same one at the same moment is waited for.
+
+    :returns: dict value of the column -> id, of the rows that were inserted.
+    """
+    if not rows:
+        return {}
+    column = table.c[name]
+    rows = sorted(rows, key=lambda row: row[name])
+    if connection.dialect.name == "postgresql":
+        # One is not sent as a list: that costs more.
+        found = connection.execute(_addition(table, name), rows if len(rows) > 1 else rows[0])
+        return {row[0]: row[1] for row in found}
+    values = {row[name] for row in rows}
+    there = {row[0] for row in among(connection, sa.select(column), column, values)}
+    insert(connection, table, [row for row in rows if row[name] not in there])
+    query = sa.select(column, table.c.id)
+    return {row[0]: row[1] for row in among(connection, query, column, values - there)}
+
+
+@functools.cache
+def _addition(table, name):
+    statement = postgresql.insert(table).on_conflict_do_nothing(index_elements=[name])
+    return statement.returning(table.c[name], table.c.id)
+
+
+def hold(connection, table, name, values):
+    """The rows of a table by a unique column, held until the end of the transaction in the column's order.
+
+    :returns: dict value -> row.
+    """
+    column, values, found = table.c[name], sorted(values), {}
+    for start in range(0, len(values), NAMED_VALUES):
+        query = sa.select(table).where(column.in_(values[start : start + NAMED_VALUES])).order_by(column)
+        found.update({getattr(row, name): row for row in connection.execute(query.with_for_update())})
+    return found
 
 
 def update(connection, table, rows):

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Opening the store: one URL in, transactions out, on SQLite and PostgreSQL alike.
 
-No connection is kept between transactions: Ansible forks a process per task, and a pooled
-connection that crosses a fork is shared by two processes (measured: lost rows and a hang).
+On PostgreSQL one connection is kept between transactions, as making one costs more than a claim.
+Ansible forks a process per task, and a connection that crosses a fork is shared by two processes
+(measured: lost rows and a hang): a process drops what another one made, see _drop_foreign().
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import contextlib
 import os
 import sqlite3
 import time
+import weakref
 
 try:
     import sqlalchemy as sa
@@ -27,8 +29,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import schema
 SQLITE_BUSY_TIMEOUT = 60
 # Seconds to wait for a database host to answer at all.
 CONNECT_TIMEOUT = 15
-# One name for one lock, which PostgreSQL's writers take in turn.
+# One name for one lock of PostgreSQL: those that write alone take turns, those that write together share it.
 ADVISORY_LOCK = 0x64726F766572
+# The lock and the schema's revision in one round trip. What is read before the lock was waited for
+# can be old, so that another answer than the latest revision is looked at again, see _writer().
+ALONE = "SELECT pg_advisory_xact_lock(:key), (SELECT version_num FROM alembic_version)"
+TOGETHER = "SELECT pg_advisory_xact_lock_shared(:key), (SELECT version_num FROM alembic_version)"
+# What PostgreSQL says when it ends one of two transactions that stand in each other's way.
+CONFLICTS = ("40001", "40P01")
 
 
 class Store:
@@ -41,8 +49,8 @@ class Store:
     def __init__(self, url, check_mode=False):
         self.url = url
         self.check_mode = check_mode
-        self._in_memory = check_mode and _missing_file(url)
-        self._engine = _engine(url, in_memory=self._in_memory)
+        self._engine = _engine(url, in_memory=check_mode and _missing_file(url))
+        weakref.finalize(self, _dispose, self._engine, os.getpid())
 
     @classmethod
     def open(cls, url, check_mode=False):
@@ -59,15 +67,21 @@ class Store:
         return _shown(self.url)
 
     @contextlib.contextmanager
-    def write(self):
-        """A transaction that may write, the only writer from its start.
+    def write(self, together=False):
+        """A transaction that may write, by default the only writer from its start.
 
         What a writer reads is still true when it writes, so that none loses what another one wrote,
         makes a name twice, or waits for a row while another waits for his.
+
+        :param together: for what placement does to allocations, which holds each row it relies on, in
+            one order for all: on PostgreSQL such writers run at the same time. The store has to exist.
         """
+        if together:
+            self._require_file()
         with contextlib.ExitStack() as stack:
-            connection = self._transaction(stack, write=True)
-            schema.upgrade(connection, self.shown_url)
+            stack.enter_context(self._translated())
+            stack.enter_context(_same_file(self.url, self.shown_url))
+            connection, dummy = self._writer(stack, together)
             yield connection
             if self.check_mode:
                 connection.get_transaction().rollback()
@@ -78,8 +92,8 @@ class Store:
         :returns: the revision found before, or None for an empty store.
         """
         with contextlib.ExitStack() as stack:
-            connection = self._transaction(stack, write=True)
-            found = schema.upgrade(connection, self.shown_url)
+            stack.enter_context(self._translated())
+            connection, found = self._writer(stack, together=False)
             if self.check_mode:
                 connection.get_transaction().rollback()
             return found
@@ -87,43 +101,68 @@ class Store:
     @contextlib.contextmanager
     def read(self):
         """A transaction that sees one state of the store; the database itself refuses to write in it."""
+        self._require_file()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self._translated())
+            try:
+                with contextlib.ExitStack() as mine:
+                    connection, found = self._begin(mine, False, schema.quick_revision)
+                    if found == schema.LATEST:
+                        stack.push(mine.pop_all())
+            except exc.DBAPIError as problem:
+                if not schema.is_absent(problem):
+                    raise
+                found = None
+            if found != schema.LATEST:
+                connection, dummy = self._begin(stack, False, lambda new: schema.check(new, self.shown_url))
+            yield connection
+
+    def _require_file(self):
         if _missing_file(self.url):
             raise DroverError(
                 f"There is no store at {self.shown_url} yet. Run the playbook drover.compute.discover first, "
                 "or set drover_store_url to the store that discovery wrote."
             )
-        with contextlib.ExitStack() as stack:
-            connection = self._transaction(stack, write=False)
-            schema.check(connection, self.shown_url)
-            yield connection
 
-    def _transaction(self, stack, write):
-        """A connection inside a transaction that the stack ends: commits, or rolls back on an error."""
-        stack.enter_context(self._translated())
-        if write and not self._in_memory:
-            stack.enter_context(self._same_file())
-        connection = stack.enter_context(self._engine.connect()).execution_options(drover_write=write)
-        if not write and connection.dialect.name == "postgresql":
-            connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-        elif connection.dialect.name == "postgresql":
-            # Not what the server may default to: each statement has to see what came before the lock.
-            connection = connection.execution_options(isolation_level="READ COMMITTED")
-        stack.enter_context(connection.begin())
-        if write and connection.dialect.name == "postgresql":
+    def _writer(self, stack, together):
+        """A connection inside a transaction of a writer with the latest schema, and the revision found."""
+        try:
+            with contextlib.ExitStack() as mine:
+                connection, found = self._begin(mine, True, lambda new: _first(new, TOGETHER if together else ALONE))
+                if found == schema.LATEST:
+                    stack.push(mine.pop_all())
+                    return connection, found
+        except exc.DBAPIError as problem:
+            if not schema.is_absent(problem):
+                raise
+        return self._begin(stack, True, self._upgrade)
+
+    def _upgrade(self, connection):
+        if connection.dialect.name == "postgresql":
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADVISORY_LOCK})
-        return connection
+        return schema.upgrade(connection, self.shown_url)
 
-    @contextlib.contextmanager
-    def _same_file(self):
-        """Tell when the file went away under a writer: SQLite goes on writing into what nobody will find."""
-        before = _file_number(self.url)
-        yield
-        after = _file_number(self.url)
-        if before is not None and after != before:
-            raise DroverError(
-                f"The store {self.shown_url} was deleted or replaced while this task wrote to it: what it wrote is lost. "
-                "Put the file back, or run the playbook drover.compute.discover, and run this again."
-            )
+    def _begin(self, stack, write, first):
+        """A connection inside a transaction that the stack ends, and what ``first`` (connection) answered."""
+        try:
+            return self._begun(stack, write, first)
+        except exc.DBAPIError as problem:
+            if not problem.connection_invalidated:
+                raise
+            # The connection that was kept is of a database that went away; nothing was done on it yet.
+            return self._begun(stack, write, first)
+
+    def _begun(self, stack, write, first):
+        with contextlib.ExitStack() as mine:
+            connection = mine.enter_context(self._engine.connect())
+            if connection.dialect.name == "sqlite":
+                connection = connection.execution_options(drover_write=write)
+            elif not write:
+                connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            mine.enter_context(connection.begin())
+            answer = first(connection)
+            stack.push(mine.pop_all())
+            return connection, answer
 
     @contextlib.contextmanager
     def _translated(self):
@@ -139,6 +178,13 @@ class Store:
             cause = cause.replace(secret, "***")
         if "database is locked" in cause:
             advice = f"Another run has held it for over {SQLITE_BUSY_TIMEOUT} s: wait for it, or use PostgreSQL."
+        elif getattr(getattr(problem, "orig", None), "sqlstate", None) in CONFLICTS:
+            advice = "Another run wrote the same rows at the same moment. Nothing was written: run it again."
+        elif getattr(problem, "connection_invalidated", False):
+            advice = (
+                "The connection was lost in the middle of a step, which the database then undoes. When it is back, "
+                "run the same again: what was done before stays as it is."
+            )
         elif isinstance(problem, (exc.OperationalError, exc.InterfaceError)):
             advice = "Check that the database runs, and the host, user, password and permissions of drover_store_url."
         else:
@@ -184,23 +230,27 @@ def _missing_file(url):
     return url.get_backend_name() == "sqlite" and bool(url.database) and not os.path.exists(url.database)
 
 
-def _file_number(url):
-    """What tells a SQLite file from another one at the same path; None without a file."""
-    try:
-        return os.stat(url.database).st_ino if url.get_backend_name() == "sqlite" and url.database else None
-    except OSError:
-        return None
-
-
 def _engine(url, in_memory):
     if url.get_backend_name() == "postgresql":
         try:
-            return sa.create_engine(url, poolclass=pool.NullPool, connect_args=_timeout(url))
+            # The isolation level is not what the server may default to: each statement of a writer has to see
+            # what came before the lock it waited for.
+            engine = sa.create_engine(
+                url,
+                poolclass=pool.QueuePool,
+                pool_size=1,
+                max_overflow=-1,
+                isolation_level="READ COMMITTED",
+                connect_args=_timeout(url),
+            )
         except ImportError as problem:
             raise DroverError(
                 f"The store {_shown(url)} needs the Python package psycopg on this "
                 "controller. Install it with: pip install 'psycopg[binary]'."
             ) from problem
+        event.listen(engine, "connect", _remember_process)
+        event.listen(engine, "checkout", _drop_foreign)
+        return engine
     if in_memory:
         engine = sa.create_engine("sqlite://", poolclass=pool.StaticPool)
     else:
@@ -209,6 +259,48 @@ def _engine(url, in_memory):
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _dispose(engine, process):
+    engine.dispose(close=os.getpid() == process)
+
+
+def _remember_process(connection, record):
+    record.info["process"] = os.getpid()
+
+
+def _drop_foreign(connection, record, proxy):
+    """Leave a connection that was made before a fork to the process that made it; a new one is made."""
+    if record.info["process"] != os.getpid():
+        record.dbapi_connection = proxy.dbapi_connection = None
+        raise exc.DisconnectionError("made in another process")
+
+
+def _first(connection, statement):
+    if connection.dialect.name != "postgresql":
+        return schema.quick_revision(connection)
+    return connection.execute(sa.text(statement), {"key": ADVISORY_LOCK}).one()[1]
+
+
+@contextlib.contextmanager
+def _same_file(url, shown_url):
+    """Make sure that what was committed is in the file that everybody else opens."""
+    before = _file_number(url)
+    yield
+    if before is not None and _file_number(url) != before:
+        raise DroverError(
+            f"The file of the store {shown_url} was deleted or replaced while it was written to: what this step wrote "
+            "is lost. Restore the file, or run the playbook drover.compute.discover, then run this again."
+        )
+
+
+def _file_number(url):
+    if url.get_backend_name() != "sqlite" or not url.database:
+        return None
+    try:
+        return os.stat(url.database).st_ino
+    except OSError:
+        return None
 
 
 def _timeout(url):

@@ -177,3 +177,9 @@ def set_zones(connection, wanted):
         ],
     )
     return changed
+
+
+def clear_failed_builds(connection, row):
+    """A node on which something was built has no failed builds any more."""
+    if row.failed_builds:
+        bulk.update(connection, tables.compute_nodes, [{"id": row.id, "failed_builds": 0}])

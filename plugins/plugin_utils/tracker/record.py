@@ -155,6 +155,7 @@ def _write_instances(connection, reported, provider_ids, disk, now):
             claims[uuid] = taken
     changed = instance_rows.write(connection, wanted, known, now)
     allocations.replace(connection, claims, now, owners=owners)
+    allocations.confirm(connection, result["here"])
     lost = [known[uuid] for uuid in result["missing"] if known[uuid].state != "missing"]
     instance_rows.set_state(connection, lost, "missing")
 
@@ -265,6 +266,8 @@ def record_built(connection, uuid, host, domain, now):
             f"{where}. Run drover.compute.discover, which records what really runs."
         )
     node_rows.write_domain(connection, node.id, domain, now)
+    allocations.confirm(connection, [uuid])
+    node_rows.clear_failed_builds(connection, node)
     if row.state == "active":
         return False
     instance_rows.set_state(connection, [row], "active")

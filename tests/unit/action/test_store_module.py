@@ -138,7 +138,7 @@ def test_a_file_that_goes_away_under_a_writer(tmp_path, how):
     fleets.discover(f"sqlite:///{path}", host("kvm1"))
     other = tmp_path / "other.db"
     fleets.discover(f"sqlite:///{other}", host("kvm9"))
-    with pytest.raises(DroverError, match="was deleted or replaced while this task wrote to it: what it wrote is lost"):
+    with pytest.raises(DroverError, match="was deleted or replaced while it was written to: what this step wrote is lost"):
         with Store.open(f"sqlite:///{path}").write() as connection:
             connection.execute(sa.update(tables.services).values(disabled=True))
             if how == "deleted":

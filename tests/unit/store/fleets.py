@@ -59,8 +59,14 @@ def selection(name, *places, vcpus=1, memory_mb=64, disk_gb=0, **more):
 
 def claim(url, *selections, now=NOW):
     """Claim in one transaction; returns the claims."""
-    with Store.open(url).write() as connection:
+    with Store.open(url).write(together=True) as connection:
         return claims.claim(connection, list(selections), now)
+
+
+def build(url):
+    """What was claimed is built: its instances are active."""
+    with Store.open(url).write() as connection:
+        connection.execute(sa.update(tables.instances).values(state="active"))
 
 
 def columns(url, now=NOW, service_down_time=0):

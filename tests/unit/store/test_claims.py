@@ -25,7 +25,7 @@ def fleet_url(prepared_url):
 
 
 def in_store(url, function, *arguments):
-    with Store.open(url).write() as connection:
+    with Store.open(url).write(together=True) as connection:
         return function(connection, *arguments)
 
 
@@ -239,6 +239,7 @@ def test_affinity_is_checked_again_at_the_claim(fleet_url):
 def test_members_that_are_moving_count_on_both_hosts(fleet_url):
     make_group(fleet_url, "web", "anti-affinity")
     fleets.claim(fleet_url, selection("web1", "kvm1", server_group="web"))
+    fleets.build(fleet_url)
     move = in_store(fleet_url, moves.begin, fleets.uuid_of("web1"), "kvm2", None, "live-migration", fleets.NOW)
     with pytest.raises(DroverError) as caught:
         fleets.claim(fleet_url, selection("web2", "kvm1", "kvm2", server_group="web"))
@@ -254,6 +255,7 @@ def test_a_move_keeps_to_its_server_group(fleet_url):
         fleet_url, selection("web1", "kvm1", server_group="web"), selection("web2", "kvm2", server_group="web")
     )
     fleets.claim(fleet_url, *(selection(name, "kvm1", server_group="db") for name in ("db1", "db2")))
+    fleets.build(fleet_url)
     begin = [moves.begin, fleets.uuid_of("web1"), "kvm2", None, "migration", fleets.NOW]
     with pytest.raises(DroverError, match="server group web"):
         in_store(fleet_url, *begin)
@@ -354,6 +356,7 @@ def test_release_refuses_what_runs_and_releases_nothing_then(fleet_url):
 def test_release_refuses_what_is_moving(fleet_url):
     # Its source's room is the migration's: releasing the rest would leave that for ever.
     fleets.claim(fleet_url, selection("web", "kvm1"))
+    fleets.build(fleet_url)
     in_store(fleet_url, moves.begin, fleets.uuid_of("web"), "kvm2", None, "migration", fleets.NOW)
     before = fleets.snapshot(fleet_url)
     with pytest.raises(DroverError, match="web .*migration"):

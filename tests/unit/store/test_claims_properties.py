@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, moves
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 # host -> (VCPU, reserved, ratio, MEMORY_MB). Capacities of 4.5, 3, 2 and 8 VCPU.
@@ -29,7 +30,7 @@ steps = st.one_of(
         st.sampled_from([0, 100, 300, 700]),
     ),
     st.tuples(st.just("begin"), names, hosts),
-    st.tuples(st.sampled_from(["finish", "undo", "release"]), names),
+    st.tuples(st.sampled_from(["build", "finish", "undo", "release"]), names),
 )
 
 
@@ -65,8 +66,14 @@ class Model:
             self.place[name], self.amounts[name] = host, amounts
         return self.place[name]
 
+    def build(self, name):
+        if name in self.place:
+            self.active.add(name)
+
     def begin(self, name, host):
         if self.place.get(name) in (None, host):
+            return REFUSED
+        if name not in self.active:
             return REFUSED
         if name in self.open:
             return host if self.open[name] == host else REFUSED
@@ -78,7 +85,6 @@ class Model:
     def finish(self, name):
         if name in self.open:
             self.place[name] = self.open.pop(name)
-            self.active.add(name)
 
     def undo(self, name):
         self.open.pop(name, None)
@@ -97,7 +103,7 @@ class Real:
 
     def _do(self, function, *arguments):
         try:
-            with Store.open(self.url).write() as connection:
+            with Store.open(self.url).write(together=True) as connection:
                 return function(connection, *arguments)
         except DroverError:
             return REFUSED
@@ -106,6 +112,11 @@ class Real:
         wanted = fleets.selection(name, *places, vcpus=vcpus, memory_mb=memory_mb)
         found = self._do(claims.claim, [wanted], fleets.NOW)
         return found if found == REFUSED else found[0]["host"]
+
+    def build(self, name):
+        table = tables.instances
+        statement = sa.update(table).where(table.c.uuid == fleets.uuid_of(name)).values(state="active")
+        self._do(lambda connection: connection.execute(statement))
 
     def begin(self, name, host):
         found = self._do(moves.begin, fleets.uuid_of(name), host, None, "migration", fleets.NOW)

@@ -26,7 +26,7 @@ def fleet_url(prepared_url):
 
 
 def in_store(url, function, *arguments):
-    with Store.open(url).write() as connection:
+    with Store.open(url).write(together=True) as connection:
         return function(connection, *arguments)
 
 
@@ -175,10 +175,15 @@ def test_a_migration_that_is_not_there(fleet_url, close):
         close(fleet_url, {"uuid": "nosuch"})
 
 
-def test_what_is_only_being_built_stays_being_built(fleet_url):
+def test_what_has_no_domain_is_not_moved(fleet_url):
     fleets.claim(fleet_url, selection("new", "kvm1"))
-    undo(fleet_url, begin(fleet_url, "new"))
-    assert listing(fleet_url)["new"]["state"] == "building"
+    fleets.discover(fleet_url, host("kvm1"))
+    before = fleets.snapshot(fleet_url)
+    with pytest.raises(DroverError, match="new .*is only being built"):
+        begin(fleet_url, "new")
+    with pytest.raises(DroverError, match="web .*is missing: its host no longer shows its domain"):
+        begin(fleet_url)
+    assert fleets.snapshot(fleet_url) == before
 
 
 # Races

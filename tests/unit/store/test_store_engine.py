@@ -283,6 +283,102 @@ def test_writers_do_not_lose_each_others_updates(prepared_url):
         assert connection.execute(sa.select(table.c.memory_mb_used)).scalar_one() == 40
 
 
+# The connection that is kept on PostgreSQL
+
+BACKEND = sa.text("SELECT pg_backend_pid()")
+
+
+def backend(store):
+    with store.read() as connection:
+        return connection.execute(BACKEND).scalar_one()
+
+
+def test_a_connection_is_kept_and_never_crosses_a_fork(postgres):
+    with postgres.database() as url:
+        store = Store.open(url)
+        store.upgrade()
+        mine = backend(store)
+        assert backend(store) == mine
+
+        def work():
+            return [backend(store) for dummy in range(3)]
+
+        answers = fleets.race(*[work] * 4)
+        assert all(len(set(answer)) == 1 for answer in answers), answers
+        assert len({mine, *(answer[0] for answer in answers)}) == 5
+        # The children left ours alone when they ended.
+        assert backend(store) == mine
+
+
+def test_the_start_of_a_transaction_is_one_query(postgres):
+    with postgres.database() as url:
+        store, seen = Store.open(url), []
+        store.upgrade()
+        sa.event.listen(store._engine, "before_cursor_execute", lambda *arguments: seen.append(arguments[2]))
+        for transaction in (store.read, store.write, lambda: store.write(together=True)):
+            del seen[:]
+            with transaction():
+                assert len(seen) == 1, seen
+
+
+def test_a_database_that_goes_away_and_comes_back(postgres):
+    with postgres.database() as url:
+        store = Store.open(url)
+        fleets.discover(url, fleets.host("kvm1"))
+        mine = backend(store)
+        before = fleets.snapshot(url)
+        killer = sa.create_engine(url, poolclass=sa.pool.NullPool)
+
+        def kill(pid):
+            with killer.connect() as connection:
+                connection.execute(sa.text("SELECT pg_terminate_backend(:pid)"), {"pid": pid})
+
+        # In the middle of a step: that is told, and nothing of it is written.
+        with pytest.raises(DroverError, match="connection was lost in the middle of a step.*run the same again"):
+            with store.write(together=True) as connection:
+                connection.execute(sa.update(tables.services).values(disabled=True))
+                kill(connection.execute(BACKEND).scalar_one())
+                connection.execute(sa.select(tables.services)).all()
+        assert fleets.snapshot(url) == before
+        # Between two steps: nobody notices.
+        for transaction in (store.read, store.write, lambda: store.write(together=True)):
+            kill(backend(store))
+            with transaction() as connection:
+                assert connection.execute(BACKEND).scalar_one() != mine
+
+
+def test_writers_together_and_writers_alone(postgres):
+    with postgres.database() as url:
+        Store.open(url).upgrade()
+        query = sa.text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted")
+        with Store.open(url).write(together=True) as one, Store.open(url).write(together=True) as other:
+            assert one.execute(query).scalar_one() == 2
+            with pytest.raises(DroverError, match="lock timeout"):
+                alone = Store.open(
+                    sa.make_url(url).update_query_dict({"options": "-c lock_timeout=200"}).render_as_string(False)
+                )
+                with alone.write():
+                    pytest.fail("it did not wait")
+            assert other.execute(query).scalar_one() == 2
+
+
+def test_a_deleted_file_is_told(prepared_url, tmp_path):
+    if not prepared_url.startswith("sqlite"):
+        return
+    store, path = Store.open(prepared_url), tmp_path / "store.db"
+    with pytest.raises(DroverError, match="was deleted or replaced while it was written to"):
+        with store.write(together=True) as connection:
+            connection.execute(sa.insert(tables.traits).values(name="CUSTOM_X"))
+            path.unlink()
+    for leftover in tmp_path.iterdir():
+        leftover.unlink()
+    for transaction in (store.read, lambda: store.write(together=True)):
+        with pytest.raises(DroverError, match="There is no store at"):
+            with transaction():
+                pytest.fail("there is a store")
+    assert list(tmp_path.iterdir()) == []
+
+
 # Check mode
 
 

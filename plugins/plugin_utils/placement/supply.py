@@ -1,0 +1,109 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which providers an amount may come from: a node's own tree, then what it shares (NOVA_SEMANTICS 10.4).
+
+The order is fixed: the node's own provider, its children by id, sharing providers by id. Each class may
+come from another one.
+"""
+
+from __future__ import annotations
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    sa = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+
+SHARING = "MISC_SHARES_VIA_AGGREGATE"
+
+
+class Supply:
+    """The providers of one compute node.
+
+    :ivar tree: ids of its own tree, the node's own first.
+    :ivar sharing: ids of those that share with it.
+    """
+
+    __slots__ = ("tree", "sharing", "classes")
+
+    def __init__(self, tree, sharing=(), classes=None):
+        self.tree, self.sharing, self.classes = list(tree), list(sharing), classes
+
+    def of(self, name):
+        """The ids of the providers that may give a class, the first choice first."""
+        if self.classes is None:
+            return self.tree
+        return [key for key in (*self.tree, *self.sharing) if name in self.classes.get(key, ())]
+
+
+def has_more(providers):
+    """Columns that tell whether a provider is all that its node has: for the query of the nodes."""
+    children, members = tables.resource_providers.alias("children"), tables.provider_aggregates
+    return (
+        sa.exists().where(children.c.root_id == providers.c.id).label("nested"),
+        sa.exists().where(members.c.provider_id == providers.c.id).label("in_aggregates"),
+    )
+
+
+def read(connection, nodes):
+    """The supply of compute nodes; without a query for those that have their own provider only.
+
+    :param nodes: rows with provider_id, nested, in_aggregates.
+    :returns: dict provider id of the node -> Supply.
+    """
+    supplies = {node.provider_id: Supply([node.provider_id]) for node in nodes}
+    more = {node.provider_id for node in nodes if node.nested or node.in_aggregates}
+    if not more:
+        return supplies
+    trees = _trees(connection, more)
+    shared = _sharing(connection, trees)
+    classes = _classes(connection, {key for keys in (*trees.values(), *shared.values()) for key in keys})
+    supplies.update({root: Supply(trees[root], shared[root], classes) for root in more})
+    return supplies
+
+
+def tree(connection, uuid):
+    """The ids of a node's own providers, as a set."""
+    table = tables.resource_providers
+    mine = sa.select(table.c.id).where(table.c.uuid == uuid).scalar_subquery()
+    query = sa.select(table.c.id).where(sa.or_(table.c.uuid == uuid, table.c.root_id == mine))
+    return set(connection.execute(query).scalars())
+
+
+def _trees(connection, roots):
+    table = tables.resource_providers
+    trees = {root: [root] for root in roots}
+    query = sa.select(table.c.id, table.c.root_id)
+    for row in sorted(bulk.among(connection, query, table.c.root_id, roots), key=lambda row: row.id):
+        if row.id != row.root_id:
+            trees[row.root_id].append(row.id)
+    return trees
+
+
+def _sharing(connection, trees):
+    members, traits, names = tables.provider_aggregates, tables.provider_traits, tables.traits
+    sharers = (
+        sa.select(members.c.aggregate_id, members.c.provider_id)
+        .join(traits, traits.c.provider_id == members.c.provider_id)
+        .join(names, names.c.id == traits.c.trait_id)
+        .where(names.c.name == SHARING)
+    )
+    by_aggregate = {}
+    for row in connection.execute(sharers):
+        by_aggregate.setdefault(row.aggregate_id, set()).add(row.provider_id)
+    root_of = {key: root for root, keys in trees.items() for key in keys}
+    shared = {root: set() for root in trees}
+    for row in bulk.among(connection, sa.select(members), members.c.provider_id, root_of):
+        shared[root_of[row.provider_id]] |= by_aggregate.get(row.aggregate_id, set())
+    return {root: sorted(keys - set(trees[root])) for root, keys in shared.items()}
+
+
+def _classes(connection, provider_ids):
+    inventories, classes = tables.inventories, tables.resource_classes
+    query = sa.select(inventories.c.provider_id, classes.c.name).join(classes, classes.c.id == inventories.c.class_id)
+    found = {}
+    for row in bulk.among(connection, query, inventories.c.provider_id, provider_ids):
+        found.setdefault(row.provider_id, set()).add(row.name)
+    return found
