@@ -1,0 +1,300 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The providers of the store as arrays, as far as a query for candidates is decided by them.
+
+A provider is its place in the order of names. What is read are not rows but whole columns, each as
+one text that the database makes: for ten thousand providers that is three times as fast.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+from dataclasses import dataclass, field
+
+try:
+    import numpy as np
+    import sqlalchemy as sa
+except ImportError:
+    np = sa = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import require
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import names
+from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
+
+#: Between values of one column; in no uuid and no name.
+SEPARATOR = "\x1f"
+#: Up to this many providers are named in a query; of more, the whole table is read.
+NAMED = 500
+
+
+@dataclass
+class Inventory:
+    """One class: arrays (int64) over the providers that have it, in the order of their places.
+
+    capacity is (total - reserved) x allocation_ratio without its fraction: amounts are whole numbers.
+    """
+
+    places: object
+    capacity: object
+    used: object
+    min_unit: object
+    max_unit: object
+    step_size: object
+
+    def fits(self, amount):
+        """bool array: who has room for an amount (NOVA_SEMANTICS 10.2)."""
+        return (
+            (self.used + amount <= self.capacity)
+            & (self.min_unit <= amount)
+            & (self.max_unit >= amount)
+            & (amount % self.step_size == 0)
+        )
+
+
+@dataclass
+class Topology:
+    """uuids, names: lists; parents (-1 for none), roots (own place for a root): int64 arrays.
+
+    inventories {class: Inventory}, traits {name: bool array}, aggregates {uuid: bool array}: those the
+    query names. nested: whether any provider has a parent. reached: {place of a sharing provider:
+    int64 array of the roots of the trees it serves, its own included}.
+    """
+
+    uuids: list
+    names: list
+    parents: object
+    roots: object
+    inventories: dict = field(default_factory=dict)
+    traits: dict = field(default_factory=dict)
+    aggregates: dict = field(default_factory=dict)
+    reached: dict = field(default_factory=dict)
+    # What the rest of the store is found by: ids by place, places by id, names of classes and traits.
+    ids: object = None
+    places: object = None
+    class_ids: dict = field(default_factory=dict)
+    trait_names: dict = field(default_factory=dict)
+
+    @property
+    def size(self):
+        return len(self.uuids)
+
+    def mask(self, ids):
+        """bool array over the providers, true for those with these ids."""
+        found = np.zeros(self.size, dtype=bool)
+        found[self.places[ids]] = True
+        return found
+
+
+def read(connection, query):
+    """The Topology that decides a query.
+
+    :param query: placement.query.Query.
+    :raises DroverError: the query names a class or a trait that does not exist.
+    """
+    require("NumPy", np)
+    collects = gc.isenabled()
+    # Many new tuples and no rubbish: the collector would look at each in vain.
+    gc.disable()
+    try:
+        return _read(connection, query)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _read(connection, query):
+    statements = _statements(connection.dialect)
+    class_ids = dict(_rows(connection, statements.classes))
+    trait_names = dict(_rows(connection, statements.traits))
+    trait_ids = {name: number for number, name in trait_names.items()}
+    asked = query.traits()
+    names.check_classes(query.classes(), class_ids)
+    names.check_traits(asked, trait_ids)
+
+    (numbers, uuids, called), (nested, parents, roots) = _providers(connection)
+    order = sorted(range(len(called)), key=called.__getitem__)
+    if order != list(range(len(called))):
+        uuids, called = [uuids[each] for each in order], [called[each] for each in order]
+        numbers = numbers[order]
+    places = np.full((int(numbers.max()) if len(numbers) else 0) + 1, -1, dtype=np.int64)
+    places[numbers] = np.arange(len(numbers))
+    topology = Topology(uuids, called, np.full(len(uuids), -1, dtype=np.int64), np.arange(len(uuids)))
+    topology.ids, topology.places = numbers, places
+    topology.class_ids, topology.trait_names = class_ids, trait_names
+    if len(nested):
+        children = places[nested]
+        topology.parents[children] = places[parents]
+        topology.roots[children] = places[roots]
+    wanted = {name: class_ids[name] for name in query.classes() if name in class_ids}
+    if wanted:
+        read_inventories = _inventories(
+            connection, wanted, places, statements.room, len(wanted) == len(class_ids)
+        )
+        topology.inventories = {name: Inventory(*columns) for name, columns in read_inventories.items()}
+    _members(connection, topology, query, {name: trait_ids.get(name) for name in [*asked, names.SHARES]})
+    return topology
+
+
+def _providers(connection):
+    """ids, uuids and names of all; ids, parents and roots (ids too) of those with a parent."""
+    statements = _statements(connection.dialect)
+    numbers, uuids, called = _texts(connection, statements.providers)
+    numbers, uuids, called = _numbers(numbers), _words(uuids), _words(called)
+    if not len(numbers) == len(uuids) == len(called):
+        # A name holds the separator.
+        rows = _rows(connection, statements.plain)
+        numbers = np.array([row[0] for row in rows], dtype=np.int64)
+        uuids, called = [row[1] for row in rows], [row[2] for row in rows]
+    return (numbers, uuids, called), _columns(connection, statements.nested)
+
+
+def _inventories(connection, wanted, places, statement, everything=False, few=None):
+    """{class: [places, other columns ...]} of the wanted classes {name: id}, in the order of places.
+
+    everything: there are no other classes. few: ids of the providers to read, None for all.
+    """
+    tests = []
+    if not everything:
+        # Not by the index of classes: most rows are wanted, and in the order of the table they come faster.
+        tests.append(_among("class_id + 0", wanted.values()))
+    if few is not None:
+        tests.append(_among("provider_id", few))
+    provider, which, *columns = _columns(connection, statement, *tests)
+    where = places[provider]
+    found = {}
+    for name, number in wanted.items():
+        mine = np.flatnonzero(which == number)
+        at = where[mine]
+        if np.any(at[1:] < at[:-1]):
+            mine = mine[np.argsort(at, kind="stable")]
+            at = where[mine]
+        found[name] = [at, *(column[mine] for column in columns)]
+    return found
+
+
+def _members(connection, topology, query, trait_ids):
+    """Fill traits, aggregates and reached."""
+    statements = _statements(connection.dialect)
+    nobody = np.zeros(0, dtype=np.int64)
+    stored = [number for number in trait_ids.values() if number is not None]
+    which = provider = nobody
+    if stored:
+        which, provider = _columns(connection, statements.owned, _among("trait_id", stored))
+    for name, number in trait_ids.items():
+        topology.traits[name] = topology.mask(provider[which == number] if number is not None else nobody)
+    asked = query.aggregates()
+    known = {}
+    if asked:
+        known = {uuid: number for uuid, number in _rows(connection, statements.aggregates) if uuid in asked}
+    sharing = np.flatnonzero(topology.traits[names.SHARES]).tolist()
+    which = provider = nobody
+    if known or sharing:
+        tests = [] if sharing else [_among("aggregate_id", known.values())]
+        which, provider = _columns(connection, statements.joined, *tests)
+    for name in asked:
+        topology.aggregates[name] = topology.mask(provider[which == known[name]] if name in known else nobody)
+    where = topology.places[provider]
+    for place in sharing:
+        mine = np.isin(which, which[where == place])
+        topology.reached[place] = np.unique(np.append(topology.roots[where[mine]], topology.roots[place]))
+
+
+def read_rest(connection, topology, touched):
+    """What an answer shows besides: the other classes and the traits of some providers.
+
+    :param touched: bool array over the providers.
+    :returns: {class: [places, capacity, used]} of the classes that the topology has not (arrays), and
+        a list of trait names (sorted) for each provider, for those not touched perhaps empty.
+    """
+    statements = _statements(connection.dialect)
+    ids = topology.ids[touched]
+    few = ids.tolist() if len(ids) <= NAMED else None
+    others = {name: number for name, number in topology.class_ids.items() if name not in topology.inventories}
+    rest = _inventories(connection, others, topology.places, statements.shown, few=few) if others else {}
+    tests = [] if few is None else [_among("provider_id", few)]
+    which, provider = _columns(connection, statements.owned, *tests)
+    traits = [[] for _each in range(topology.size)]
+    for place, trait in zip(topology.places[provider].tolist(), which.tolist()):
+        traits[place].append(topology.trait_names[trait])
+    return rest, traits
+
+
+def _rows(connection, statement):
+    """The rows as the driver gives them: plain tuples, without a wrapper for each."""
+    result = connection.exec_driver_sql(statement)
+    rows = result.cursor.fetchall()
+    result.close()
+    return rows
+
+
+def _texts(connection, packed, *tests):
+    """The columns of a statement of _packed, each as one text, of the rows that meet all tests."""
+    if tests:
+        packed = f"{packed} WHERE {' AND '.join(tests)}"
+    return [text or "" for text in _rows(connection, packed)[0]]
+
+
+def _columns(connection, packed, *tests):
+    """As _texts, of columns of numbers, as int64 arrays."""
+    return [_numbers(text) for text in _texts(connection, packed, *tests)]
+
+
+def _among(column, ids):
+    """SQL: a column is one of ids, which are ours and numbers."""
+    return f"{column} IN ({','.join(str(int(each)) for each in ids)})"
+
+
+def _numbers(text):
+    return np.fromstring(text, dtype=np.int64, sep=",") if text else np.zeros(0, dtype=np.int64)
+
+
+def _words(text):
+    return text.split(SEPARATOR) if text else []
+
+
+@functools.lru_cache(maxsize=2)
+def _statements(dialect):
+    """The statements as text, made once: to make them takes as long as to run them on a small fleet."""
+    return _Statements(dialect)
+
+
+class _Statements:
+    def __init__(self, dialect):
+        providers, inventories = tables.resource_providers.c, tables.inventories.c
+        owned, joined = tables.provider_traits.c, tables.provider_aggregates.c
+        classes, traits, aggregates = tables.resource_classes.c, tables.traits.c, tables.placement_aggregates.c
+        capacity = (inventories.total - inventories.reserved) * inventories.allocation_ratio
+        # A cast drops the fraction in SQLite and rounds in PostgreSQL.
+        capacity = sa.cast(capacity if dialect.name == "sqlite" else sa.func.trunc(capacity), sa.BigInteger)
+        key = (inventories.provider_id, inventories.class_id, capacity, inventories.used)
+
+        def text(statement):
+            return str(statement.compile(dialect=dialect))
+
+        self.classes = text(sa.select(classes.name, classes.id))
+        self.traits = text(sa.select(traits.id, traits.name))
+        self.aggregates = text(sa.select(aggregates.uuid, aggregates.id))
+        self.plain = text(sa.select(providers.id, providers.uuid, providers.name))
+        self.providers = text(_packed(providers.id, providers.uuid, providers.name))
+        self.nested = text(
+            _packed(providers.id, providers.parent_id, providers.root_id).where(providers.parent_id.is_not(None))
+        )
+        self.room = text(_packed(*key, inventories.min_unit, inventories.max_unit, inventories.step_size))
+        self.shown = text(_packed(*key))
+        self.owned = text(_packed(owned.trait_id, owned.provider_id))
+        self.joined = text(_packed(joined.aggregate_id, joined.provider_id))
+
+
+def _packed(*columns):
+    """A select of one row, each column all the values of a column in one text.
+
+    The database goes through the rows once, so that all columns are in the same order.
+    """
+
+    def text(column):
+        between = SEPARATOR if isinstance(column.type, sa.String) else ","
+        return sa.func.aggregate_strings(sa.cast(column, sa.Text), sa.literal_column(f"'{between}'"))
+
+    return sa.select(*[text(column) for column in columns])
