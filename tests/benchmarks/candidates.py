@@ -32,7 +32,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
 from ansible_collections.drover.compute.tests.benchmarks import topology_file
 
 
-def ask(store, text, repeat=1):
+def ask(store, topology, text, repeat=1):
     """One query: its answer as the peer writes it, with names for uuids, and its times."""
     wall, cpu = [], []
     for _run in range(repeat):
@@ -51,17 +51,17 @@ def ask(store, text, repeat=1):
     }
     if problem:
         return {**times, "status": 400, "errors": [{"status": 400, "detail": problem}]}
-    return {**times, "status": 200, "count": len(found["allocation_requests"]), **named(found)}
+    return {**times, "status": 200, "count": len(found["allocation_requests"]), **named_by(found, topology)}
 
 
-def named(found):
-    """An answer with names for uuids, in an order that two stores agree on."""
-    names = {uuid: summary["name"] for uuid, summary in found["provider_summaries"].items()}
+def named_by(found, topology):
+    """An answer with the names of a topology file for uuids, in an order that two stores agree on."""
+    names = {each["uuid"]: each["name"] for each in topology["providers"]}
     requests = [
         {
             "allocations": {names[uuid]: each["resources"] for uuid, each in request["allocations"].items()},
             "mappings": {
-                suffix: sorted(names.get(uuid, uuid) for uuid in uuids) for suffix, uuids in request["mappings"].items()
+                suffix: sorted(names[uuid] for uuid in uuids) for suffix, uuids in request["mappings"].items()
             },
         }
         for request in found["allocation_requests"]
@@ -88,7 +88,7 @@ def run(store, topology, queries, repeat=1):
     return {
         "providers": len(topology["providers"]),
         "load_seconds": {"total": spent},
-        "queries": [ask(store, text, repeat) for text in texts],
+        "queries": [ask(store, topology, text, repeat) for text in texts],
         "claims": [],
     }
 

@@ -73,7 +73,7 @@ def main():
                     for asis, mended in zip(case["asis"], case["mended"]):
                         mended = mended or asis
                         queries += 1
-                        ours = candidates.ask(store, mended["query"])
+                        ours = candidates.ask(store, case["topology"], mended["query"])
                         refused += ours["status"] == 400
                         empty += ours.get("count") == 0
                         found = differences(mended, ours)
