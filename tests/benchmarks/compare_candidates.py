@@ -70,10 +70,11 @@ def main():
                     case = json.loads(line)
                     topologies += 1
                     topology_file.load(store, case["topology"])
+                    names = candidates.names_of(case["topology"])
                     for asis, mended in zip(case["asis"], case["mended"]):
                         mended = mended or asis
                         queries += 1
-                        ours = candidates.ask(store, case["topology"], mended["query"])
+                        ours = candidates.ask(store, names, mended["query"])
                         refused += ours["status"] == 400
                         empty += ours.get("count") == 0
                         found = differences(mended, ours)

@@ -116,8 +116,11 @@ def checked(query):
     for suffix, group in query.groups.items():
         if not group.resources and suffix not in named:
             raise DroverError(
-                f"The group '{suffix}' asks for no resources. Give it resources{suffix}, or name it in same_subtree, "
-                "where a group may go without."
+                f"The group '{suffix}' asks for no resources. Give it resources{suffix}, or name it in same_subtree: "
+                "a group that is named there may go without."
+                if suffix
+                else "The group without a suffix asks for no resources. Give it resources, or move what else it asks for "
+                "into a group with a suffix."
             )
         for choice in group.required:
             if choice <= group.forbidden:
@@ -187,7 +190,10 @@ def _group(suffix, given):
     if resources is not None and not isinstance(resources, dict):
         raise refused(f"resources{suffix}", resources, "a mapping of resource classes to amounts, as {VCPU: 1}")
     for name, amount in (resources or {}).items():
-        group.resources[str(name)] = whole(f"resources{suffix}: the amount of {name}", 0 if amount is None else amount)
+        key = f"resources{suffix}: the amount of {name}"
+        if amount is None:
+            raise refused(key, amount, "a whole number of at least 1")
+        group.resources[str(name)] = whole(key, amount)
     group.required, group.forbidden = _choices(f"required{suffix}", given.get("required"), trait)
     group.member_of, group.outside = _choices(f"member_of{suffix}", given.get("member_of"), identifier)
     if given.get("in_tree") is not None:
