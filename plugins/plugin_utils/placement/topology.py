@@ -106,14 +106,17 @@ def read(connection, query):
 
 def _read(connection, query):
     statements = _statements(connection.dialect)
-    class_ids = dict(_rows(connection, statements.classes))
-    trait_names = dict(_rows(connection, statements.traits))
+    classes, traits, found, nested = _together(
+        connection, statements.classes, statements.traits, statements.providers, statements.nested
+    )
+    class_ids = dict(zip(_words(classes[1]), _numbers(classes[0]).tolist()))
+    trait_names = dict(zip(_numbers(traits[0]).tolist(), _words(traits[1])))
     trait_ids = {name: number for number, name in trait_names.items()}
     asked = query.traits()
     names.check_classes(query.classes(), class_ids)
     names.check_traits(asked, trait_ids)
 
-    (numbers, uuids, called), (nested, parents, roots) = _providers(connection)
+    numbers, uuids, called = _providers(connection, found)
     order = sorted(range(len(called)), key=called.__getitem__)
     if order != list(range(len(called))):
         uuids, called = [uuids[each] for each in order], [called[each] for each in order]
@@ -123,45 +126,58 @@ def _read(connection, query):
     topology = Topology(uuids, called, np.full(len(uuids), -1, dtype=np.int64), np.arange(len(uuids)))
     topology.ids, topology.places = numbers, places
     topology.class_ids, topology.trait_names = class_ids, trait_names
-    if len(nested):
-        children = places[nested]
-        topology.parents[children] = places[parents]
-        topology.roots[children] = places[roots]
+    children, parents, roots = (places[_numbers(text)] for text in nested)
+    topology.parents[children] = parents
+    topology.roots[children] = roots
     wanted = {name: class_ids[name] for name in query.classes() if name in class_ids}
-    if wanted:
-        read_inventories = _inventories(
-            connection, wanted, places, statements.room, len(wanted) == len(class_ids)
-        )
-        topology.inventories = {name: Inventory(*columns) for name, columns in read_inventories.items()}
-    _members(connection, topology, query, {name: trait_ids.get(name) for name in [*asked, names.SHARES]})
+    deciding = {name: trait_ids.get(name) for name in [*asked, names.SHARES]}
+    room, owned, joined = _together(
+        connection,
+        _where(statements.room, _of_classes(wanted, class_ids)),
+        _where(statements.owned, _among("trait_id", [each for each in deciding.values() if each is not None])),
+        _where(statements.joined, _of_aggregates(connection, query, deciding[names.SHARES], topology)),
+    )
+    read_inventories = _inventories(room, wanted, places)
+    topology.inventories = {name: Inventory(*columns) for name, columns in read_inventories.items()}
+    _members(topology, deciding, owned, joined)
     return topology
 
 
-def _providers(connection):
-    """ids, uuids and names of all; ids, parents and roots (ids too) of those with a parent."""
-    statements = _statements(connection.dialect)
-    numbers, uuids, called = _texts(connection, statements.providers)
-    numbers, uuids, called = _numbers(numbers), _words(uuids), _words(called)
+def _providers(connection, texts):
+    """ids, uuids and names of all."""
+    numbers, uuids, called = _numbers(texts[0]), _words(texts[1]), _words(texts[2])
     if not len(numbers) == len(uuids) == len(called):
         # A name holds the separator.
-        rows = _rows(connection, statements.plain)
+        rows = _rows(connection, _statements(connection.dialect).plain)
         numbers = np.array([row[0] for row in rows], dtype=np.int64)
         uuids, called = [row[1] for row in rows], [row[2] for row in rows]
-    return (numbers, uuids, called), _columns(connection, statements.nested)
+    return numbers, uuids, called
 
 
-def _inventories(connection, wanted, places, statement, everything=False, few=None):
-    """{class: [places, other columns ...]} of the wanted classes {name: id}, in the order of places.
+def _of_classes(wanted, known):
+    if len(wanted) == len(known):
+        return None
+    # Not by the index of classes: most rows are wanted, and in the order of the table they come faster.
+    return _among("class_id + 0", wanted.values())
 
-    everything: there are no other classes. few: ids of the providers to read, None for all.
-    """
-    tests = []
-    if not everything:
-        # Not by the index of classes: most rows are wanted, and in the order of the table they come faster.
-        tests.append(_among("class_id + 0", wanted.values()))
-    if few is not None:
-        tests.append(_among("provider_id", few))
-    provider, which, *columns = _columns(connection, statement, *tests)
+
+def _of_aggregates(connection, query, shares, topology):
+    """The test for provider_aggregates: those the query names, or all where something is shared."""
+    asked = query.aggregates()
+    found = dict.fromkeys(asked, -1)
+    if asked:
+        rows = _rows(connection, _statements(connection.dialect).aggregates)
+        found.update((uuid, number) for uuid, number in rows if uuid in asked)
+    topology.aggregates = found
+    test = _among("aggregate_id", found.values())
+    if shares is not None:
+        test += f" OR EXISTS (SELECT 1 FROM provider_traits WHERE trait_id = {int(shares)})"
+    return test
+
+
+def _inventories(texts, wanted, places):
+    """{class: [places, other columns ...]} of the wanted classes {name: id}, in the order of places."""
+    provider, which, *columns = map(_numbers, texts)
     where = places[provider]
     found = {}
     for name, number in wanted.items():
@@ -174,29 +190,15 @@ def _inventories(connection, wanted, places, statement, everything=False, few=No
     return found
 
 
-def _members(connection, topology, query, trait_ids):
-    """Fill traits, aggregates and reached."""
-    statements = _statements(connection.dialect)
-    nobody = np.zeros(0, dtype=np.int64)
-    stored = [number for number in trait_ids.values() if number is not None]
-    which = provider = nobody
-    if stored:
-        which, provider = _columns(connection, statements.owned, _among("trait_id", stored))
+def _members(topology, trait_ids, owned, joined):
+    """Fill traits, aggregates (ids until now) and reached."""
+    which, provider = map(_numbers, owned)
     for name, number in trait_ids.items():
-        topology.traits[name] = topology.mask(provider[which == number] if number is not None else nobody)
-    asked = query.aggregates()
-    known = {}
-    if asked:
-        known = {uuid: number for uuid, number in _rows(connection, statements.aggregates) if uuid in asked}
-    sharing = np.flatnonzero(topology.traits[names.SHARES]).tolist()
-    which = provider = nobody
-    if known or sharing:
-        tests = [] if sharing else [_among("aggregate_id", known.values())]
-        which, provider = _columns(connection, statements.joined, *tests)
-    for name in asked:
-        topology.aggregates[name] = topology.mask(provider[which == known[name]] if name in known else nobody)
+        topology.traits[name] = topology.mask(provider[which == (-1 if number is None else number)])
+    which, provider = map(_numbers, joined)
+    topology.aggregates = {name: topology.mask(provider[which == each]) for name, each in topology.aggregates.items()}
     where = topology.places[provider]
-    for place in sharing:
+    for place in np.flatnonzero(topology.traits[names.SHARES]).tolist():
         mine = np.isin(which, which[where == place])
         topology.reached[place] = np.unique(np.append(topology.roots[where[mine]], topology.roots[place]))
 
@@ -212,9 +214,13 @@ def read_rest(connection, topology, touched):
     ids = topology.ids[touched]
     few = ids.tolist() if len(ids) <= NAMED else None
     others = {name: number for name, number in topology.class_ids.items() if name not in topology.inventories}
-    rest = _inventories(connection, others, topology.places, statements.shown, few=few) if others else {}
-    tests = [] if few is None else [_among("provider_id", few)]
-    which, provider = _columns(connection, statements.owned, *tests)
+    shown, owned = _together(
+        connection,
+        _where(statements.shown, _among("class_id", others.values()), few),
+        _where(statements.owned, None, few),
+    )
+    rest = _inventories(shown, others, topology.places)
+    which, provider = map(_numbers, owned)
     traits = [[] for _each in range(topology.size)]
     for place, trait in zip(topology.places[provider].tolist(), which.tolist()):
         traits[place].append(topology.trait_names[trait])
@@ -229,21 +235,24 @@ def _rows(connection, statement):
     return rows
 
 
-def _texts(connection, packed, *tests):
-    """The columns of a statement of _packed, each as one text, of the rows that meet all tests."""
-    if tests:
-        packed = f"{packed} WHERE {' AND '.join(tests)}"
-    return [text or "" for text in _rows(connection, packed)[0]]
+def _together(connection, *packed):
+    """The columns of statements of _packed, each as one text; all at once, as they are one row each."""
+    parts = [f"({statement}) AS part{number}" for number, statement in enumerate(packed)]
+    row = iter(_rows(connection, f"SELECT * FROM {', '.join(parts)}")[0])
+    return [[next(row) or "" for _column in range(statement.count(" AS part_"))] for statement in packed]
 
 
-def _columns(connection, packed, *tests):
-    """As _texts, of columns of numbers, as int64 arrays."""
-    return [_numbers(text) for text in _texts(connection, packed, *tests)]
+def _where(packed, test=None, few=None):
+    """A statement of _packed for the rows that meet a test and, if there are few, are of these providers."""
+    tests = [f"({test})"] if test else []
+    if few is not None:
+        tests.append(_among("provider_id", few))
+    return f"{packed} WHERE {' AND '.join(tests)}" if tests else packed
 
 
 def _among(column, ids):
     """SQL: a column is one of ids, which are ours and numbers."""
-    return f"{column} IN ({','.join(str(int(each)) for each in ids)})"
+    return f"{column} IN ({','.join(str(int(each)) for each in ids) or 'NULL'})"
 
 
 def _numbers(text):
@@ -273,8 +282,8 @@ class _Statements:
         def text(statement):
             return str(statement.compile(dialect=dialect))
 
-        self.classes = text(sa.select(classes.name, classes.id))
-        self.traits = text(sa.select(traits.id, traits.name))
+        self.classes = text(_packed(classes.id, classes.name))
+        self.traits = text(_packed(traits.id, traits.name))
         self.aggregates = text(sa.select(aggregates.uuid, aggregates.id))
         self.plain = text(sa.select(providers.id, providers.uuid, providers.name))
         self.providers = text(_packed(providers.id, providers.uuid, providers.name))
@@ -297,4 +306,4 @@ def _packed(*columns):
         between = SEPARATOR if isinstance(column.type, sa.String) else ","
         return sa.func.aggregate_strings(sa.cast(column, sa.Text), sa.literal_column(f"'{between}'"))
 
-    return sa.select(*[text(column) for column in columns])
+    return sa.select(*[text(column).label(f"part_{number}") for number, column in enumerate(columns)])
