@@ -69,9 +69,7 @@ def main():
                 if each and each["status"] == 200:
                     each["allocation_requests"] = unlike(each["allocation_requests"])
                     each["count"] = len(each["allocation_requests"])
-            json.dump(
-                {"kind": options.kind, "seed": seed, "topology": topology, "asis": asis, "mended": mended}, out
-            )
+            json.dump({"kind": options.kind, "seed": seed, "topology": topology, "asis": asis, "mended": mended}, out)
             out.write("\n")
 
 

@@ -111,7 +111,9 @@ def _rows(topology):
             for name, inventory in each["inventories"].items()
         ],
         "provider_traits": [
-            {"provider_id": ids[each["name"]], "trait_id": traits[name]} for each in providers for name in each["traits"]
+            {"provider_id": ids[each["name"]], "trait_id": traits[name]}
+            for each in providers
+            for name in each["traits"]
         ],
         "provider_aggregates": [
             {"provider_id": ids[each["name"]], "aggregate_id": aggregates[uuid]}

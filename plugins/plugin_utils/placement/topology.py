@@ -25,6 +25,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
 
 #: Between values of one column; in no uuid and no name.
 SEPARATOR = "\x1f"
+#: More than there will be resource classes.
+KEY = 1048576
 #: Up to this many providers are named in a query; of more, the whole table is read.
 NAMED = 500
 
@@ -177,8 +179,8 @@ def _of_aggregates(connection, query, shares, topology):
 
 def _inventories(texts, wanted, places):
     """{class: [places, other columns ...]} of the wanted classes {name: id}, in the order of places."""
-    provider, which, *columns = map(_numbers, texts)
-    where = places[provider]
+    key, *columns = map(_numbers, texts)
+    where, which = places[key // KEY], key % KEY
     found = {}
     for name, number in wanted.items():
         mine = np.flatnonzero(which == number)
@@ -276,34 +278,40 @@ class _Statements:
         classes, traits, aggregates = tables.resource_classes.c, tables.traits.c, tables.placement_aggregates.c
         capacity = (inventories.total - inventories.reserved) * inventories.allocation_ratio
         # A cast drops the fraction in SQLite and rounds in PostgreSQL.
-        capacity = sa.cast(capacity if dialect.name == "sqlite" else sa.func.trunc(capacity), sa.BigInteger)
-        key = (inventories.provider_id, inventories.class_id, capacity, inventories.used)
+        sqlite = dialect.name == "sqlite"
+        capacity = sa.cast(capacity if sqlite else sa.func.trunc(capacity), sa.BigInteger)
+        # Two ids in one number: a column less.
+        key = (inventories.provider_id * KEY + inventories.class_id, capacity, inventories.used)
 
         def text(statement):
-            return str(statement.compile(dialect=dialect))
+            return str(statement.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
 
-        self.classes = text(_packed(classes.id, classes.name))
-        self.traits = text(_packed(traits.id, traits.name))
+        self.classes = text(_packed(sqlite, classes.id, classes.name))
+        self.traits = text(_packed(sqlite, traits.id, traits.name))
         self.aggregates = text(sa.select(aggregates.uuid, aggregates.id))
         self.plain = text(sa.select(providers.id, providers.uuid, providers.name))
-        self.providers = text(_packed(providers.id, providers.uuid, providers.name))
+        self.providers = text(_packed(sqlite, providers.id, providers.uuid, providers.name))
         self.nested = text(
-            _packed(providers.id, providers.parent_id, providers.root_id).where(providers.parent_id.is_not(None))
+            _packed(sqlite, providers.id, providers.parent_id, providers.root_id).where(
+                providers.parent_id.is_not(None)
+            )
         )
-        self.room = text(_packed(*key, inventories.min_unit, inventories.max_unit, inventories.step_size))
-        self.shown = text(_packed(*key))
-        self.owned = text(_packed(owned.trait_id, owned.provider_id))
-        self.joined = text(_packed(joined.aggregate_id, joined.provider_id))
+        self.room = text(_packed(sqlite, *key, inventories.min_unit, inventories.max_unit, inventories.step_size))
+        self.shown = text(_packed(sqlite, *key))
+        self.owned = text(_packed(sqlite, owned.trait_id, owned.provider_id))
+        self.joined = text(_packed(sqlite, joined.aggregate_id, joined.provider_id))
 
 
-def _packed(*columns):
+def _packed(sqlite, *columns):
     """A select of one row, each column all the values of a column in one text.
 
-    The database goes through the rows once, so that all columns are in the same order.
+    The database goes through the rows once, so that all columns are in the same order. SQLite needs no
+    cast of a number to a text.
     """
 
     def text(column):
         between = SEPARATOR if isinstance(column.type, sa.String) else ","
-        return sa.func.aggregate_strings(sa.cast(column, sa.Text), sa.literal_column(f"'{between}'"))
+        value = sa.type_coerce(column, sa.Text) if sqlite else sa.cast(column, sa.Text)
+        return sa.func.aggregate_strings(value, sa.literal_column(f"'{between}'"))
 
     return sa.select(*[text(column).label(f"part_{number}") for number, column in enumerate(columns)])

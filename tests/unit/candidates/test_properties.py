@@ -16,7 +16,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 SETTINGS = settings(
-    max_examples=80, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=80,
+    deadline=None,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 CLASSES = ("VCPU", "DISK_GB", "PCPU")
 TRAITS = ("CUSTOM_T", "CUSTOM_U", naive.SHARES)
@@ -75,9 +78,7 @@ def topologies(draw):
 def groups(resources):
     def choices(names):
         one = st.sampled_from(names)
-        return st.lists(
-            st.one_of(one, one.map(lambda name: f"!{name}"), st.just(list(names))), max_size=1
-        )
+        return st.lists(st.one_of(one, one.map(lambda name: f"!{name}"), st.just(list(names))), max_size=1)
 
     return st.fixed_dictionaries(
         {"resources": resources},

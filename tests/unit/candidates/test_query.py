@@ -67,7 +67,10 @@ def test_both_forms_are_one_query(text, mapping):
         ("resources=VCPU:1&group_policy=both", "group_policy is 'both'; expected none or isolate."),
         ("resources=VCPU:1&required_B=T", "The group '_B' asks for no resources."),
         ("resources_A=VCPU:1&required=T", "The group without a suffix asks for no resources."),
-        ("resources_A=VCPU:1&same_subtree=_A,_B", "same_subtree is '_B'; expected suffixes of groups of this query: _A."),
+        (
+            "resources_A=VCPU:1&same_subtree=_A,_B",
+            "same_subtree is '_B'; expected suffixes of groups of this query: _A.",
+        ),
         ("resources_A=VCPU:1&same_subtree=_A,", "the group without one cannot be named"),
         ("resources=VCPU:1&root_required=T&root_required=U", "root_required is given twice"),
         ("resources=VCPU:1&root_required=T,!T", "root_required both requires and forbids T"),

@@ -23,7 +23,7 @@ def test_it_answers_in_plain_data_and_writes_nothing(fleet_url):
     (answer,) = ask("allocation_candidates", SMALL, store_url=fleet_url)
     # kvm3 has 256 MiB.
     assert names(answer) == [["kvm1"], ["kvm2"]]
-    (uuid, allocation), = answer["allocation_requests"][0]["allocations"].items()
+    ((uuid, allocation),) = answer["allocation_requests"][0]["allocations"].items()
     assert allocation == {"resources": {"VCPU": 1, "MEMORY_MB": 300}}
     assert answer["allocation_requests"][0]["mappings"] == {"": [uuid]}
     summary = answer["provider_summaries"][uuid]
@@ -49,7 +49,10 @@ def test_a_query_string_is_the_same_query(fleet_url):
         ({"resources": {"VCPU": 0}}, "resources: the amount of VCPU is '0'; expected a whole number of at least 1."),
         ({"resources": {"NOPE": 1}}, "resources names the resource class 'NOPE', which does not exist"),
         ("resources=VCPU:1&required=NOPE", "required names the trait 'NOPE', which does not exist"),
-        ("resources=VCPU:1&nope=1", "Unknown parameter 'nope' with value '1'; there are resources[SUFFIX], required[SUFFIX]"),
+        (
+            "resources=VCPU:1&nope=1",
+            "Unknown parameter 'nope' with value '1'; there are resources[SUFFIX], required[SUFFIX]",
+        ),
         (7, "the query is '7'; expected a mapping or a query string."),
     ],
 )
