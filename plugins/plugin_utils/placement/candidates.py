@@ -52,10 +52,8 @@ def find(topology, query):
     options = viable.options(topology, query)
     if options is None:
         return np.zeros((0, len(parts)), dtype=np.int64)
-    rules = combining.Rules(topology, query, parts)
     found, count, seen = [], 0, set()
-    for block in _blocks(options, topology.size):
-        anchors, rows = _product(options, block, rules)
+    for _anchors, rows in anchored(topology, query, options):
         rows = _unlike(topology, rows, seen)
         found.append(rows)
         count += len(rows)
@@ -63,6 +61,17 @@ def find(topology, query):
             break
     rows = np.concatenate(found) if found else np.zeros((0, len(parts)), dtype=np.int64)
     return rows[: query.limit] if query.limit else rows
+
+
+def anchored(topology, query, options, only=None):
+    """The candidates with their anchors, some at a time: (int64 array of roots, rows as find has them).
+
+    :param options: viable.options of the query.
+    :param only: bool array, the anchors to look at; None for all.
+    """
+    rules = combining.Rules(topology, query, slots(query))
+    for block in _blocks(options, topology.size):
+        yield _product(options, block if only is None else block & only, rules)
 
 
 def _blocks(options, size):
