@@ -4,7 +4,7 @@
 # `make` or `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab lab-down test test-unit test-lab bench-nova lint build clean
+.PHONY: help setup demo lab lab-down test test-unit test-lab bench-nova bench-placement lint build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
 
@@ -40,10 +40,13 @@ lint: setup  ## ansible-test sanity, ansible-lint, galaxy-importer, antsibull-do
 bench-nova: setup  ## compare the scheduler with Nova's own, which is installed into .venv-nova
 	tests/benchmarks/bench-nova.sh
 
+bench-placement: setup  ## compare allocation candidates and claims with Placement's own, which is installed into .venv-placement
+	tests/benchmarks/bench-placement.sh
+
 build: setup  ## the collection's tarball, in build/
 	.venv/bin/ansible-galaxy collection build --force --output-path build
 
 clean: lab-down  ## lab-down, and remove the environments and everything built
-	rm -rf .venv .venv-lint .venv-nova .ansible .cache .hypothesis .import_linter_cache .pytest_cache .ruff_cache \
+	rm -rf .venv .venv-lint .venv-nova .venv-placement .ansible .cache .hypothesis .import_linter_cache .pytest_cache .ruff_cache \
 		build collections importer_result.json tests/output changelogs/.plugin-cache.yaml
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

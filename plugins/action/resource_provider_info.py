@@ -22,11 +22,11 @@ class ActionModule(DroverAction):
     _requires_connection = False
 
     def act(self, args, task_vars):
-        query = provider_query.parse(args["required"], args["member_of"], args["resources"])
+        group = provider_query.parse(args["required"], args["member_of"], args["resources"])
         uuids = {
             name: None if args[name] is None else provider_query.uuid_of(args[name], name)
             for name in ("uuid", "in_tree")
         }
         with self.store(args, task_vars).read() as connection:
-            found = provider_info.listing(connection, name=args["name"], query=query, **uuids)
+            found = provider_info.listing(connection, name=args["name"], group=group, **uuids)
         return {"resource_providers": found}

@@ -24,6 +24,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 
 CUSTOM = "CUSTOM_"
+# A provider with it serves every tree that has a provider in one of its aggregates.
+SHARES = "MISC_SHARES_VIA_AGGREGATE"
 MAX_LENGTH = 255
 _ALLOWED = re.compile(r"[A-Z0-9_]+")
 # How many providers a refusal names.
@@ -79,6 +81,22 @@ def check_known(connection, kind, names, where):
             else f"It is no standard one, and one of your own begins with {CUSTOM}."
         )
         raise DroverError(f"{where}: there is no {kind.word} {name}.{meant} {make}")
+
+
+def check_stored(kind, asked, stored):
+    """Refuse names that are neither standard nor in the store.
+
+    :param asked: dict name -> the key of a query that names it.
+    :param stored: the names in the store.
+    :raises DroverError: naming the key and the name.
+    """
+    unknown = {name: key for name, key in asked.items() if name not in stored}
+    for name, key in sorted(unknown.items()):
+        if name not in standard(kind):
+            raise DroverError(
+                f"{key} names the {kind.word} '{name}', which does not exist: it is no standard one and the store has "
+                f"no such custom one. Correct the name, or make the {kind.word} first."
+            )
 
 
 def ensure(connection, kind, names):

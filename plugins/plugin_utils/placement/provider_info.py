@@ -5,33 +5,35 @@
 
 from __future__ import annotations
 
+import functools
+
 try:
     import sqlalchemy as sa
 except ImportError:
     sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import names
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.provider_query import Query
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import names, provider_query
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.providers import INVENTORY_FIELDS
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.room import Room
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 
 
-def listing(connection, name=None, uuid=None, in_tree=None, query=None):
+def listing(connection, name=None, uuid=None, in_tree=None, group=None):
     """The providers that are meant, sorted by name, as dicts of plain types.
 
     :param in_tree: the uuid of any provider; those of its tree are meant.
-    :param query: a Query of traits, aggregates and room.
+    :param group: a query.Group of traits, aggregates and room.
     :returns: a list of dicts: uuid, name, generation, parent and parent_uuid (None for a root), root and
         root_uuid, compute_node (host and hypervisor_hostname of the one in whose tree it is, or None),
         inventories (INVENTORY_FIELDS, capacity rounded down, used), traits, aggregates.
     :raises DroverError: the query names an unknown trait or class.
     """
-    query = query or Query()
-    if query.traits:
-        names.check_known(connection, names.TRAIT, query.traits, "required")
-    if query.resources:
-        names.check_known(connection, names.RESOURCE_CLASS, query.resources, "resources")
+    group = group or provider_query.parse()
+    asked = group.forbidden.union(*group.required)
+    if asked:
+        names.check_known(connection, names.TRAIT, asked, "required")
+    if group.resources:
+        names.check_known(connection, names.RESOURCE_CLASS, group.resources, "resources")
     rows = connection.execute(_providers(name, uuid, in_tree)).all()
     ids = [row.id for row in rows]
     rooms = _rooms(connection, ids)
@@ -40,7 +42,8 @@ def listing(connection, name=None, uuid=None, in_tree=None, query=None):
     found = []
     for row in sorted(rows, key=lambda row: row.name):
         mine = rooms.get(row.id, {}), traits.get(row.id, set()), aggregates.get(row.id, set())
-        if query.matches(mine[1], mine[2], lambda kind, amount, room=mine[0]: _fits(room, kind, amount)):
+        fits = functools.partial(_fits, mine[0])
+        if provider_query.matches(group, mine[1], mine[2], fits):
             found.append(_described(row, *mine))
     return found
 

@@ -19,8 +19,8 @@ except ImportError:
 
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, providers
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.names import SHARES
 
-SHARES = "MISC_SHARES_VIA_AGGREGATE"
 PREFIXES = ("pool/", "ip/")
 # Longer names are refused elsewhere.
 LONGEST_NAME = 200

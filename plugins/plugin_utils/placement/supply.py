@@ -15,8 +15,8 @@ except ImportError:
     sa = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.names import SHARES
 
-SHARING = "MISC_SHARES_VIA_AGGREGATE"
 
 
 class Supply:
@@ -88,7 +88,7 @@ def _sharing(connection, trees):
         sa.select(members.c.aggregate_id, members.c.provider_id)
         .join(traits, traits.c.provider_id == members.c.provider_id)
         .join(names, names.c.id == traits.c.trait_id)
-        .where(names.c.name == SHARING)
+        .where(names.c.name == SHARES)
     )
     by_aggregate = {}
     for row in connection.execute(sharers):

@@ -152,7 +152,7 @@ def test_a_file_that_goes_away_between_two_tasks(tmp_path):
     fleets.discover(f"sqlite:///{path}", host("kvm1"))
     path.unlink()
     assert "There is no store at" in failure(state="audited", store_url=f"sqlite:///{path}")
-    with pytest.raises(DroverError, match="not in the store.*drover.compute.discover"):
+    with pytest.raises(DroverError, match="no store at.*drover.compute.discover"):
         fleets.claim(f"sqlite:///{path}", fleets.selection("web", "kvm1"))
 
 

@@ -13,10 +13,10 @@ except ImportError:
     sa = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.names import SHARES
 
 # Every provider of a compute node has it, and keeps it when the node goes.
 NODE_TRAIT = "COMPUTE_NODE"
-SHARING_TRAIT = "MISC_SHARES_VIA_AGGREGATE"
 
 
 @dataclasses.dataclass
@@ -25,7 +25,7 @@ class Picture:
 
     ``held`` is dict consumer uuid -> provider id -> class -> amount, ``domains`` dict uuid -> node id ->
     row, ``migrations`` those that are open or a consumer by uuid, ``traits`` dict provider id -> set of
-    NODE_TRAIT and SHARING_TRAIT, ``aggregates`` dict provider id -> set of aggregate ids, ``services``
+    NODE_TRAIT and SHARES, ``aggregates`` dict provider id -> set of aggregate ids, ``services``
     dict id -> host. ``inventories`` is a list of rows with the name of the class.
     """
 
@@ -77,7 +77,7 @@ class Picture:
         return sorted(
             key
             for key, names in self.traits.items()
-            if SHARING_TRAIT in names and (key, resource) in self.stocked and near & self.aggregates.get(key, set())
+            if SHARES in names and (key, resource) in self.stocked and near & self.aggregates.get(key, set())
         )
 
 
@@ -157,6 +157,6 @@ def _traits(connection):
     query = (
         sa.select(table.c.provider_id, names.c.name)
         .join(names, names.c.id == table.c.trait_id)
-        .where(names.c.name.in_((NODE_TRAIT, SHARING_TRAIT)))
+        .where(names.c.name.in_((NODE_TRAIT, SHARES)))
     )
     return _grouped(connection, query)

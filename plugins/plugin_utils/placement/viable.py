@@ -1,0 +1,161 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which providers can serve a slot of a query, and for which anchors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+
+@dataclass
+class Option:
+    """Pairs of an anchor and a provider that can serve one slot there: int64 arrays, in order."""
+
+    anchors: object
+    places: object
+
+
+def options(topology, query):
+    """The Option of each slot of a query, or None when one has nothing."""
+    allowed = _roots(topology, query)
+    found = []
+    for suffix, group in query.groups.items():
+        tree = _tree(topology, group)
+        if tree is None:
+            return None
+        parts = [_one_provider(topology, group, tree)] if suffix else _spread(topology, group, tree)
+        for part in parts:
+            if part is None:
+                return None
+            if allowed is not None:
+                kept = allowed[part.anchors]
+                part = Option(part.anchors[kept], part.places[kept])
+            if not len(part.places):
+                return None
+            found.append(part)
+    return found
+
+
+def _roots(topology, query):
+    """bool array: which roots may be anchors; None for all."""
+    if not query.root_required and not query.root_forbidden:
+        return None
+    allowed = np.ones(topology.size, dtype=bool)
+    for trait in query.root_required:
+        allowed &= topology.traits[trait]
+    for trait in query.root_forbidden:
+        allowed &= ~topology.traits[trait]
+    return allowed
+
+
+def _tree(topology, group):
+    """The root that in_tree names, -1 when it is not given, None when there is no such provider."""
+    if group.in_tree is None:
+        return -1
+    if group.in_tree not in topology.uuids:
+        return None
+    return int(topology.roots[topology.uuids.index(group.in_tree)])
+
+
+def _one_provider(topology, group, tree):
+    """A group with a suffix: whoever has everything by itself."""
+    good = np.ones(topology.size, dtype=bool)
+    for name, amount in group.resources.items():
+        inventory = topology.inventories.get(name)
+        if inventory is None:
+            return None
+        has = np.zeros(topology.size, dtype=bool)
+        has[inventory.places[inventory.fits(amount)]] = True
+        good &= has
+    if not group.resources:
+        # As in Placement: such a group is met by what it requires only, wherever that is.
+        tree = -1
+        if not group.required and not group.member_of:
+            return None
+    for choice in group.required:
+        good &= having(topology, choice)
+    for trait in group.forbidden:
+        good &= ~topology.traits[trait]
+    for choice in group.member_of:
+        good &= _within(topology, choice)
+    if group.outside:
+        good &= ~_within(topology, group.outside)
+    if tree >= 0:
+        good &= topology.roots == tree
+    return _paired(topology, np.flatnonzero(good), good)
+
+
+def _spread(topology, group, tree):
+    """The group without a suffix: for each class an Option."""
+    inside, outside = None, None
+    if group.member_of:
+        inside = np.ones(topology.size, dtype=bool)
+        for choice in group.member_of:
+            inside &= _within(topology, choice)
+    if group.outside:
+        outside = _within(topology, group.outside)
+    found = []
+    for name, amount in group.resources.items():
+        inventory = topology.inventories.get(name)
+        if inventory is None:
+            return [None]
+        places = inventory.places[inventory.fits(amount)]
+        for trait in group.forbidden:
+            places = places[~topology.traits[trait][places]]
+        if tree >= 0:
+            places = places[topology.roots[places] == tree]
+        lent = None
+        if topology.reached and tree < 0:
+            # What is lent has to be in the aggregates itself; in its own tree the root's will do.
+            lent = np.zeros(topology.size, dtype=bool)
+            lent[places] = True
+            if inside is not None:
+                lent &= inside
+        pairs = _paired(topology, places, lent)
+        # An aggregate of the root is one of the whole tree.
+        if inside is not None:
+            kept = inside[pairs.places] | inside[pairs.anchors]
+            pairs = Option(pairs.anchors[kept], pairs.places[kept])
+        if outside is not None:
+            kept = ~(outside[pairs.places] | outside[pairs.anchors])
+            pairs = Option(pairs.anchors[kept], pairs.places[kept])
+        found.append(pairs)
+    return found
+
+
+def _paired(topology, places, lent):
+    """Providers with their own roots, and those of ``lent`` (bool array or None) with every root they serve."""
+    anchors = topology.roots[places]
+    if lent is not None:
+        more = [
+            (roots[roots != topology.roots[place]], place) for place, roots in topology.reached.items() if lent[place]
+        ]
+        if more:
+            anchors = np.concatenate([anchors, *[roots for roots, _place in more]])
+            places = np.concatenate([places, *[np.full(len(roots), place) for roots, place in more]])
+    if np.any(anchors[1:] < anchors[:-1]):
+        order = np.lexsort((places, anchors))
+        anchors, places = anchors[order], places[order]
+    return Option(anchors, places)
+
+
+def having(topology, choice):
+    """bool array: who has any of the traits."""
+    found = np.zeros(topology.size, dtype=bool)
+    for trait in choice:
+        found |= topology.traits[trait]
+    return found
+
+
+def _within(topology, choice):
+    """bool array: who is in any of the aggregates."""
+    found = np.zeros(topology.size, dtype=bool)
+    for uuid in choice:
+        found |= topology.aggregates[uuid]
+    return found
