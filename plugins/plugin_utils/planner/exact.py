@@ -1,0 +1,1 @@
+AVAILABLE = False
