@@ -175,7 +175,7 @@ def plan_lines(plan):
     if extra:
         head += f" and {extra} elsewhere to make room"
     if moves:
-        head += f" in {_count(plan['waves'], 'wave')}, about {_duration(plan['seconds'])}"
+        head += f" in {_count(plan['waves'], 'wave')}"
     lines = [head + (f", {len(unmovable)} cannot move." if unmovable else ".")]
     if moves:
         rows = [
@@ -195,6 +195,7 @@ def plan_lines(plan):
         ]
         headings = ["WAVE", "INSTANCE", "STATE", "VCPU", "MiB", "GiB", "FROM", "", "TO", "HOW"]
         lines.extend(align(headings, rows, right=("WAVE", "VCPU", "MiB", "GiB"), indent="  "))
+        lines.append(f"Expected to take about {_duration(plan['seconds'])}.")
     if plan["shutdowns"]:
         lines.append("To be shut down by their policy: " + ", ".join(each["name"] for each in plan["shutdowns"]) + ".")
     restless = [move["name"] for move in moves if not move["converges"]]

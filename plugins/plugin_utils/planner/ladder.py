@@ -70,6 +70,13 @@ class Ladder:
             best = first
         if not best.stuck:
             return best
+        if all(self.board.fits(item).any() for item in self.items):
+            # No proof that it cannot be done without the others: those already placed change places.
+            found = self._checked(lambda: making_room.make_room(self.board, self.items, [], 0))
+            if len(_members(found.stuck)) < len(_members(best.stuck)):
+                best = found
+            if not best.stuck:
+                return best
         sure = self.complete and not self.board.bent
         impossible = [item for item in self.items if sure and proof.fits_nowhere(self.board, item, self.others)]
         certificate = proof.counting(self.board, self.items, self.others) if sure else None

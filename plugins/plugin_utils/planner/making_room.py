@@ -321,7 +321,7 @@ def make_room(board, items, others, budget):
     for order_words, order, fit_words, direct_first in attempts:
         search = Search(board, items, others, budget)
         search.run(order, packing.FITS[fit_words], direct_first)
-        words = f"{fit_words} with room made, by {order_words}"
+        words = f"{fit_words} with {'room made' if budget else 'places changed'}, by {order_words}"
         result = (search.score, dict(search.placed), list(search.stuck), list(search.steps), words)
         search.undo()
         if best is None or result[0] < best[0]:

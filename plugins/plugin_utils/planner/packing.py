@@ -11,6 +11,10 @@ except ImportError:
     np = None
 
 
+#: How often what found no place is put first and all is tried again.
+RETRIES = 5
+
+
 def orders(board, items):
     """The orders in which items are placed, largest first: [(words, [item])].
 
@@ -100,17 +104,38 @@ def place(board, order, fit, weights):
 def pack(board, items):
     """Places for all items, or as many as one order and one fit could give.
 
+    At last what found no place is put first, and all is tried again.
+
     :returns: ({item: node}, [items stuck], words for how). The board is as before.
     """
     weights = weights_of(board, items)
     best = None
-    for order_words, order in orders(board, items):
+    ways = orders(board, items)
+    for order_words, order in ways:
         for fit_words, fit in FITS.items():
-            placed, stuck = place(board, order, fit, weights)
-            for item, node in placed.items():
-                board.take(item, node)
-            if best is None or len(stuck) < len(best[1]):
-                best = (placed, stuck, f"{fit_words}, by {order_words}")
-            if not stuck:
-                return best
+            found = (*_try(board, order, fit, weights), f"{fit_words}, by {order_words}")
+            if best is None or len(found[1]) < len(best[1]):
+                best = found
+            if not found[1]:
+                return found
+    ahead = []
+    for _again in range(RETRIES):
+        fresh = [item for item in best[1] if item not in ahead]
+        if not fresh:
+            break
+        ahead = fresh + ahead
+        for fit_words, fit in FITS.items():
+            order = ahead + [item for item in ways[0][1] if item not in ahead]
+            found = (*_try(board, order, fit, weights), f"{fit_words}, first what found no place")
+            if len(found[1]) < len(best[1]):
+                best = found
+            if not found[1]:
+                return found
     return best or ({}, [], "nothing to place")
+
+
+def _try(board, order, fit, weights):
+    placed, stuck = place(board, order, fit, weights)
+    for item, node in placed.items():
+        board.take(item, node)
+    return placed, stuck

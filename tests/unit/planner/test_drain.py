@@ -233,9 +233,15 @@ def test_an_empty_host_and_an_unknown_one():
     plan, _columns = drain(THREE, [])
     assert plan == {
         "host": "kvm1",
+        "status": "ok",
+        "method": "as the policy weighs",
         "moves": [],
+        "extra_moves": 0,
+        "shutdowns": [],
         "unmovable": [],
+        "proof": None,
         "waves": 0,
+        "seconds": 0,
         "lines": ["kvm1 holds no instances; there is nothing to move."],
     }
     with pytest.raises(PlanError, match="no compute node of host 'kvm7'; it has hosts: kvm1, kvm2, kvm3"):
@@ -260,6 +266,7 @@ def test_lines_are_a_table_for_people():
         "  WAVE  INSTANCE  STATE    VCPU  MiB  GiB  FROM      TO    HOW",
         "     1  web1      running     1  512    1  kvm1  ->  kvm2  live",
         "     2  database  shutoff     1   64    1  kvm1  ->  kvm3  cold",
+        "Expected to take about 9 s.",
         "Cannot move:",
         "  gpu (running): it uses devices of its host (pci 0000:3b:00.0); detach them first",
     ]
