@@ -21,6 +21,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.diagnosis
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.narrowing import narrow
 
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
 #: A move never goes where these say no, whatever the policy leaves out: the claim would refuse it,
 #: or the instance would land on a host that is being emptied itself.
 NEEDED_FILTERS = (
@@ -98,7 +103,11 @@ def plan_drain(
         else:
             unmovable.append(_unmovable(instance, reason))
     units = _units(states, movers, instances, unmovable)
-    aside = [reach.mover(each, None, excluded.get(each["uuid"], ())) for each in _may_step_aside(states, others, names)]
+
+    def aside():
+        found = _may_step_aside(states, others, names)
+        return [reach.mover(each, None, excluded.get(each["uuid"], ())) for each in found]
+
     ladder = Ladder(states, policy, units, aside, others is not None)
     solution = ladder.solve(extra_moves, solver_seconds)
     for number, unit in enumerate(solution.stuck):
@@ -133,9 +142,7 @@ class Reach:
 
     def __init__(self, states, sources):
         self._states = states
-        drained = states.mask(lambda index: index in set(sources))
-        hosts = {states.host_of[index] for index in sources}
-        self._open = ~states.mask(lambda index: states.host_of[index] in hosts) if len(hosts) else ~drained
+        self._open = ~np.isin(states.host_of, states.host_of[list(sources)])
         self._limits = {}
 
     def mover(self, instance, sources, excluded):

@@ -39,8 +39,8 @@ class Ladder:
 
     :param states: HostStates.
     :param units: [Unit] to be placed.
-    :param others: [Mover] that may step aside.
-    :param complete: True when ``others`` are really all that may, so that a proof may count on it.
+    :param others: gives [Mover], those that may step aside; asked when it comes to that.
+    :param complete: True when these are really all that may, so that a proof may count on it.
     """
 
     def __init__(self, states, policy, units, others, complete):
@@ -56,7 +56,7 @@ class Ladder:
         if self._board is None:
             self._board = Board(self.states, self.policy)
             self.items = self._board.add([unit.movers for unit in self.units])
-            self.others = self._board.add([(mover,) for mover in self._movers])
+            self.others = self._board.add([(mover,) for mover in self._movers()])
         return self._board
 
     def solve(self, extra_moves, solver_seconds):

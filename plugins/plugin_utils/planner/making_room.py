@@ -16,6 +16,9 @@ except ImportError:
 DEPTH = 2
 #: Nodes looked at closely for one item, at the top and below.
 CLOSELY = (64, 8)
+#: So few steps aside are not worth looking for fewer; so many complete attempts are compared else.
+FEW = 1
+COMPLETE = 4
 #: Most instances that step aside from one node for one item.
 MOST_FROM_ONE = 16
 
@@ -312,11 +315,11 @@ def make_room(board, items, others, budget):
 
     :returns: ({item: node}, [items stuck], [(item, from, to)] of the others, words). The board is as before.
     """
-    best = None
+    best, complete = None, 0
     attempts = []
-    for order_words, order in packing.orders(board, items):
+    for direct_first in (False, True):
         for fit_words in ("best fit", "dot product"):
-            for direct_first in (False, True):
+            for order_words, order in packing.orders(board, items):
                 attempts.append((order_words, order, fit_words, direct_first))
     for order_words, order, fit_words, direct_first in attempts:
         search = Search(board, items, others, budget)
@@ -326,6 +329,7 @@ def make_room(board, items, others, budget):
         search.undo()
         if best is None or result[0] < best[0]:
             best = result
-        if not best[0][0] and best[0][1] <= 2:
+        complete += not result[0][0]
+        if not best[0][0] and (best[0][1] <= FEW or complete >= COMPLETE):
             break
     return best[1:]
