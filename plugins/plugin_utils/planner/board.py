@@ -33,7 +33,7 @@ class Board:
     as the claim counts it (NOVA_SEMANTICS 10.2): free = floor(capacity) - used.
 
     Public arrays: capacity, free (int64, n x classes); host_of (n); need (int64, items x classes);
-    at (row of the node an item is on, -1 for nowhere); kind (number of the item's mask and need in
+    at (row of the node an item is on, -1 for nowhere); open (bool, n: may anything come here?); kind (number of the item's mask and need in
     masks and needs). Lists by item: movers, groups, label.
 
     changing: the names of host filters whose answers may change with the load by rules that are not
@@ -52,6 +52,7 @@ class Board:
             self.capacity[:, number] = np.floor(column.capacity)
             self.free[:, number] = self.capacity[:, number] - column.used
         self.host_of = states.host_of
+        self.open = np.ones(self.size, dtype=bool)
         self.movers, self.groups, self.label = [], [], []
         self.at = np.zeros(0, dtype=np.int64)
         self.need = np.zeros((0, len(columns)), dtype=np.int64)
@@ -102,7 +103,7 @@ class Board:
         Never the host that it is on.
         """
         kind = self.kind[item]
-        keep = self.masks[kind] & (self.free >= self.needs[kind]).all(axis=1)
+        keep = self.masks[kind] & self.open & (self.free >= self.needs[kind]).all(axis=1)
         for group in self.groups[item]:
             keep &= (self.count[group] < self.most[group])[self.host_of]
         if self.at[item] >= 0:
@@ -175,7 +176,8 @@ class Board:
         if self._affinity(mover.spec):
             group = self.states.group(mover.spec.server_group.name)
             elsewhere = group.per_host.copy()
-            elsewhere[self.host_of[mover.source]] = 0
+            if mover.source >= 0:
+                elsewhere[self.host_of[mover.source]] = 0
             if elsewhere.any():
                 keep &= (elsewhere > 0)[self.host_of]
         return keep

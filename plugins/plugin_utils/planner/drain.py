@@ -14,28 +14,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable imp
     is_to_shut_down,
     why_unmovable,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.units import Mover, Unit, spec_of
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.reach import NEEDED_FILTERS, Reach, may_step_aside
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.units import Unit
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.waves import assign_waves
 from ansible_collections.drover.compute.plugins.plugin_utils.report.columns import align
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.diagnosis import explain_failure
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.narrowing import narrow
 
-try:
-    import numpy as np
-except ImportError:
-    np = None
-
-#: A move never goes where these say no, whatever the policy leaves out: the claim would refuse it,
-#: or the instance would land on a host that is being emptied itself.
-NEEDED_FILTERS = (
-    "ComputeFilter",
-    "CoreFilter",
-    "RamFilter",
-    "DiskFilter",
-    "ServerGroupAntiAffinityFilter",
-    "ServerGroupAffinityFilter",
-)
 LIMITS = ("per_source", "per_destination", "total", "bandwidth_mib")
 #: For so many instances without a place a way out is sought; the rest names what is short.
 WAYS_OUT = 8
@@ -105,7 +91,7 @@ def plan_drain(
     units = _units(states, movers, instances, unmovable)
 
     def aside():
-        found = _may_step_aside(states, others, names)
+        found = may_step_aside(states, others, names)
         return [reach.mover(each, None, excluded.get(each["uuid"], ())) for each in found]
 
     ladder = Ladder(states, policy, units, aside, others is not None)
@@ -135,37 +121,6 @@ def plan_drain(
     }
     plan["lines"] = plan_lines(plan)
     return plan
-
-
-class Reach:
-    """Where instances may go, by what is true of their source: limits that many of them share."""
-
-    def __init__(self, states, sources):
-        self._states = states
-        self._open = ~np.isin(states.host_of, states.host_of[list(sources)])
-        self._limits = {}
-
-    def mover(self, instance, sources, excluded):
-        """The Mover of an instance; ``sources``: the rows it may be on, None for any."""
-        states = self._states
-        spec = spec_of(instance, states, excluded)
-        held = [index for index in states.where(spec.key) if sources is None or index in sources]
-        if not held:
-            rows = sources if sources is not None else [i for i in range(states.size) if states.host[i] == instance["host"]]
-            held = [index for index in rows if states.node[index] == instance.get("node")] or list(rows)
-        source = held[0]
-        traits = tuple(sorted(instance.get("required_traits") or ()))
-        key = (int(states.cell_of[source]), traits)
-        if key not in self._limits:
-            limits = [
-                ("drained host", self._open, "the host to be emptied"),
-                ("same cell", states.cell_of == states.cell_of[source], "in another cell"),
-            ]
-            if traits:
-                have = states.distinct("traits").each(lambda found: set(traits) <= set(found or ()))
-                limits.append(("required traits", have, f"without {', '.join(traits)}"))
-            self._limits[key] = tuple(limits)
-        return Mover(instance, spec, source, self._limits[key], key)
 
 
 def plan_lines(plan):
@@ -253,22 +208,6 @@ def _sources(states, names):
         known = ", ".join(sorted(set(states.host))) or "none at all"
         raise PlanError(f"The store has no compute node of host '{(missing or ['none'])[0]}'; it has hosts: {known}.")
     return rows
-
-
-def _may_step_aside(states, others, names):
-    """Of the instances of other hosts those that may move while a host is drained, sorted."""
-    found = []
-    for each in others or ():
-        if each["host"] in names or why_unmovable(each) or is_to_shut_down(each):
-            continue
-        rows = states.where(each["uuid"])
-        if not rows or not (states.enabled[rows[0]] and states.up[rows[0]]):
-            continue
-        group = states.group(each["server_group"]) if each.get("server_group") else None
-        if group is not None and group.policy == "affinity" and len(group.members) > 1:
-            continue
-        found.append(each)
-    return sorted(found, key=lambda each: (each["name"], each["uuid"]))
 
 
 def _priority(instance):

@@ -24,7 +24,7 @@ def orders(board, items):
     if not items:
         return []
     need = board.need[items].astype(np.float64)
-    total = np.maximum(board.free[board.masks[board.kind[items]].any(axis=0)].clip(min=0).sum(axis=0), 1)
+    total = np.maximum(board.free[board.open & board.masks[board.kind[items]].any(axis=0)].clip(min=0).sum(axis=0), 1)
     share = need / total
     scarce = share * (need.sum(axis=0) / total)
     choices = board.masks[board.kind[items]].sum(axis=1)
@@ -50,7 +50,7 @@ def orders(board, items):
 def weights_of(board, items):
     """How scarce each class is: what items need of it, over what there is."""
     need = board.need[items].sum(axis=0).astype(np.float64)
-    room = np.maximum(board.free.clip(min=0).sum(axis=0), 1)
+    room = np.maximum(board.free[board.open].clip(min=0).sum(axis=0), 1)
     weights = need / room
     return weights / max(weights.max(), 1e-9) + 0.01
 
