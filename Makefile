@@ -4,7 +4,7 @@
 # `make` or `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab lab-down test test-unit test-lab bench-nova lint build clean
+.PHONY: help setup demo lab lab-down test test-unit test-lab bench-nova bench-drain lint build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
 
@@ -38,6 +38,9 @@ lint: setup  ## ansible-test sanity, ansible-lint, galaxy-importer, antsibull-do
 
 bench-nova: setup  ## compare the scheduler with Nova's own, which is installed into .venv-nova
 	tests/benchmarks/bench-nova.sh
+
+bench-drain: setup  ## plans of drains of seeded fleets, judged by the verifier
+	tests/benchmarks/bench-drain.sh
 
 build: setup  ## the collection's tarball, in build/
 	.venv/bin/ansible-galaxy collection build --force --output-path build

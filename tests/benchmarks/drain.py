@@ -36,7 +36,9 @@ def columns_of(fleet):
     groups = {}
     for vm in fleet["vms"]:
         if len(vm["groups"]) > 1:
-            raise SystemExit(f"{vm['name']} is in {len(vm['groups'])} groups; an instance is in one server group at most.")
+            raise SystemExit(
+                f"{vm['name']} is in {len(vm['groups'])} groups; an instance is in one server group at most."
+            )
         for rc, key in CLASSES.items():
             used[rc][row[vm["host"]]] += vm[key]
         for group in vm["groups"]:

@@ -98,7 +98,11 @@ def plan_drain(
     solution = ladder.solve(extra_moves, solver_seconds)
     for number, unit in enumerate(solution.stuck):
         unmovable.extend(_stuck(ladder, unit, solution, number < WAYS_OUT))
-    budgets = {name: group["max_moving"] for name, group in (fleet.get("server_groups") or {}).items() if group.get("max_moving")}
+    budgets = {
+        name: group["max_moving"]
+        for name, group in (fleet.get("server_groups") or {}).items()
+        if group.get("max_moving")
+    }
     moves = [_move(states, mover, index, bandwidth, True) for mover, index in solution.steps]
     leaving = [_move(states, mover, index, bandwidth, False) for mover, index in solution.places]
     priority = {mover.spec.key: -_priority(mover.instance) for mover, _index in solution.places}
@@ -162,7 +166,9 @@ def plan_lines(plan):
         lines.append("To be shut down by their policy: " + ", ".join(each["name"] for each in plan["shutdowns"]) + ".")
     restless = [move["name"] for move in moves if not move["converges"]]
     if restless:
-        lines.append(f"Dirty memory faster than it can be sent, and need auto-converge or post-copy: {', '.join(restless)}.")
+        lines.append(
+            f"Dirty memory faster than it can be sent, and need auto-converge or post-copy: {', '.join(restless)}."
+        )
     if unmovable:
         lines.append("Cannot move:")
         for each in unmovable:

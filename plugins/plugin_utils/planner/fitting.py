@@ -13,6 +13,7 @@ try:
 except ImportError:
     np = None
 
+
 class Attempt:
     """What one order and one fit gave.
 

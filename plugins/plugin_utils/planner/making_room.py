@@ -305,8 +305,14 @@ class Search:
         elif taste == 0:
             key = [(-gain[i] - 0.3 * free[i], size[i], board.label[there[i]]) for i in range(len(there))]
         else:
-            key = [(-bool(free[i]) * (gain[i] > 0), -gain[i] / (size[i] + 1e-9) if free[i] else -gain[i], board.label[there[i]])
-                   for i in range(len(there))]
+            key = [
+                (
+                    -bool(free[i]) * (gain[i] > 0),
+                    -gain[i] / (size[i] + 1e-9) if free[i] else -gain[i],
+                    board.label[there[i]],
+                )
+                for i in range(len(there))
+            ]
         return there[min(range(len(there)), key=key.__getitem__)]
 
 

@@ -23,7 +23,9 @@ def assign_waves(moves, per_source=None, per_destination=None, total=None, budge
     busy = []
     freed = {}
     latest = {}
-    freeing = {(move["from_host"], move["from_node"]) for move in moves} & {(move["host"], move["node"]) for move in moves}
+    freeing = {(move["from_host"], move["from_node"]) for move in moves} & {
+        (move["host"], move["node"]) for move in moves
+    }
     freeing = {host for host, _node in freeing}
     for move in moves:
         wave = 0
