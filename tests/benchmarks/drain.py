@@ -12,14 +12,15 @@ The planner is the playbook's own, plan_drain; this turns the fleet into what th
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import pathlib
 import sys
 import time
 
-HERE = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(HERE))
-import conftest  # noqa: E402, F401  makes the collection importable
+# The checkout's own conftest.py makes it importable as a collection.
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+importlib.import_module("conftest")
 
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain  # noqa: E402
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy  # noqa: E402

@@ -125,7 +125,7 @@ def main():
                 data.write_text(text(nodes, instances), encoding="utf-8")
                 groups = run("hroller", "--no-headers", "--force", "-t", str(data))
                 balanced = run("hbal", "--ignore-dynu", "-t", str(data))
-                steps = len(re.findall(r"^\s+\d+\. ", balanced, re.M))
+                steps = len(re.findall(r"^\s+\d+\. ", balanced, re.MULTILINE))
                 scores = re.search(r"improved from ([\d.]+) to ([\d.]+)", balanced)
                 fleet, found = store(nodes, instances)
                 plan = plan_rolling(fleet, found, policy)

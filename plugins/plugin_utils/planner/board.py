@@ -169,9 +169,7 @@ class Board:
         for each in narrowing.filters:
             if each.once:
                 keep &= asked(each, self.states, mover.spec)
-            elif not isinstance(each, KEPT) and not each.idle(mover.spec):
-                self.changing.add(each.name)
-            elif isinstance(each, AggregateCapacityFilter):
+            elif isinstance(each, AggregateCapacityFilter) or not (isinstance(each, KEPT) or each.idle(mover.spec)):
                 self.changing.add(each.name)
         if self._affinity(mover.spec):
             group = self.states.group(mover.spec.server_group.name)

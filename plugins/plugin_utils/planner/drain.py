@@ -181,7 +181,7 @@ def plan_lines(plan):
 
 
 def _duration(seconds):
-    seconds = int(round(seconds))
+    seconds = round(seconds)
     if seconds < 120:
         return f"{seconds} s"
     minutes = (seconds + 30) // 60
@@ -319,13 +319,10 @@ def _way_out(ladder, unit, solution, seek):
 
 
 def _proof(solution):
-    words = []
     if solution.impossible:
         names = ", ".join(unit.name for unit in solution.impossible)
-        words.append(f"no host that {names} may go to could hold it, even if all that can move had left it")
-    if solution.certificate:
-        words.append(solution.certificate)
-    return "; ".join(words)
+        return f"no host that {names} may go to could hold it, even if all that can move had left it"
+    return solution.certificate
 
 
 def _sizes(instance):
