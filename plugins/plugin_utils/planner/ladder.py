@@ -70,16 +70,17 @@ class Ladder:
             best = first
         if not best.stuck:
             return best
-        if all(self.board.fits(item).any() for item in self.items):
+        sure = self.complete and not self.board.bent
+        impossible = [item for item in self.items if sure and proof.fits_nowhere(self.board, item, self.others)]
+        certificate = proof.counting(self.board, self.items, self.others) if sure else None
+        hopeless = certificate is not None or proof.counting(self.board, self.items, []) is not None
+        if not hopeless and all(self.board.fits(item).any() for item in self.items):
             # No proof that it cannot be done without the others: those already placed change places.
             found = self._checked(lambda: making_room.make_room(self.board, self.items, [], 0))
             if len(_members(found.stuck)) < len(_members(best.stuck)):
                 best = found
             if not best.stuck:
                 return best
-        sure = self.complete and not self.board.bent
-        impossible = [item for item in self.items if sure and proof.fits_nowhere(self.board, item, self.others)]
-        certificate = proof.counting(self.board, self.items, self.others) if sure else None
         if extra_moves and not impossible and certificate is None:
             found = self._checked(lambda: making_room.make_room(self.board, self.items, self.others, extra_moves))
             if len(_members(found.stuck)) < len(_members(best.stuck)):
