@@ -4,7 +4,7 @@
 # `make` or `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab lab-down test test-unit test-lab bench-nova bench-placement lint build clean
+.PHONY: help setup demo lab lab-down test test-unit test-lab bench-nova bench-placement bench-drain lint build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
 
@@ -42,6 +42,9 @@ bench-nova: setup  ## compare the scheduler with Nova's own, which is installed 
 
 bench-placement: setup  ## compare allocation candidates and claims with Placement's own, which is installed into .venv-placement
 	tests/benchmarks/bench-placement.sh
+
+bench-drain: setup  ## plans of drains of seeded fleets, judged by the verifier
+	tests/benchmarks/bench-drain.sh
 
 build: setup  ## the collection's tarball, in build/
 	.venv/bin/ansible-galaxy collection build --force --output-path build

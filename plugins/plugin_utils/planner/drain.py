@@ -5,77 +5,124 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import fitting
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import fitting, making_room, proof
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.errors import PlanError
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import is_live, why_unmovable
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.units import Mover, Unit, spec_of
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.forecast import move_seconds, plan_seconds
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.ladder import Ladder
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import (
+    is_live,
+    is_to_shut_down,
+    why_unmovable,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.reach import NEEDED_FILTERS, Reach, may_step_aside
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.units import Unit
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.waves import assign_waves
 from ansible_collections.drover.compute.plugins.plugin_utils.report.columns import align
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.diagnosis import explain_failure
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.narrowing import narrow
 
-#: A move never goes where these say no, whatever the policy leaves out: the claim would refuse it,
-#: or the instance would land on a host that is being emptied itself.
-NEEDED_FILTERS = (
-    "ComputeFilter",
-    "CoreFilter",
-    "RamFilter",
-    "DiskFilter",
-    "ServerGroupAntiAffinityFilter",
-    "ServerGroupAffinityFilter",
-)
-LIMITS = ("per_source", "per_destination")
+LIMITS = ("per_source", "per_destination", "total", "bandwidth_mib")
+#: For so many instances without a place a way out is sought; the rest names what is short.
+WAYS_OUT = 8
 
 
-def plan_drain(fleet, instances, host, policy, limits=None, excluded=None):
+def plan_drain(
+    fleet, instances, host, policy, limits=None, excluded=None, others=None, extra_moves=0, solver_seconds=0
+):
     """A destination for every instance of a host that can move, and why the others cannot.
 
-    All movable instances are one batch, largest first, each placed by the scheduler's host filters
-    and weighers on states in which the ones before are booked. The host itself, other cells
-    (NOVA_SEMANTICS 9.2), and disabled or down hosts are never destinations. An instance counts at
-    its source while it may be there. Members of an anti-affinity group are never together, not even
+    All movable instances are placed as one problem. First as the scheduler's host filters and weighers
+    would, the largest first; where that leaves one without a place, by several orders and fits; then,
+    if ``extra_moves`` allows it, with instances of other hosts stepping aside; then, if
+    ``solver_seconds`` allows it and highspy is installed, by an exact model. The host itself, other
+    cells (NOVA_SEMANTICS 9.2), and disabled or down hosts are never destinations. An instance counts
+    at its source while it may be there. Members of an anti-affinity group are never together, not even
     for a moment. Members of an affinity group go to one host, one after the other; if one of them
-    cannot move, they all stay. What cannot move does not keep the rest from being planned. The same
-    input gives the same plan.
+    cannot move, they all stay; those on other hosts never step aside. What cannot move does not keep
+    the rest from being planned. The same input gives the same plan (but for a solver that was
+    stopped by its time limit on one machine and not on another).
 
-    :param fleet: columns as the store's read_fleet returns them.
-    :param instances: the host's instances as the store's read_host_instances returns them; ``policy``
-        in one of them may be ``never``.
-    :param host: the host to empty, with all its compute nodes.
+    :param fleet: columns as the store's read_fleet returns them. A server group may have
+        ``max_moving``, the most members that move at the same time. Column ``traits`` (list per node)
+        is needed where instances have required_traits.
+    :param instances: the host's instances as the store's read_host_instances returns them. Each may
+        have: policy (never, cold, live, shutdown), priority (higher moves first, 0), dirty_mib (MiB
+        per second), required_traits, resources ({class: amount}, beside or instead of vcpus, memory_mb
+        and disk_gb).
+    :param host: the host to empty, with all its compute nodes; or a list of hosts.
     :param policy: scheduler Policy.
-    :param limits: None, or a dict with per_source and per_destination: most moves at once (>= 1).
+    :param limits: None, or a dict with per_source, per_destination, total: most moves at once (>= 1);
+        and bandwidth_mib: MiB per second of each migration, for the forecast.
     :param excluded: None, or a dict instance uuid -> list of nodes (names or provider uuids) that it
         must not go to, because a move there has failed before.
-    :returns: a plain dict: host; moves [{uuid, name, state, live, from_host, from_node, host, node,
-        provider, vcpus, memory_mb, disk_gb, server_group, wave, order}] in the order to start them;
-        unmovable [{uuid, name, state, vcpus, memory_mb, disk_gb, reason}]; waves (number); lines (the
+    :param others: None, or the instances of all other hosts, as ``instances`` and with ``host``. Only
+        with them can others step aside and can a plan prove that there is none.
+    :param extra_moves: most moves of instances of other hosts.
+    :param solver_seconds: how long the exact model may be worked on.
+    :returns: a plain dict: host; status: ok (every instance is moved or shut down), infeasible (proven,
+        see proof) or partial; method (words); moves [{uuid, name, state, live, from_host, from_node,
+        host, node, provider, vcpus, memory_mb, disk_gb, server_group, extra, seconds, converges, wave,
+        order}] in the order to start them, extra telling those of other hosts; extra_moves (number);
+        shutdowns [{uuid, name, state, vcpus, memory_mb, disk_gb}] in the order to do them; unmovable
+        [{uuid, name, state, vcpus, memory_mb, disk_gb, reason, nearest, way_out}]; proof (words or
+        None); waves (number); seconds (expected, from memory, dirty rate and bandwidth); lines (the
         plan for people).
     :raises PlanError: the store does not know the host, or a limit is no number >= 1.
     """
     most = _checked(limits)
+    bandwidth = most.pop("bandwidth_mib")
     states = HostStates(fleet)
-    sources = [index for index in range(states.size) if states.host[index] == host]
-    if not sources:
-        known = ", ".join(sorted(set(states.host))) or "none at all"
-        raise PlanError(f"The store has no compute node of host '{host}'; it has hosts: {known}.")
+    names = [host] if isinstance(host, str) else sorted(set(host))
+    sources = _sources(states, names)
     policy = policy.requiring(NEEDED_FILTERS)
+    reach = Reach(states, sources)
     excluded = excluded or {}
-    unmovable, movers = [], []
+    unmovable, shutdowns, movers = [], [], []
     for instance in sorted(instances, key=lambda each: (each["name"], each["uuid"])):
+        if is_to_shut_down(instance):
+            shutdowns.append(instance)
+            continue
         reason = why_unmovable(instance)
         if reason is None:
-            movers.append(_mover(states, instance, sources, excluded.get(instance["uuid"], ())))
+            movers.append(reach.mover(instance, sources, excluded.get(instance["uuid"], ())))
         else:
             unmovable.append(_unmovable(instance, reason))
     units = _units(states, movers, instances, unmovable)
-    attempt = fitting.best_attempt(states, units, policy)
-    for unit in attempt.stuck:
-        unmovable.extend(_stuck(states, unit, policy, attempt))
-    moves = [_move(states, mover, index) for mover, index in attempt.places]
-    waves = assign_waves(moves, **most)
+
+    def aside():
+        found = may_step_aside(states, others, names)
+        return [reach.mover(each, None, excluded.get(each["uuid"], ())) for each in found]
+
+    ladder = Ladder(states, policy, units, aside, others is not None)
+    solution = ladder.solve(extra_moves, solver_seconds)
+    for number, unit in enumerate(solution.stuck):
+        unmovable.extend(_stuck(ladder, unit, solution, number < WAYS_OUT))
+    budgets = {
+        name: group["max_moving"]
+        for name, group in (fleet.get("server_groups") or {}).items()
+        if group.get("max_moving")
+    }
+    moves = [_move(states, mover, index, bandwidth, True) for mover, index in solution.steps]
+    leaving = [_move(states, mover, index, bandwidth, False) for mover, index in solution.places]
+    priority = {mover.spec.key: -_priority(mover.instance) for mover, _index in solution.places}
+    moves += sorted(leaving, key=lambda move: priority[move["uuid"]])
+    waves = assign_waves(moves, budgets=budgets, **most)
     unmovable.sort(key=lambda each: (each["name"], each["uuid"]))
-    plan = {"host": host, "moves": moves, "unmovable": unmovable, "waves": waves}
+    shutdowns.sort(key=lambda each: (_priority(each), each["name"], each["uuid"]))
+    proven = solution.stuck and (solution.impossible or solution.certificate)
+    plan = {
+        "host": host if isinstance(host, str) else ", ".join(names),
+        "status": "infeasible" if proven else "partial" if unmovable else "ok",
+        "method": solution.method,
+        "moves": moves,
+        "extra_moves": len(solution.steps),
+        "shutdowns": [_identity(each) for each in shutdowns],
+        "unmovable": unmovable,
+        "proof": _proof(solution) if proven else None,
+        "waves": waves,
+        "seconds": plan_seconds(moves),
+    }
     plan["lines"] = plan_lines(plan)
     return plan
 
@@ -87,9 +134,12 @@ def plan_lines(plan):
     :returns: a list of lines.
     """
     moves, unmovable = plan["moves"], plan["unmovable"]
-    if not moves and not unmovable:
+    if not moves and not unmovable and not plan["shutdowns"]:
         return [f"{plan['host']} holds no instances; there is nothing to move."]
-    head = f"Drain of {plan['host']}: {_count(len(moves), 'instance')} to move"
+    extra = plan["extra_moves"]
+    head = f"Drain of {plan['host']}: {_count(len(moves) - extra, 'instance')} to move"
+    if extra:
+        head += f" and {extra} elsewhere to make room"
     if moves:
         head += f" in {_count(plan['waves'], 'wave')}"
     lines = [head + (f", {len(unmovable)} cannot move." if unmovable else ".")]
@@ -111,10 +161,31 @@ def plan_lines(plan):
         ]
         headings = ["WAVE", "INSTANCE", "STATE", "VCPU", "MiB", "GiB", "FROM", "", "TO", "HOW"]
         lines.extend(align(headings, rows, right=("WAVE", "VCPU", "MiB", "GiB"), indent="  "))
+        lines.append(f"Expected to take about {_duration(plan['seconds'])}.")
+    if plan["shutdowns"]:
+        lines.append("To be shut down by their policy: " + ", ".join(each["name"] for each in plan["shutdowns"]) + ".")
+    restless = [move["name"] for move in moves if not move["converges"]]
+    if restless:
+        lines.append(
+            f"Dirty memory faster than it can be sent, and need auto-converge or post-copy: {', '.join(restless)}."
+        )
     if unmovable:
         lines.append("Cannot move:")
-        lines.extend(f"  {each['name']} ({each['state']}): {each['reason']}" for each in unmovable)
+        for each in unmovable:
+            lines.append(f"  {each['name']} ({each['state']}): {each['reason']}")
+            if each["way_out"]:
+                lines.append(f"    Way out: {each['way_out']}")
+    if plan["proof"]:
+        lines.append(f"It cannot be done: {plan['proof']}.")
     return lines
+
+
+def _duration(seconds):
+    seconds = round(seconds)
+    if seconds < 120:
+        return f"{seconds} s"
+    minutes = (seconds + 30) // 60
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _count(number, word):
@@ -136,20 +207,17 @@ def _checked(limits):
     return {key: limits.get(key) for key in LIMITS}
 
 
-def _mover(states, instance, sources, excluded):
-    spec = spec_of(instance, states, excluded)
-    held = [index for index in states.where(spec.key) if index in sources]
-    named = [index for index in sources if states.node[index] == instance.get("node")]
-    source = (held or named or sources)[0]
-    return Mover(
-        instance,
-        spec,
-        source,
-        (
-            ("drained host", states.host_of != states.host_of[source], "the host to be emptied"),
-            ("same cell", states.cell_of == states.cell_of[source], "in another cell"),
-        ),
-    )
+def _sources(states, names):
+    rows = [index for index in range(states.size) if states.host[index] in names]
+    missing = sorted(set(names) - {states.host[index] for index in rows})
+    if missing or not rows:
+        known = ", ".join(sorted(set(states.host))) or "none at all"
+        raise PlanError(f"The store has no compute node of host '{(missing or ['none'])[0]}'; it has hosts: {known}.")
+    return rows
+
+
+def _priority(instance):
+    return int(instance.get("priority") or 0)
 
 
 def _units(states, movers, instances, unmovable):
@@ -174,48 +242,111 @@ def _units(states, movers, instances, unmovable):
     return units + [Unit(tuple(group)) for group in together.values()]
 
 
-def _stuck(states, unit, policy, attempt):
+def _stuck(ladder, unit, solution, seek):
     """Why the members of a unit have no place: [unmovable]."""
+    states, policy = ladder.states, ladder.policy
     mover = max(unit.movers, key=lambda each: each.spec.resources.get("MEMORY_MB", 0))
     left = fitting.leave(states, unit) if fitting.is_affinity(states, mover) else []
     alone = len(narrow(states, mover.spec, policy, mover.limits)[0]) > 0
     if not alone:
         why = f"fits on no other host: {explain_failure(states, mover.spec, policy, mover.limits).why}"
     else:
-        fitting.apply(states, attempt.places)
+        done = _acted(states, solution)
         if len(narrow(states, mover.spec, policy, mover.limits)[0]):
             why = "no host has room for it and the rest of its server group together"
         else:
             failure = explain_failure(states, mover.spec, policy, mover.limits)
             why = f"fits on no other host once the others have their places: {failure.why}"
-        fitting.unapply(states, attempt.places)
+        for undo, row, spec in reversed(done):
+            undo(row, spec)
     fitting.come_back(states, left)
+    near, way_out = _way_out(ladder, unit, solution, seek)
     found = []
     for each in unit.movers:
         reason = why
         if each is not mover:
             group = each.spec.server_group.name
             reason = f"its server group {group} (affinity) stays together, and {mover.spec.name} cannot move"
-        found.append(_unmovable(each.instance, reason))
+        found.append(_unmovable(each.instance, reason, near, way_out))
     return found
+
+
+def _acted(states, solution):
+    """Carry a solution out in memory; returns what undoes it."""
+    done = []
+    for mover, row in solution.steps:
+        states.consume(row, mover.spec)
+        states.release(mover.source, mover.spec)
+        done += [(states.release, row, mover.spec), (states.consume, mover.source, mover.spec)]
+    for mover, row in solution.places:
+        states.consume(row, mover.spec)
+        done.append((states.release, row, mover.spec))
+    return done
+
+
+def _way_out(ladder, unit, solution, seek):
+    """(the nearest host once everything planned is done, the cheapest way out in words)."""
+    board = ladder.board
+    item = ladder.item_of(unit)
+    by_key = {movers[0].spec.key: number for number, movers in enumerate(board.movers)}
+    steps = [(by_key[mover.spec.key], mover.source, row) for mover, row in solution.steps]
+    for each, _origin, row in steps:
+        board.move(each, row)
+    places = [(by_key[mover.spec.key], row) for mover, row in solution.places if mover.spec.key in by_key]
+    for each, row in places:
+        board.put(each, row)
+    near = proof.nearest(board, item)
+    way_out = None
+    if item in [ladder.item_of(each) for each in solution.impossible]:
+        way_out = "a host that is large enough, or a smaller instance"
+    elif seek and ladder.others and not solution.certificate:
+        moved = {each for each, _origin, _row in steps}
+        search = making_room.Search(board, [item], [each for each in ladder.others if each not in moved], 8)
+        search.run([item], making_room.packing.best_fit, False)
+        if not search.stuck and search.steps:
+            names = ", ".join(
+                f"{board.label[each][0]} to {ladder.states.label(to)}" for each, _origin, to in search.steps
+            )
+            way_out = f"allow {_count(len(search.steps), 'more move')} of others ({names})"
+        search.undo()
+    if way_out is None and near is not None:
+        way_out = f"{proof.nearest_words(near)}; free that there, or shut the instance down"
+    for each, row in places:
+        board.take(each, row)
+    for each, origin, _row in reversed(steps):
+        board.move(each, origin)
+    return near, way_out
+
+
+def _proof(solution):
+    if solution.impossible:
+        names = ", ".join(unit.name for unit in solution.impossible)
+        return f"no host that {names} may go to could hold it, even if all that can move had left it"
+    return solution.certificate
 
 
 def _sizes(instance):
     return {key: int(instance.get(key) or 0) for key in ("vcpus", "memory_mb", "disk_gb")}
 
 
-def _unmovable(instance, reason):
+def _identity(instance):
     return {
         "uuid": instance["uuid"],
         "name": instance["name"],
         "state": instance.get("state"),
         **_sizes(instance),
-        "reason": reason,
     }
 
 
-def _move(states, mover, index):
+def _unmovable(instance, reason, nearest=None, way_out=None):
+    return {**_identity(instance), "reason": reason, "nearest": nearest, "way_out": way_out}
+
+
+def _move(states, mover, index, bandwidth, extra):
     instance = mover.instance
+    seconds, converges = move_seconds(
+        int(instance.get("memory_mb") or 0), is_live(instance), bandwidth, instance.get("dirty_mib")
+    )
     return {
         "uuid": instance["uuid"],
         "name": instance["name"],
@@ -228,4 +359,7 @@ def _move(states, mover, index):
         "provider": states.uuid[index],
         **_sizes(instance),
         "server_group": instance.get("server_group"),
+        "extra": extra,
+        "seconds": seconds,
+        "converges": converges,
     }

@@ -1,20 +1,17 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finding places for units: the scheduler's host filters and weighers, several orders, two fits."""
+"""Places as the scheduler would choose them: by its host filters and weighers, one unit after the other."""
 
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import units as ordering
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import Ranking
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import Ranking, Series
 
 try:
     import numpy as np
 except ImportError:
     np = None
-
-#: How often what found no place is put first and all is tried again.
-RETRIES = 5
 
 
 class Attempt:
@@ -27,48 +24,38 @@ class Attempt:
         self.places = []
         self.stuck = []
 
-    @property
-    def score(self):
-        """More instances placed is better, then more memory."""
-        memory = sum(mover.spec.resources.get("MEMORY_MB", 0) for mover, _index in self.places)
-        return (len(self.places), memory)
 
-
-def best_attempt(states, units, policy):
-    """The attempt that places everything, or else the one that places most.
-
-    Spreads as the policy's weighers say, then packs tightly, each by three orders; then puts first
-    what found no place. The first that succeeds wins, so the policy's own choice does where it can.
+def weighed_attempt(states, units, policy):
+    """Places as the policy's weighers like them best, the largest memory first.
 
     :param states: HostStates; as before afterwards.
     """
-    free = {
-        rc: float(np.clip(column.capacity - column.used, 0, None)[states.enabled & states.up].sum())
-        for rc, column in states.resources.items()
-    }
-    orders = [ordering.by_memory, ordering.by_vcpus, ordering.by_dominant_share(free)]
-    best = None
-    for fit in (_as_weighed, _tightest):
-        for order in orders:
-            attempt = _try(states, sorted(units, key=order), policy, fit)
-            if not attempt.stuck:
-                return attempt
-            if best is None or attempt.score > best.score:
-                best = attempt
-    ahead = []
-    for _again in range(RETRIES):
-        fresh = [unit for unit in best.stuck if unit not in ahead]
-        if not fresh:
-            break
-        ahead = fresh + ahead
-        rest = sorted((unit for unit in units if unit not in ahead), key=ordering.by_memory)
-        for fit in (_as_weighed, _tightest):
-            attempt = _try(states, ahead + rest, policy, fit)
-            if attempt.score > best.score:
-                best = attempt
-            if not attempt.stuck:
-                return attempt
-    return best
+    attempt = Attempt()
+    series = Alike(states, policy)
+    for unit in sorted(units, key=ordering.by_memory):
+        places = _place(states, unit, policy, series)
+        if places is None:
+            attempt.stuck.append(unit)
+        else:
+            attempt.places.extend(places)
+    unapply(states, attempt.places)
+    return attempt
+
+
+class Alike:
+    """What alike movers that are placed one after the other have in common."""
+
+    def __init__(self, states, policy):
+        self._states, self._policy = states, policy
+        self._last = (None, None)
+
+    def of(self, mover):
+        """The Series for a mover."""
+        key, series = self._last
+        if series is None or key != mover.limits_key or not series.spec.alike(mover.spec):
+            series = Series(self._states, mover.spec, self._policy, mover.limits)
+            self._last = (mover.limits_key, series)
+        return series
 
 
 def apply(states, places):
@@ -107,31 +94,29 @@ def is_affinity(states, mover):
     return group is not None and group.policy == "affinity"
 
 
-def _try(states, units, policy, fit):
-    attempt = Attempt()
-    for unit in units:
-        places = _place(states, unit, policy, fit)
-        if places is None:
-            attempt.stuck.append(unit)
-        else:
-            attempt.places.extend(places)
-    unapply(states, attempt.places)
-    return attempt
-
-
-def _place(states, unit, policy, fit):
+def _place(states, unit, policy, alike):
     """Places for the whole unit, consumed; None (and nothing consumed) when there are none."""
-    left = leave(states, unit) if is_affinity(states, unit.movers[0]) else []
+    if not unit.together and not is_affinity(states, unit.movers[0]):
+        mover = unit.movers[0]
+        ranking = Ranking(states, mover.spec, policy, series=alike.of(mover), detail=False)
+        position = ranking.choose(mover.spec, policy)
+        if position is None:
+            return None
+        index = int(ranking.passed[position])
+        states.consume(index, mover.spec)
+        return [(mover, index)]
+    left = leave(states, unit)
     try:
         first = max(unit.movers, key=lambda mover: mover.spec.resources.get("MEMORY_MB", 0))
         others = [mover for mover in unit.movers if mover is not first]
-        ranking = Ranking(states, first.spec, policy, first.limits + _room_for_all(states, unit))
-        for index in fit(states, first.spec, policy, ranking, bool(others)):
+        ranking = Ranking(states, first.spec, policy, first.limits + _room_for_all(states, unit), detail=False)
+        for position in np.argsort(-ranking.weights, kind="stable"):
+            index = int(ranking.passed[position])
             places = [(first, index)]
             states.consume(index, first.spec)
             for mover in others:
                 here = ("same host", states.host_of == states.host_of[index], "not with its group")
-                found = Ranking(states, mover.spec, policy, mover.limits + (here,))
+                found = Ranking(states, mover.spec, policy, mover.limits + (here,), detail=False)
                 if not len(found.passed):
                     break
                 row = int(found.passed[int(np.argmax(found.weights))])
@@ -150,35 +135,8 @@ def _room_for_all(states, unit):
     if not unit.together:
         return ()
     keep = np.ones(states.size, dtype=bool)
-    for rc in ordering.RESOURCE_KEYS:
-        column = states.resources.get(rc)
-        if column is not None and unit.amount(rc):
+    for rc, column in states.resources.items():
+        if unit.amount(rc):
             room = np.bincount(states.host_of, weights=np.clip(column.capacity - column.used, 0, None))
             keep &= room[states.host_of] >= unit.amount(rc)
     return (("room for its group", keep, "too small for the whole group"),)
-
-
-def _as_weighed(states, spec, policy, ranking, several):
-    """Rows in the order of the policy's weights."""
-    if not len(ranking.passed):
-        return
-    if not several:
-        yield int(ranking.passed[ranking.choose(spec, policy)])
-        return
-    for position in np.argsort(-ranking.weights, kind="stable"):
-        yield int(ranking.passed[position])
-
-
-def _tightest(states, spec, policy, ranking, several):
-    """Rows in the order of how little they would have left, the shares of all classes summed."""
-    if not len(ranking.passed):
-        return
-    rest = np.zeros(len(ranking.passed))
-    for rc, amount in spec.resources.items():
-        column = states.resources[rc]
-        capacity = column.capacity[ranking.passed]
-        rest += (capacity - column.used[ranking.passed] - amount) / capacity
-    for position in np.argsort(rest, kind="stable"):
-        yield int(ranking.passed[position])
-        if not several:
-            return

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.errors import PlanError
+
 #: States of a domain in which it moves while it goes on (NOVA_SEMANTICS 9.2: running or paused).
 LIVE_STATES = ("running", "blocked", "paused")
 COLD_STATES = ("shutoff",)
@@ -19,20 +21,39 @@ STATE_REASONS = {
 }
 
 
+#: What an instance's ``policy`` may say: never move it; only when shut off for the move; only while it
+#: runs; do not move it but shut it down.
+POLICIES = ("never", "cold", "live", "shutdown")
+
+
 def is_live(instance):
     """True when the instance moves running (or paused), False when it moves shut off."""
-    return instance.get("state") in LIVE_STATES
+    return instance.get("state") in LIVE_STATES and instance.get("policy") != "cold"
+
+
+def is_to_shut_down(instance):
+    """True for an instance that is to be shut down where it is instead of being moved."""
+    return instance.get("policy") == "shutdown"
 
 
 def why_unmovable(instance):
     """Why an instance cannot be moved wherever there is room, in words; None when it can.
 
     :param instance: a dict as the store's read_host_instances returns it: state, hostdevs,
-        managed_save, snapshots, persistent; and policy (``never`` forbids to move it).
+        managed_save, snapshots, persistent; and policy, None or one of POLICIES.
+    :raises PlanError: the policy is none of these.
     """
-    if instance.get("policy") == "never":
+    policy = instance.get("policy")
+    if policy is not None and policy not in POLICIES:
+        raise PlanError(
+            f"Instance {instance['name']} has the migration policy '{policy}', which does not exist;"
+            f" there are: {', '.join(POLICIES)}."
+        )
+    if policy == "never":
         return "its migration policy is 'never'"
     state = instance.get("state")
+    if policy == "live" and state in COLD_STATES:
+        return "it is shut off and its migration policy is 'live'; start it first, or change the policy"
     if state not in LIVE_STATES + COLD_STATES:
         return STATE_REASONS.get(state, f"its state is {state or 'unknown'}")
     hostdevs = instance.get("hostdevs") or []

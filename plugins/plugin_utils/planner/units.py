@@ -21,13 +21,15 @@ class Mover:
     """One instance that is to move.
 
     instance: its dict; spec: RequestSpec; source: row number of the node it is on; limits: what
-    narrow takes, so that it stays off its host and in its cell.
+    narrow takes, so that it stays off the hosts to be emptied and in its cell; limits_key: the same
+    for movers with the same limits.
     """
 
     instance: Any
     spec: RequestSpec
     source: int
     limits: tuple
+    limits_key: tuple = ()
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,13 @@ class Unit:
         return sum(mover.spec.resources.get(resource_class, 0) for mover in self.movers)
 
 
+def amounts_of(instance):
+    """{resource class: amount}: ``resources`` of the instance, else its vcpus, memory_mb and disk_gb."""
+    amounts = {rc: int(instance.get(key) or 0) for rc, key in RESOURCE_KEYS.items()}
+    amounts.update(instance.get("resources") or {})
+    return amounts
+
+
 def spec_of(instance, states, excluded):
     """The RequestSpec of an instance that exists.
 
@@ -55,7 +64,7 @@ def spec_of(instance, states, excluded):
     """
     group = instance.get("server_group")
     known = group and states.group(group) is not None
-    amounts = {rc: int(instance.get(key) or 0) for rc, key in RESOURCE_KEYS.items()}
+    amounts = amounts_of(instance)
     return RequestSpec(
         name=instance["name"],
         uuid=instance["uuid"],
@@ -69,24 +78,6 @@ def spec_of(instance, states, excluded):
 def by_memory(unit):
     """Largest memory first, then vCPUs, then disk; names make it the same every time."""
     return (-unit.amount("MEMORY_MB"), -unit.amount("VCPU"), -unit.amount("DISK_GB"), *_identity(unit))
-
-
-def by_vcpus(unit):
-    """Most vCPUs first, then memory, then disk."""
-    return (-unit.amount("VCPU"), -unit.amount("MEMORY_MB"), -unit.amount("DISK_GB"), *_identity(unit))
-
-
-def by_dominant_share(free):
-    """A key: first what takes the largest share of what is free of its scarcest resource.
-
-    :param free: dict class -> free amount on all hosts that may be destinations.
-    """
-
-    def key(unit):
-        shares = [unit.amount(rc) / free[rc] if free.get(rc) else 0.0 for rc in RESOURCE_KEYS]
-        return (-max(shares), *by_memory(unit))
-
-    return key
 
 
 def _identity(unit):

@@ -6,35 +6,66 @@
 from __future__ import annotations
 
 
-def assign_waves(moves, per_source=None, per_destination=None):
+def assign_waves(moves, per_source=None, per_destination=None, total=None, budgets=None):
     """Give every move a wave and an order, in place, and sort by them.
 
-    A move goes into the earliest wave in which its source host and its destination host both have
-    fewer moves than allowed. Waves may be reordered without harm: destinations are booked for the
-    whole plan and no move waits for room that another one frees.
+    The moves are given in an order in which each finds room when those before it are done. In a wave
+    every destination is booked before any source is freed, so a move onto a node waits for the wave
+    after the moves away from that node that come before it, and moves onto such a node begin in
+    their order. Within that every move goes into the earliest wave in which the limits hold.
 
-    :param moves: a list of dicts with from_host and host.
-    :param per_source, per_destination: most moves at once for a host, None for no limit.
+    :param moves: a list of dicts with from_host, from_node, host, node, server_group.
+    :param per_source, per_destination, total: most moves at once from a host, to a host, in all; None for no limit.
+    :param budgets: {server group: most members that move at the same time}.
     :returns: the number of waves.
     """
+    budgets = budgets or {}
     busy = []
+    freed = {}
+    latest = {}
+    freeing = {(move["from_host"], move["from_node"]) for move in moves} & {
+        (move["host"], move["node"]) for move in moves
+    }
+    freeing = {host for host, _node in freeing}
     for move in moves:
         wave = 0
+        if move["host"] in freeing:
+            wave = max(freed.get(move["host"], -1) + 1, latest.get(move["host"], 0))
         while True:
-            if wave == len(busy):
-                busy.append(({}, {}))
-            leaving, coming = busy[wave]
-            if _free(leaving, move["from_host"], per_source) and _free(coming, move["host"], per_destination):
+            while wave >= len(busy):
+                busy.append(({}, {}, {}))
+            if _fits(busy[wave], move, per_source, per_destination, total, budgets):
                 break
             wave += 1
+        leaving, coming, groups = busy[wave]
         leaving[move["from_host"]] = leaving.get(move["from_host"], 0) + 1
         coming[move["host"]] = coming.get(move["host"], 0) + 1
-        move["wave"] = wave + 1
+        for group in groups_of(move):
+            groups[group] = groups.get(group, 0) + 1
+        freed[move["from_host"]] = max(freed.get(move["from_host"], -1), wave)
+        latest[move["host"]] = max(latest.get(move["host"], 0), wave)
+        move["wave"] = wave
+    # A dependency may leave a wave empty.
+    numbers = {wave: number for number, wave in enumerate(sorted({move["wave"] for move in moves}), start=1)}
+    for move in moves:
+        move["wave"] = numbers[move["wave"]]
     moves.sort(key=lambda move: move["wave"])
     for number, move in enumerate(moves, start=1):
         move["order"] = number
-    return len(busy)
+    return len(numbers)
 
 
-def _free(busy, host, limit):
-    return limit is None or busy.get(host, 0) < limit
+def groups_of(move):
+    """The server groups of a move or instance, as a tuple of none or one."""
+    return (move["server_group"],) if move.get("server_group") else ()
+
+
+def _fits(busy, move, per_source, per_destination, total, budgets):
+    leaving, coming, groups = busy
+    if total is not None and sum(leaving.values()) >= total:
+        return False
+    if per_source is not None and leaving.get(move["from_host"], 0) >= per_source:
+        return False
+    if per_destination is not None and coming.get(move["host"], 0) >= per_destination:
+        return False
+    return all(group not in budgets or groups.get(group, 0) < budgets[group] for group in groups_of(move))

@@ -9,7 +9,9 @@ import json
 
 import pytest
 
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.errors import PlanError
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.planner.guests import drain, guest
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import host, uuid_of
 
@@ -233,9 +235,15 @@ def test_an_empty_host_and_an_unknown_one():
     plan, _columns = drain(THREE, [])
     assert plan == {
         "host": "kvm1",
+        "status": "ok",
+        "method": "as the policy weighs",
         "moves": [],
+        "extra_moves": 0,
+        "shutdowns": [],
         "unmovable": [],
+        "proof": None,
         "waves": 0,
+        "seconds": 0,
         "lines": ["kvm1 holds no instances; there is nothing to move."],
     }
     with pytest.raises(PlanError, match="no compute node of host 'kvm7'; it has hosts: kvm1, kvm2, kvm3"):
@@ -260,6 +268,95 @@ def test_lines_are_a_table_for_people():
         "  WAVE  INSTANCE  STATE    VCPU  MiB  GiB  FROM      TO    HOW",
         "     1  web1      running     1  512    1  kvm1  ->  kvm2  live",
         "     2  database  shutoff     1   64    1  kvm1  ->  kvm3  cold",
+        "Expected to take about 9 s.",
         "Cannot move:",
         "  gpu (running): it uses devices of its host (pci 0000:3b:00.0); detach them first",
     ]
+
+
+# What instances ask for by policy, and what stands in the way of all.
+
+
+def test_policies_of_instances():
+    guests = [
+        guest("cold", policy="cold"),
+        guest("live", policy="live"),
+        guest("off", policy="live", state="shutoff"),
+        guest("stop", policy="shutdown"),
+    ]
+    plan, _columns = drain(THREE, guests)
+    assert {move["name"]: move["live"] for move in plan["moves"]} == {"cold": False, "live": True}
+    assert reasons(plan) == {
+        "off": "it is shut off and its migration policy is 'live'; start it first, or change the policy"
+    }
+    assert [each["name"] for each in plan["shutdowns"]] == ["stop"]
+    assert "To be shut down by their policy: stop." in plan["lines"]
+    with pytest.raises(PlanError, match="migration policy 'often', which does not exist; there are: never, cold"):
+        drain(THREE, [guest("a", policy="often")])
+
+
+def test_priority_goes_first():
+    plan, _columns = drain(THREE, [guest("big", memory_mb=512), guest("vital", priority=5)], limits={"per_source": 1})
+    assert [move["name"] for move in plan["moves"]] == ["vital", "big"]
+
+
+def test_required_traits():
+    nodes = [host("kvm1", traits=["A"]), host("kvm2", traits=["A", "B"]), host("kvm3", memory_mb=99999, traits=["A"])]
+    plan, _columns = drain(nodes, [guest("a", required_traits=["B"]), guest("b", required_traits=["C"])])
+    assert targets(plan) == {"a": "kvm2"}
+    assert "required traits rejected 2" in reasons(plan)["b"]
+
+
+def test_others_step_aside_when_that_is_allowed():
+    nodes = [host("kvm1"), host("kvm2", memory_mb=100), host("kvm3", memory_mb=50)]
+    guests = [guest("big", memory_mb=80), guest("small", host="kvm2", memory_mb=40)]
+    others = guests[1:]
+    plan, _columns = drain(nodes, guests, others=others)
+    assert plan["status"] == "partial" and plan["moves"] == []
+    assert plan["unmovable"][0]["way_out"] == "allow 1 more move of others (small to kvm3)"
+    assert plan["unmovable"][0]["nearest"] == {"host": "kvm2", "node": "kvm2", "short": {"MEMORY_MB": 20}, "group": 0}
+    plan, _columns = drain(nodes, guests, others=others, extra_moves=1)
+    assert [(move["name"], move["host"], move["extra"], move["wave"]) for move in plan["moves"]] == [
+        ("small", "kvm3", True, 1),
+        ("big", "kvm2", False, 2),
+    ]
+    assert plan["lines"][0] == "Drain of kvm1: 1 instance to move and 1 elsewhere to make room in 2 waves."
+    plan, _columns = drain(
+        nodes, [guests[0], {**guests[1], "policy": "never"}], others=[{**guests[1], "policy": "never"}]
+    )
+    assert plan["status"] == "infeasible"
+    assert plan["proof"] == "no host that big may go to could hold it, even if all that can move had left it"
+
+
+def test_too_little_room_in_all_is_proven():
+    nodes = [host("kvm1"), host("kvm2", memory_mb=100), host("kvm3", memory_mb=100)]
+    guests = [guest("a", memory_mb=60), guest("b", memory_mb=60)] + [
+        guest(f"x{i}", host=f"kvm{i}", memory_mb=50) for i in (2, 3)
+    ]
+    plan, _columns = drain(nodes, guests, others=guests[2:], extra_moves=20)
+    assert plan["status"] == "infeasible"
+    assert plan["proof"] == (
+        "2 instances can only go to 2 nodes and need 120 MiB together, but those nodes have 100 MiB free in all,"
+        " and the 2 instances that are there can go nowhere else either"
+    )
+
+
+def test_a_guest_that_dirties_faster_than_can_be_sent_is_named():
+    plan, _columns = drain(THREE, [guest("busy", dirty_mib=500)], limits={"bandwidth_mib": 100})
+    assert plan["moves"][0]["converges"] is False
+    assert any("need auto-converge or post-copy: busy" in line for line in plan["lines"])
+
+
+def test_several_hosts_are_emptied_together():
+    guests = [guest("a"), guest("b", host="kvm2")]
+    columns = drain(THREE, guests)[1]
+    plan = plan_drain(columns, guests, ["kvm2", "kvm1"], Policy.from_mapping(None))
+    assert targets(plan) == {"a": "kvm3", "b": "kvm3"} and plan["host"] == "kvm1, kvm2"
+
+
+def test_a_host_filter_that_looks_at_the_load_is_asked_again():
+    policy = {"enabled_filters": ["NumInstancesFilter", "RamFilter"], "max_instances_per_host": 2}
+    nodes = [host("kvm1"), host("kvm2", memory_mb=150), host("kvm3", memory_mb=100)]
+    plan, _columns = drain(nodes, [guest(f"v{i}", memory_mb=m) for i, m in enumerate((90, 60, 50, 10))], policy=policy)
+    held = list(targets(plan).values())
+    assert max(held.count(name) for name in held) <= 2 and len(held) >= 3

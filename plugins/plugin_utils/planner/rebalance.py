@@ -1,0 +1,297 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rebalancing: a score of imbalance, and the few moves that better it most."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.errors import PlanError
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.forecast import move_seconds, plan_seconds
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import is_live
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.reach import board_of, may_step_aside
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.waves import assign_waves
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+#: The fleet is left alone while its score is not above this.
+THRESHOLD = 0.01
+#: Least gain of a move.
+MARGIN = 0.0005
+#: What counts as no gain at all.
+LEAST = 1e-9
+#: In fleets of more nodes than this one climb has to do.
+LARGE = 100
+#: How often all moves are looked at for a better one in their place.
+PASSES = 5
+#: What a move costs, in units of the score, for each GiB of its memory.
+COST_PER_GIB = 0.0
+
+
+def plan_rebalance(
+    fleet,
+    instances,
+    policy,
+    max_moves=10,
+    threshold=THRESHOLD,
+    margin=MARGIN,
+    cost_per_gib=COST_PER_GIB,
+    limits=None,
+    weights=None,
+):
+    """Moves that even the load out, best first, none that costs more than it gains.
+
+    The score is the sum, over resource classes, of the standard deviation of the free share of the
+    hosts' capacity (as in Ganeti's hbal), over hosts that are enabled and up. 0 is even. Step by step
+    the move with the greatest gain over its cost is taken; each finds room when those before it are
+    done. An instance moves once. At last moves are exchanged for better ones as long as that helps; moves that only pay together (an exchange of two) are planned together.
+
+    :param fleet: columns as the store's read_fleet returns them.
+    :param instances: all instances as the store gives them, with host.
+    :param policy: scheduler Policy; its host filters hold, its weighers are not asked.
+    :param max_moves: most moves.
+    :param threshold: nothing is planned while the score is not above this.
+    :param margin: least gain of a move.
+    :param cost_per_gib: how much a move must gain more for each GiB of its memory.
+    :param limits: None, or a dict per_source, per_destination, total: most moves at once.
+    :param weights: None, or how much each resource class counts, {class: number}; 1 where it is not named.
+    :returns: a dict score_before, score_after, moves [{uuid, name, from_host, from_node, host, node,
+        provider, live, memory_mb, server_group, gain, cost, seconds, wave, order}], waves, seconds, reason
+        (why nothing more is done).
+    :raises PlanError: max_moves is negative.
+    """
+    if max_moves < 0:
+        raise PlanError(f"max_moves of a rebalance must be 0 or more, not {max_moves}.")
+    states = HostStates(fleet)
+    board, items = board_of(states, policy, may_step_aside(states, instances))
+    rows = np.flatnonzero(states.enabled & states.up)
+    weigh = np.array([float((weights or {}).get(rc, 1.0)) for rc in board.classes])
+    before = score = imbalance(board, rows, weigh)
+    reason = None
+    chosen = {}
+    if board.changing:
+        reason = f"the host filters {', '.join(sorted(board.changing))} depend on the load"
+    elif score <= threshold:
+        reason = f"the score is not above the threshold of {threshold:g}"
+    else:
+        search = _Search(board, rows, items, max_moves, margin, cost_per_gib, weigh)
+        chosen = search.run(threshold)
+    moves = []
+    worth = max(margin, LEAST)
+    while chosen:
+        # Each in its turn: the one that then gains most and finds room then.
+        ranked = []
+        for item, node in chosen.items():
+            if board.fits(item)[node]:
+                origin = int(board.at[item])
+                board.move(item, node)
+                gain = score - imbalance(board, rows, weigh)
+                board.move(item, origin)
+                ranked.append((_cost(board, item, cost_per_gib) - gain, board.label[item], item, node, gain))
+        if not ranked or (
+            -min(ranked)[0] < worth and not _together(board, rows, chosen, score, worth, cost_per_gib, weigh)
+        ):
+            break
+        _key, _label, item, node, gain = min(ranked)
+        moves.append(_move(board, item, node, gain, _cost(board, item, cost_per_gib)))
+        board.move(item, node)
+        del chosen[item]
+        score = imbalance(board, rows, weigh)
+    if reason is None:
+        full = len(moves) >= max_moves and score > threshold
+        reason = f"{max_moves} moves are as many as are allowed" if full else "no further move gains more than it costs"
+        if score <= threshold:
+            reason = f"the score is not above the threshold of {threshold:g}"
+    limits = limits or {}
+    budgets = {
+        name: group["max_moving"]
+        for name, group in (fleet.get("server_groups") or {}).items()
+        if group.get("max_moving")
+    }
+    waves = assign_waves(moves, limits.get("per_source"), limits.get("per_destination"), limits.get("total"), budgets)
+    return {
+        "score_before": round(before, 6),
+        "score_after": round(score, 6),
+        "moves": moves,
+        "waves": waves,
+        "seconds": plan_seconds(moves),
+        "reason": reason,
+    }
+
+
+class _Search:
+    """Which instances should be elsewhere; the board is as before afterwards."""
+
+    def __init__(self, board, rows, items, max_moves, margin, cost_per_gib, weigh):
+        self.board, self.rows, self.items = board, rows, items
+        self.max_moves, self.margin = max_moves, margin
+        self.cost_per_gib, self.weigh = cost_per_gib, weigh
+        self.origin = {}
+
+    def run(self, threshold):
+        """{item: node}: the best of several climbs, each of which begins with another class counting more."""
+        true, best = self.weigh, None
+        starts = [None, *range(len(true))] if self.board.size <= LARGE else [None]
+        for start in starts:
+            self.origin = {}
+            if start is not None:
+                self.weigh = true.copy()
+                self.weigh[start] *= 2
+                self._climb(threshold)
+                self.weigh = true
+            self._climb(threshold)
+            for _again in range(PASSES):
+                if not self._exchange():
+                    break
+            found = (self._score(), len(self.origin), {item: int(self.board.at[item]) for item in self.origin})
+            if best is None or found[:2] < best[:2]:
+                best = found
+            self._home()
+        return best[2]
+
+    def _home(self):
+        """Everything back to where it came from: from the final places, so in whatever order."""
+        for item, origin in self.origin.items():
+            self.board.move(item, origin)
+
+    def _score(self):
+        return imbalance(self.board, self.rows, self.weigh)
+
+    def _climb(self, threshold):
+        for _step in range(4 * self.max_moves):
+            score = self._score()
+            if score <= threshold or not self._step(score):
+                break
+
+    def _step(self, score):
+        """Take the best move that there is; one that moved already may move on for nothing."""
+        items = self.items if len(self.origin) < self.max_moves else sorted(self.origin)
+        found = _best(self.board, self.rows, items, score, self.margin, self.cost_per_gib, self.weigh)
+        if found is None:
+            return False
+        self._put(found[0], found[1])
+        return True
+
+    def _put(self, item, node):
+        origin = self.origin.setdefault(item, int(self.board.at[item]))
+        self.board.move(item, node)
+        if node == origin:
+            del self.origin[item]
+
+    def _exchange(self):
+        """Give one move back and take a better one in its place; True when that helped."""
+        helped = False
+        for item in sorted(self.origin):
+            if item not in self.origin or not self.board.fits(item)[self.origin[item]]:
+                continue
+            before, node = self._score(), int(self.board.at[item])
+            kept = dict(self.origin)
+            places = {each: int(self.board.at[each]) for each in kept}
+            self._put(item, self.origin[item])
+            while self._step(self._score()):
+                pass
+            if self._score() < before - LEAST:
+                helped = True
+                continue
+            for each in sorted(set(self.origin) | set(kept)):
+                target = places[each] if each in kept else self.origin[each]
+                if int(self.board.at[each]) != target:
+                    self.board.move(each, target)
+            self.origin = kept
+            if int(self.board.at[item]) != node:
+                self.board.move(item, node)
+        return helped
+
+
+def _together(board, rows, chosen, score, worth, cost_per_gib, weigh):
+    """Do the moves that are left gain, all together, what each must? Two may only pay as a pair."""
+    origins = {item: int(board.at[item]) for item in chosen}
+    for item, node in chosen.items():
+        board.move(item, node)
+    gain = score - imbalance(board, rows, weigh)
+    for item, origin in origins.items():
+        board.move(item, origin)
+    return gain >= sum(worth + _cost(board, item, cost_per_gib) for item in chosen)
+
+
+def _cost(board, item, cost_per_gib):
+    memory = board.classes.index("MEMORY_MB") if "MEMORY_MB" in board.classes else None
+    return float(board.need[item][memory] / 1024 * cost_per_gib) if memory is not None else 0.0
+
+
+def _move(board, item, node, gain, cost):
+    states, origin = board.states, int(board.at[item])
+    instance = board.movers[item][0].instance
+    live = is_live(instance)
+    return {
+        "uuid": instance["uuid"],
+        "name": instance["name"],
+        "from_host": states.host[origin],
+        "from_node": states.node[origin],
+        "host": states.host[node],
+        "node": states.node[node],
+        "provider": states.uuid[node],
+        "live": live,
+        "memory_mb": int(instance.get("memory_mb") or 0),
+        "server_group": instance.get("server_group"),
+        "gain": round(gain, 6),
+        "cost": round(cost, 6),
+        "seconds": move_seconds(int(instance.get("memory_mb") or 0), live, None, instance.get("dirty_mib"))[0],
+    }
+
+
+def imbalance(board, rows, weigh):
+    """The score of the rows: the standard deviations of the free shares, summed over the classes."""
+    if not len(rows):
+        return 0.0
+    share = _shares(board, rows)
+    return float(share.std(axis=0) @ weigh)
+
+
+def _shares(board, rows):
+    return board.free[rows] / np.maximum(board.capacity[rows], 1)
+
+
+def _best(board, rows, items, score, margin, cost_per_gib, weigh):
+    """(item, node, gain, cost) of the move with the greatest gain over its cost, or None."""
+    here = np.zeros(board.size, dtype=bool)
+    here[rows] = True
+    alike = {}
+    for item in items:
+        if here[board.at[item]]:
+            alike.setdefault((int(board.at[item]), int(board.kind[item]), board.groups[item]), item)
+    if not alike:
+        return None
+    chosen = list(alike.values())
+    at, need = board.at[chosen], board.need[chosen]
+    capacity = np.maximum(board.capacity, 1)
+    share = board.free / capacity
+    count = len(rows)
+    total, squares = share[rows].sum(axis=0), (share[rows] ** 2).sum(axis=0)
+    new_from = share[at] + need / capacity[at]
+    after = np.zeros((len(chosen), count))
+    for number in range(len(board.classes)):
+        new_to = share[rows, number][None, :] - need[:, number, None] / capacity[rows, number][None, :]
+        change = (new_from[:, number] - share[at, number])[:, None] + new_to - share[rows, number][None, :]
+        square = (
+            (new_from[:, number] ** 2 - share[at, number] ** 2)[:, None] + new_to**2 - share[rows, number][None, :] ** 2
+        )
+        mean = (total[number] + change) / count
+        after += weigh[number] * np.sqrt(np.maximum((squares[number] + square) / count - mean**2, 0))
+    gain = score - after
+    memory = board.classes.index("MEMORY_MB") if "MEMORY_MB" in board.classes else None
+    cost = (need[:, memory] / 1024 if memory is not None else np.zeros(len(chosen))) * cost_per_gib
+    worth = gain - cost[:, None]
+    limit = max(margin, LEAST)
+    while True:
+        position = int(np.argmax(worth))
+        one, row = divmod(position, count)
+        if worth[one, row] < limit:
+            return None
+        fits = board.fits(chosen[one])[rows]
+        if fits[row]:
+            return chosen[one], int(rows[row]), float(gain[one, row]), float(cost[one])
+        worth[one, ~fits] = -np.inf

@@ -1,0 +1,244 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rolling maintenance: the fewest batches of hosts that can be down together."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import packing
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.errors import PlanError
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import is_to_shut_down, why_unmovable
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.reach import board_of
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+
+def plan_rolling(fleet, instances, policy, hosts=None, spare_hosts=0, batch_size=None, back=True):
+    """Batches of hosts, each of which the hosts that stay can hold the instances of.
+
+    A batch is only formed when a place for every instance of its hosts has been found (room, host
+    filters, server groups). With ``spare_hosts`` the fleet must also survive the loss of that many of
+    the fullest hosts that stay while the batch is down. Instances that cannot move keep their host
+    out of every batch, unless their policy is to be shut down. Affinity groups are treated one
+    instance at a time: a batch that fits may still be refused by the drain of a host.
+
+    :param fleet: columns as the store's read_fleet returns them.
+    :param instances: all instances as the store gives them, with host.
+    :param policy: scheduler Policy.
+    :param hosts: names of the hosts to be worked on; None for all.
+    :param spare_hosts: how many more hosts may fail meanwhile.
+    :param batch_size: most hosts in a batch, None for no limit.
+    :param back: True when instances return before the next batch, so that each batch meets the fleet
+        as it is now; False when they stay where they went.
+    :returns: a dict batches [[host]]; blocked [{host, reason}]; bound: no plan can have fewer batches
+        than this (with ``back``; else 1).
+    :raises PlanError: an unknown host.
+    """
+    states = HostStates(fleet)
+    names = sorted(set(states.host))
+    wanted = names if hosts is None else sorted(set(hosts))
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        raise PlanError(
+            f"The store has no compute node of host '{unknown[0]}'; it has hosts: {', '.join(names) or 'none at all'}."
+        )
+    moving, blocked = [], {}
+    for each in sorted(instances, key=lambda found: (found["name"], found["uuid"])):
+        if is_to_shut_down(each):
+            continue
+        reason = why_unmovable(each)
+        if reason is None:
+            moving.append(each)
+        elif each["host"] in wanted:
+            blocked.setdefault(each["host"], f"{each['name']} cannot move: {reason}")
+    board, items = board_of(states, policy, moving)
+    world = _World(board, items, spare_hosts)
+    free = [name for name in wanted if name not in blocked]
+    for name in free:
+        if not world.fits([name]):
+            blocked[name] = world.why or "its instances fit on no other hosts"
+    free = [name for name in free if name not in blocked]
+    bound = world.bound(free) if back else min(1, len(free))
+    if batch_size:
+        bound = max(bound, -(-len(free) // batch_size))
+    batches = _grow(world, free, batch_size, back)
+    if back:
+        for count in range(max(bound, 1), len(batches)):
+            found = _even(world, free, count, batch_size)
+            if found is not None:
+                batches = found
+                break
+    return {
+        "batches": batches,
+        "blocked": [{"host": name, "reason": blocked[name]} for name in sorted(blocked)],
+        "bound": bound,
+    }
+
+
+class _World:
+    """The fleet, asked whether hosts can be down together."""
+
+    def __init__(self, board, items, spare_hosts):
+        self.board = board
+        self.spare = spare_hosts
+        self.why = None
+        states = board.states
+        self.rows = {}
+        for row in range(states.size):
+            self.rows.setdefault(states.host[row], []).append(row)
+        self.on = {}
+        for item in items:
+            self.on.setdefault(states.host[board.at[item]], []).append(item)
+        self._known = {}
+
+    def load(self, name):
+        """The share of the fleet's free room that a host's instances need, of the scarcest class."""
+        board = self.board
+        items = self.on.get(name, [])
+        if not items:
+            return 0.0
+        free = np.maximum(board.free.clip(min=0).sum(axis=0), 1)
+        return float((board.need[items].sum(axis=0) / free).max())
+
+    def fits(self, names):
+        """True when everything on these hosts has a place on the others, with spare hosts to lose."""
+        key = tuple(sorted(names))
+        if key not in self._known:
+            placed = self.places(key)
+            self._known[key] = placed is not None
+        return self._known[key]
+
+    def places(self, names):
+        """{item: node} for everything on these hosts, or None."""
+        board = self.board
+        rows = [row for name in names for row in self.rows[name]]
+        items = [item for name in names for item in self.on.get(name, ())]
+        board.open[rows] = False
+        placed = None
+        try:
+            self.why = None
+            found = self._pack(items)
+            if found is not None and self._survives(found, names):
+                placed = found
+        finally:
+            board.open[rows] = True
+        return placed
+
+    def _pack(self, items):
+        board = self.board
+        if not items:
+            return {}
+        if (board.need[items].sum(axis=0) > board.free[board.open].clip(min=0).sum(axis=0)).any():
+            return None
+        placed, stuck, _words = packing.pack(board, items)
+        if stuck:
+            self.why = f"{board.label[stuck[0]][0]} fits on no other host"
+        return None if stuck else placed
+
+    def _survives(self, placed, names):
+        """Could the fullest hosts that stay be lost too?"""
+        if not self.spare:
+            return True
+        board = self.board
+        for item, node in placed.items():
+            board.put(item, node)
+        staying = sorted(
+            (name for name in self.rows if name not in names and board.open[self.rows[name]].any()),
+            key=lambda name: (-self.load(name), name),
+        )
+        lost = staying[: self.spare]
+        rows = [row for name in lost for row in self.rows[name]]
+        hit = {item: node for item, node in placed.items() if node in rows}
+        items = [item for name in lost for item in self.on.get(name, ())]
+        board.open[rows] = False
+        origin = board.at[list(hit)].copy()
+        for (item, node), _source in zip(hit.items(), origin):
+            board.take(item, node)
+        fine = len(staying) > self.spare and self._pack(items + list(hit)) is not None
+        for item, node in hit.items():
+            board.put(item, node)
+        board.open[rows] = True
+        for item, node in placed.items():
+            board.take(item, node)
+        if not fine:
+            self.why = f"the loss of {', '.join(lost)} as well could not be borne"
+        return fine
+
+    def bound(self, names):
+        """At least so many batches: the room of a batch is at most all that is free in the fleet."""
+        board = self.board
+        if not names:
+            return 0
+        up = board.states.enabled & board.states.up
+        rows = [row for name in names for row in self.rows[name]]
+        free = board.free[up | np.isin(np.arange(board.size), rows)].clip(min=0).sum(axis=0)
+        used = np.zeros(len(board.classes), dtype=np.int64)
+        room = np.zeros(len(board.classes), dtype=np.int64)
+        for name in names:
+            items = self.on.get(name, [])
+            if items:
+                used += board.need[items].sum(axis=0)
+            room += board.free[self.rows[name]].clip(min=0).sum(axis=0)
+        least = 1
+        for number in np.flatnonzero(used):
+            # A batch takes away its own free room, and what it holds must go into the rest of it.
+            if free[number]:
+                least = max(least, int(-(-(used[number] + room[number]) // free[number])))
+        return least
+
+    def settle(self, names):
+        """The instances of these hosts stay where they went."""
+        for item, node in self.places(names).items():
+            board = self.board
+            self.on[board.states.host[board.at[item]]].remove(item)
+            board.move(item, node)
+            self.on.setdefault(board.states.host[node], []).append(item)
+        self._known = {}
+
+
+def _grow(world, free, batch_size, back):
+    """Batches one after the other, each grown as far as it goes, the fullest hosts first."""
+    left = sorted(free, key=lambda name: (-world.load(name), name))
+    batches = []
+    while left:
+        batch = []
+        for name in left:
+            if (batch_size is None or len(batch) < batch_size) and world.fits([*batch, name]):
+                batch.append(name)
+        if not batch:
+            # Only where instances stay: what went before has filled the room of a host that was free.
+            batch = [left[0]]
+            batches.append(batch)
+            left = left[1:]
+            continue
+        if not back:
+            world.settle(batch)
+        batches.append(sorted(batch))
+        left = [name for name in left if name not in batch]
+    return batches
+
+
+def _even(world, free, count, batch_size):
+    """The hosts dealt into so many batches, or None; the fullest first, each where there is most left."""
+    batches = [[] for _number in range(count)]
+    loads = [0.0] * count
+    room = {name: world.load(name) + float(_own_share(world, name)) for name in free}
+    for name in sorted(free, key=lambda each: (-room[each], each)):
+        for number in sorted(range(count), key=lambda each: (loads[each], each)):
+            if (batch_size is None or len(batches[number]) < batch_size) and world.fits([*batches[number], name]):
+                batches[number].append(name)
+                loads[number] += room[name]
+                break
+        else:
+            return None
+    return [sorted(batch) for batch in batches if batch]
+
+
+def _own_share(world, name):
+    board = world.board
+    free = np.maximum(board.free.clip(min=0).sum(axis=0), 1)
+    return (board.free[world.rows[name]].clip(min=0).sum(axis=0) / free).max()

@@ -1,0 +1,93 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rolling batches, rebalancing, capacity and forecasts, by example."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.errors import PlanError
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.forecast import move_seconds
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.tests.unit.planner.guests import guest
+from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host
+
+POLICY = Policy.from_mapping(None)
+FOUR = [host(f"kvm{i}", vcpus=8, memory_mb=100) for i in (1, 2, 3, 4)]
+
+
+def half_full(count=4, **more):
+    return [guest(f"vm{i}", host=f"kvm{i}", memory_mb=50, **more) for i in range(1, count + 1)]
+
+
+def test_half_full_hosts_go_down_by_halves():
+    guests = half_full()
+    plan = plan_rolling(fleet(*FOUR, instances=guests), guests, POLICY)
+    assert plan == {"batches": [["kvm1", "kvm2"], ["kvm3", "kvm4"]], "blocked": [], "bound": 2}
+
+
+def test_a_spare_host_makes_batches_smaller():
+    guests = [guest(f"vm{i}", host=f"kvm{i}", memory_mb=30) for i in (1, 2, 3, 4)]
+    columns = fleet(*FOUR, instances=guests)
+    assert len(plan_rolling(columns, guests, POLICY)["batches"]) == 2
+    assert len(plan_rolling(columns, guests, POLICY, spare_hosts=1)["batches"]) == 4
+    assert len(plan_rolling(columns, guests, POLICY, batch_size=1)["batches"]) == 4
+
+
+def test_anti_affinity_keeps_batches_small():
+    guests = half_full(group="web")
+    plan = plan_rolling(
+        fleet(*FOUR, host("kvm5"), instances=guests, groups={"web": ("anti-affinity", 1)}), guests, POLICY
+    )
+    assert max(len([name for name in batch if name != "kvm5"]) for batch in plan["batches"]) == 1
+
+
+def test_a_host_with_an_unmovable_instance_is_in_no_batch():
+    guests = [guest("pinned", host="kvm1", policy="never"), guest("off", host="kvm2", policy="shutdown")]
+    plan = plan_rolling(fleet(*FOUR, instances=guests), guests, POLICY, hosts=["kvm1", "kvm2"])
+    assert plan["batches"] == [["kvm2"]]
+    assert plan["blocked"] == [{"host": "kvm1", "reason": "pinned cannot move: its migration policy is 'never'"}]
+    with pytest.raises(PlanError, match="no compute node of host 'kvm9'"):
+        plan_rolling(fleet(*FOUR), [], POLICY, hosts=["kvm9"])
+
+
+def test_rebalancing_evens_out_and_stops():
+    guests = [guest(f"vm{i}", memory_mb=20) for i in range(4)]
+    columns = fleet(*FOUR, instances=guests)
+    plan = plan_rebalance(columns, guests, POLICY)
+    assert sorted(move["host"] for move in plan["moves"]) == ["kvm2", "kvm3", "kvm4"]
+    assert plan["score_after"] == 0 and plan["waves"] == 1
+    assert all(move["gain"] > 0 for move in plan["moves"])
+    assert len(plan_rebalance(columns, guests, POLICY, max_moves=1)["moves"]) == 1
+    assert plan_rebalance(columns, guests, POLICY, threshold=9.0)["moves"] == []
+    dear = plan_rebalance(columns, guests, POLICY, cost_per_gib=1000.0)
+    assert dear["moves"] == [] and dear["reason"] == "no further move gains more than it costs"
+
+
+def test_capacity_with_and_without_the_loss_of_a_host():
+    guests = half_full()
+    found = plan_capacity(
+        fleet(*FOUR, instances=guests), {"name": "new", "vcpus": 1, "memory_mb": 25, "disk_gb": 0}, POLICY, guests
+    )
+    assert [each["count"] for each in found["hosts"]] == [2, 2, 2, 2]
+    assert {each["short"] for each in found["hosts"]} == {"MEMORY_MB"}
+    assert found["total"] == 8
+    assert found["with_loss"] == {"total": 4, "host": "kvm1", "survives": True}
+
+
+def test_capacity_when_a_loss_cannot_be_borne():
+    guests = [guest("huge", memory_mb=90), guest("b", host="kvm2", memory_mb=20)]
+    found = plan_capacity(
+        fleet(*FOUR[:2], instances=guests), {"name": "new", "vcpus": 1, "memory_mb": 10, "disk_gb": 0}, POLICY, guests
+    )
+    assert found["with_loss"] == {"total": 0, "host": "kvm1", "survives": False}
+
+
+def test_seconds_of_moves():
+    assert move_seconds(1100, True, 110, 0) == (12.0, True)
+    assert move_seconds(1100, True, 110, 55)[0] > 20
+    assert move_seconds(1100, True, 110, 200) == (12.0, False)
+    assert move_seconds(99999, False) == (2.0, True)

@@ -1,0 +1,192 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans over crowded fleets: judged by an independent checker, and against trying everything."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import exact
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.tests.unit.planner.checking import CLASSES, check_moves, moved_to
+from ansible_collections.drover.compute.tests.unit.planner.crowds import GROUPS, crowds
+
+POLICY = Policy.from_mapping(None)
+LIMITS = st.fixed_dictionaries(
+    {
+        "per_source": st.sampled_from([None, 1, 2]),
+        "per_destination": st.sampled_from([None, 1]),
+        "total": st.sampled_from([None, 2]),
+    }
+)
+
+
+def drain(columns, guests, host, **more):
+    here = [each for each in guests if each["host"] == host]
+    others = [each for each in guests if each["host"] != host]
+    return plan_drain(columns, here, host, POLICY, others=others, **more)
+
+
+@given(crowds(), LIMITS, st.sampled_from([0, 2, 20]))
+@settings(max_examples=50, deadline=None)
+def test_every_plan_can_be_carried_out_and_says_what_stays(crowd, limits, extra_moves):
+    columns, guests, host = crowd
+    plan = drain(columns, guests, host, limits=limits, extra_moves=extra_moves)
+    errors, where = check_moves(columns, guests, plan["moves"], {host}, limits)
+    assert errors == []
+    here = {each["name"] for each in guests if each["host"] == host}
+    moved = {move["name"] for move in plan["moves"] if not move["extra"]}
+    stays = {each["name"] for each in plan["unmovable"]}
+    off = {each["name"] for each in plan["shutdowns"]}
+    assert moved | stays | off == here and len(moved) + len(stays) + len(off) == len(here)
+    assert {name for name in where if where[name] == host} == stays | off
+    assert sum(move["extra"] for move in plan["moves"]) == plan["extra_moves"] <= extra_moves
+    assert (plan["status"] == "ok") == (not stays)
+    assert (plan["proof"] is not None) == (plan["status"] == "infeasible")
+    assert all(each["reason"] for each in plan["unmovable"])
+
+
+@given(crowds(), st.randoms())
+@settings(max_examples=60, deadline=None)
+def test_the_order_of_the_input_changes_nothing(crowd, random):
+    columns, guests, host = crowd
+    plan = drain(columns, guests, host, extra_moves=20)
+    mixed = list(guests)
+    random.shuffle(mixed)
+    assert drain(columns, mixed, host, extra_moves=20) == plan
+
+
+@given(crowds(), st.integers(0, 6))
+@settings(max_examples=50, deadline=None)
+def test_cut_anywhere_and_planned_again_the_host_ends_as_empty(crowd, cut):
+    """S17. What fits must go on fitting; a host that could be emptied still is."""
+    columns, guests, host = crowd
+    plan = drain(columns, guests, host, extra_moves=20)
+    done = [move for move in plan["moves"] if move["wave"] <= cut]
+    errors, where = check_moves(columns, guests, done, {host})
+    assert errors == []
+    between, moved = moved_to(columns, guests, where)
+    again = drain(between, moved, host, extra_moves=40)
+    errors, _where = check_moves(between, moved, again["moves"], {host})
+    assert errors == []
+    if plan["status"] == "ok":
+        assert again["status"] == "ok"
+
+
+def possible(columns, guests, host):
+    """Is there any assignment that empties the host, whatever the order of moves? By trying all."""
+    names = [name for name in columns["host"] if name != host]
+    free = {name: [columns["resources"][rc]["total"][columns["host"].index(name)] for rc in CLASSES] for name in names}
+    held = {}
+    loose = []
+    for each in guests:
+        if each["policy"] in ("never", "shutdown"):
+            if each["host"] != host:
+                free[each["host"]] = [a - each[key] for a, key in zip(free[each["host"]], CLASSES.values())]
+                held[each["server_group"], each["host"]] = held.get((each["server_group"], each["host"]), 0) + 1
+        else:
+            loose.append(each)
+
+    def place(rest):
+        if not rest:
+            return True
+        each, need = rest[0], [rest[0][key] for key in CLASSES.values()]
+        group = each["server_group"]
+        for name in names:
+            if any(a < b for a, b in zip(free[name], need)):
+                continue
+            if group and held.get((group, name), 0) >= GROUPS[group][1]:
+                continue
+            free[name] = [a - b for a, b in zip(free[name], need)]
+            held[group, name] = held.get((group, name), 0) + 1
+            if place(rest[1:]):
+                return True
+            free[name] = [a + b for a, b in zip(free[name], need)]
+            held[group, name] -= 1
+        return False
+
+    return place(sorted(loose, key=lambda each: -each["memory_mb"]))
+
+
+@given(crowds(most_hosts=4, most_guests=10))
+@settings(max_examples=50, deadline=None)
+def test_infeasible_is_never_wrong(crowd):
+    columns, guests, host = crowd
+    plan = drain(columns, guests, host, extra_moves=20)
+    if plan["status"] == "infeasible":
+        assert not possible(columns, guests, host)
+
+
+@pytest.mark.skipif(not exact.AVAILABLE, reason="highspy is not installed")
+@given(crowds(most_hosts=4, most_guests=10))
+@settings(max_examples=50, deadline=None)
+def test_the_exact_model_is_right_too(crowd):
+    columns, guests, host = crowd
+    plan = drain(columns, guests, host, extra_moves=20, solver_seconds=20)
+    errors, _where = check_moves(columns, guests, plan["moves"], {host})
+    assert errors == []
+    if plan["status"] == "infeasible":
+        assert not possible(columns, guests, host)
+
+
+@given(crowds(), st.integers(0, 1), st.booleans())
+@settings(max_examples=50, deadline=None)
+def test_batches_hold_every_host_once_and_fit(crowd, spare, back):
+    columns, guests, _host = crowd
+    plan = plan_rolling(columns, guests, POLICY, spare_hosts=spare, back=back)
+    hosts = list(itertools.chain(*plan["batches"], [each["host"] for each in plan["blocked"]]))
+    assert sorted(hosts) == sorted(columns["host"])
+    if not back:
+        return
+    assert len(plan["batches"]) >= plan["bound"]
+    for batch in plan["batches"]:
+        # The others keep what they have, and the batch's instances fit beside it.
+        need = {
+            key: sum(each[key] for each in guests if each["host"] in batch and each["policy"] != "shutdown")
+            for key in CLASSES.values()
+        }
+        for rc, key in CLASSES.items():
+            rows = [i for i, name in enumerate(columns["host"]) if name not in batch]
+            room = sum(columns["resources"][rc]["total"][i] - columns["resources"][rc]["used"][i] for i in rows)
+            assert need[key] <= room
+
+
+@given(crowds(), st.integers(0, 5))
+@settings(max_examples=50, deadline=None)
+def test_rebalancing_never_worsens_and_keeps_the_rules(crowd, most):
+    columns, guests, _host = crowd
+    plan = plan_rebalance(columns, guests, POLICY, max_moves=most)
+    assert len(plan["moves"]) <= most
+    errors, where = check_moves(columns, guests, plan["moves"])
+    assert errors == []
+    assert plan["score_after"] <= plan["score_before"]
+    assert abs(plan["score_before"] - plan["score_after"] - sum(move["gain"] for move in plan["moves"])) < 1e-4
+    # Balanced is balanced: there is nothing to do a second time within the margin.
+    after, moved = moved_to(columns, guests, where)
+    if len(plan["moves"]) < most:
+        again = plan_rebalance(after, moved, POLICY, max_moves=most)
+        assert again["score_after"] <= plan["score_after"] + 1e-6
+
+
+@given(crowds(), st.integers(1, 3), st.sampled_from([1, 2, 4]))
+@settings(max_examples=50, deadline=None)
+def test_capacity_counts_what_fits(crowd, vcpus, memory):
+    columns, guests, _host = crowd
+    request = {"name": "new", "vcpus": vcpus, "memory_mb": memory, "disk_gb": 1}
+    found = plan_capacity(columns, request, POLICY, guests)
+    for number, each in enumerate(found["hosts"]):
+        room = {
+            rc: columns["resources"][rc]["total"][number] - columns["resources"][rc]["used"][number] for rc in CLASSES
+        }
+        assert each["count"] == min(room["VCPU"] // vcpus, room["MEMORY_MB"] // memory, room["DISK_GB"])
+    assert found["total"] == sum(each["count"] for each in found["hosts"])
+    assert 0 <= found["with_loss"]["total"] <= found["total"]
