@@ -90,26 +90,34 @@ def _held(named):
     return query.where(classes.c.name.in_(sa.bindparam("names", expanding=True))) if named else query
 
 
+# Up to so many rows are changed by one statement.
+MOST_AT_ONCE = 12
+
+
 @functools.cache
-def _counted(limited):
-    table, amount = tables.inventories, sa.bindparam("amount", type_=sa.BigInteger)
-    statement = (
-        sa.update(table)
-        .where(table.c.provider_id == sa.bindparam("provider"), table.c.class_id == sa.bindparam("class"))
-        .values(used=table.c.used + amount)
-    )
-    if limited:
-        capacity = (table.c.total - table.c.reserved) * table.c.allocation_ratio
-        statement = statement.where(sa.or_(amount <= 0, table.c.used + amount <= capacity))
-    return statement
+def _counted(size, limited):
+    """The statement that changes the use of so many rows."""
+    table = tables.inventories
+    capacity = (table.c.total - table.c.reserved) * table.c.allocation_ratio
+    amounts, where = [], []
+    for number in range(size):
+        this = sa.and_(
+            table.c.provider_id == sa.bindparam(f"provider_{number}", type_=sa.Integer),
+            table.c.class_id == sa.bindparam(f"class_{number}", type_=sa.Integer),
+        )
+        amount = sa.bindparam(f"amount_{number}", type_=sa.BigInteger)
+        amounts.append((this, amount))
+        where.append(sa.and_(this, sa.or_(amount <= 0, table.c.used + amount <= capacity)) if limited else this)
+    more = amounts[0][1] if size == 1 else sa.case(*amounts, else_=0)
+    return sa.update(table).where(sa.or_(*where)).values(used=table.c.used + more)
 
 
 def count(connection, change, limited=False):
     """Bring the use counted beside the inventories along.
 
     :param change: dict (provider id, class id) -> amount more or less.
-    :param limited: never more than the capacity. For whoever has checked that already: the database does
-        it once more.
+    :param limited: never more than the capacity. For whoever holds the rows and has checked that already: the
+        database does it once more.
     """
     rows = [
         {"provider": provider, "class": class_id, "amount": amount}
@@ -118,7 +126,13 @@ def count(connection, change, limited=False):
     ]
     if not rows:
         return
-    done = connection.execute(_counted(limited), rows)
+    if limited and len(rows) <= MOST_AT_ONCE:
+        values = {f"{name}_{number}": value for number, row in enumerate(rows) for name, value in row.items()}
+        done = connection.execute(_counted(len(rows), True), values)
+    else:
+        # One after the other, in the order that all hold them in.
+        values = [{f"{name}_0": value for name, value in row.items()} for row in rows]
+        done = connection.execute(_counted(1, limited), values)
     if limited and done.rowcount != len(rows):
         raise DroverError(
             "The room that was claimed was taken meanwhile. Nothing was claimed: schedule again.", cause="no_room"

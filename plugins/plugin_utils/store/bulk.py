@@ -36,8 +36,17 @@ def among(connection, query, column, values):
 
 def insert(connection, table, rows):
     """Insert rows (a list of dicts with the same keys); an empty list is no statement."""
-    if rows:
-        connection.execute(sa.insert(table), rows)
+    if len(rows) > NAMED_VALUES or "id" not in table.c:
+        if rows:
+            connection.execute(sa.insert(table), rows)
+    elif rows:
+        # Because something is returned SQLAlchemy writes one statement for all rows.
+        connection.execute(_inserted(table), rows).close()
+
+
+@functools.cache
+def _inserted(table):
+    return sa.insert(table).returning(table.c.id)
 
 
 def add(connection, table, name, rows):

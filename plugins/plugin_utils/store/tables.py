@@ -32,8 +32,8 @@ if sa is not None:
     def _uuid():
         return sa.Column("uuid", sa.String(36), nullable=False, unique=True)
 
-    def _reference(name, target, nullable=False, ondelete=None):
-        return sa.Column(name, sa.ForeignKey(target, ondelete=ondelete), nullable=nullable, index=True)
+    def _reference(name, target, nullable=False, ondelete=None, index=True):
+        return sa.Column(name, sa.ForeignKey(target, ondelete=ondelete), nullable=nullable, index=index)
 
     # One process unit on one host. Up or down is worked out from what is here, see services.py.
     services = sa.Table(
@@ -173,8 +173,9 @@ if sa is not None:
         metadata,
         _id(),
         _reference("provider_id", "resource_providers.id"),
-        _reference("class_id", "resource_classes.id"),
-        _reference("consumer_id", "consumers.id", ondelete="CASCADE"),
+        # Few indexes, as each claim writes into all: nothing looks for a class, and the unique one finds consumers.
+        _reference("class_id", "resource_classes.id", index=False),
+        _reference("consumer_id", "consumers.id", ondelete="CASCADE", index=False),
         sa.Column("used", sa.BigInteger, nullable=False),
         sa.UniqueConstraint("consumer_id", "provider_id", "class_id"),
     )

@@ -27,6 +27,9 @@ def upgrade():
     op.execute(_USED)
     # The sums it served are now beside the inventory.
     op.drop_index("ix_allocations_use", "allocations")
+    # Each claim writes into every index: the unique one over consumers serves what these did.
+    op.drop_index("ix_allocations_class_id", "allocations")
+    op.drop_index("ix_allocations_consumer_id", "allocations")
     op.create_index(
         "ix_instances_building",
         "instances",
