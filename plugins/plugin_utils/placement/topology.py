@@ -21,10 +21,8 @@ except ImportError:
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import require
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import names
-from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import packed, tables
 
-#: Between values of one column; in no uuid and no name.
-SEPARATOR = "\x1f"
 #: More than there will be resource classes.
 KEY = 1048576
 #: Up to this many providers are named in a query; of more, the whole table is read.
@@ -108,11 +106,11 @@ def read(connection, query):
 
 def _read(connection, query):
     statements = _statements(connection.dialect)
-    classes, traits, found, nested = _together(
+    classes, traits, found, nested = packed.together(
         connection, statements.classes, statements.traits, statements.providers, statements.nested
     )
-    class_ids = dict(zip(_words(classes[1]), _numbers(classes[0]).tolist()))
-    trait_names = dict(zip(_numbers(traits[0]).tolist(), _words(traits[1])))
+    class_ids = dict(zip(packed.words(classes[1]), packed.numbers(classes[0]).tolist()))
+    trait_names = dict(zip(packed.numbers(traits[0]).tolist(), packed.words(traits[1])))
     trait_ids = {name: number for number, name in trait_names.items()}
     asked = query.traits()
     names.check_stored(names.RESOURCE_CLASS, query.classes(), class_ids)
@@ -128,16 +126,18 @@ def _read(connection, query):
     topology = Topology(uuids, called, np.full(len(uuids), -1, dtype=np.int64), np.arange(len(uuids)))
     topology.ids, topology.places = numbers, places
     topology.class_ids, topology.trait_names = class_ids, trait_names
-    children, parents, roots = (places[_numbers(text)] for text in nested)
+    children, parents, roots = (places[packed.numbers(text)] for text in nested)
     topology.parents[children] = parents
     topology.roots[children] = roots
     wanted = {name: class_ids[name] for name in query.classes() if name in class_ids}
     deciding = {name: trait_ids.get(name) for name in [*asked, names.SHARES]}
-    room, owned, joined = _together(
+    room, owned, joined = packed.together(
         connection,
-        _where(statements.room, _of_classes(wanted, class_ids)),
-        _where(statements.owned, _among("trait_id", [each for each in deciding.values() if each is not None])),
-        _where(statements.joined, _of_aggregates(connection, query, deciding[names.SHARES], topology)),
+        packed.where(statements.room, _of_classes(wanted, class_ids)),
+        packed.where(
+            statements.owned, packed.among("trait_id", [each for each in deciding.values() if each is not None])
+        ),
+        packed.where(statements.joined, _of_aggregates(connection, query, deciding[names.SHARES], topology)),
     )
     read_inventories = _inventories(room, wanted, places)
     topology.inventories = {name: Inventory(*columns) for name, columns in read_inventories.items()}
@@ -147,10 +147,10 @@ def _read(connection, query):
 
 def _providers(connection, texts):
     """ids, uuids and names of all."""
-    numbers, uuids, called = _numbers(texts[0]), _words(texts[1]), _words(texts[2])
+    numbers, uuids, called = packed.numbers(texts[0]), packed.words(texts[1]), packed.words(texts[2])
     if not len(numbers) == len(uuids) == len(called):
         # A name holds the separator.
-        rows = _rows(connection, _statements(connection.dialect).plain)
+        rows = packed.rows(connection, _statements(connection.dialect).plain)
         numbers = np.array([row[0] for row in rows], dtype=np.int64)
         uuids, called = [row[1] for row in rows], [row[2] for row in rows]
     return numbers, uuids, called
@@ -160,7 +160,7 @@ def _of_classes(wanted, known):
     if len(wanted) == len(known):
         return None
     # Not by the index of classes: most rows are wanted, and in the order of the table they come faster.
-    return _among("class_id + 0", wanted.values())
+    return packed.among("class_id + 0", wanted.values())
 
 
 def _of_aggregates(connection, query, shares, topology):
@@ -168,10 +168,10 @@ def _of_aggregates(connection, query, shares, topology):
     asked = query.aggregates()
     found = dict.fromkeys(asked, -1)
     if asked:
-        rows = _rows(connection, _statements(connection.dialect).aggregates)
+        rows = packed.rows(connection, _statements(connection.dialect).aggregates)
         found.update((uuid, number) for uuid, number in rows if uuid in asked)
     topology.aggregates = found
-    test = _among("aggregate_id", found.values())
+    test = packed.among("aggregate_id", found.values())
     if shares is not None:
         test += f" OR EXISTS (SELECT 1 FROM provider_traits WHERE trait_id = {int(shares)})"
     return test
@@ -179,7 +179,7 @@ def _of_aggregates(connection, query, shares, topology):
 
 def _inventories(texts, wanted, places):
     """{class: [places, other columns ...]} of the wanted classes {name: id}, in the order of places."""
-    key, *columns = map(_numbers, texts)
+    key, *columns = map(packed.numbers, texts)
     where, which = places[key // KEY], key % KEY
     found = {}
     for name, number in wanted.items():
@@ -194,10 +194,10 @@ def _inventories(texts, wanted, places):
 
 def _members(topology, trait_ids, owned, joined):
     """Fill traits, aggregates (ids until now) and reached."""
-    which, provider = map(_numbers, owned)
+    which, provider = map(packed.numbers, owned)
     for name, number in trait_ids.items():
         topology.traits[name] = topology.mask(provider[which == (-1 if number is None else number)])
-    which, provider = map(_numbers, joined)
+    which, provider = map(packed.numbers, joined)
     topology.aggregates = {name: topology.mask(provider[which == each]) for name, each in topology.aggregates.items()}
     where = topology.places[provider]
     for place in np.flatnonzero(topology.traits[names.SHARES]).tolist():
@@ -216,53 +216,17 @@ def read_rest(connection, topology, touched):
     ids = topology.ids[touched]
     few = ids.tolist() if len(ids) <= NAMED else None
     others = {name: number for name, number in topology.class_ids.items() if name not in topology.inventories}
-    shown, owned = _together(
+    shown, owned = packed.together(
         connection,
-        _where(statements.shown, _among("class_id", others.values()), few),
-        _where(statements.owned, None, few),
+        packed.where(statements.shown, packed.among("class_id", others.values()), few),
+        packed.where(statements.owned, None, few),
     )
     rest = _inventories(shown, others, topology.places)
-    which, provider = map(_numbers, owned)
+    which, provider = map(packed.numbers, owned)
     traits = [[] for _each in range(topology.size)]
     for place, trait in zip(topology.places[provider].tolist(), which.tolist()):
         traits[place].append(topology.trait_names[trait])
     return rest, traits
-
-
-def _rows(connection, statement):
-    """The rows as the driver gives them: plain tuples, without a wrapper for each."""
-    result = connection.exec_driver_sql(statement)
-    rows = result.cursor.fetchall()
-    result.close()
-    return rows
-
-
-def _together(connection, *packed):
-    """The columns of statements of _packed, each as one text; all at once, as they are one row each."""
-    parts = [f"({statement}) AS part{number}" for number, statement in enumerate(packed)]
-    row = iter(_rows(connection, f"SELECT * FROM {', '.join(parts)}")[0])
-    return [[next(row) or "" for _column in range(statement.count(" AS part_"))] for statement in packed]
-
-
-def _where(packed, test=None, few=None):
-    """A statement of _packed for the rows that meet a test and, if there are few, are of these providers."""
-    tests = [f"({test})"] if test else []
-    if few is not None:
-        tests.append(_among("provider_id", few))
-    return f"{packed} WHERE {' AND '.join(tests)}" if tests else packed
-
-
-def _among(column, ids):
-    """SQL: a column is one of ids, which are ours and numbers."""
-    return f"{column} IN ({','.join(str(int(each)) for each in ids) or 'NULL'})"
-
-
-def _numbers(text):
-    return np.fromstring(text, dtype=np.int64, sep=",") if text else np.zeros(0, dtype=np.int64)
-
-
-def _words(text):
-    return text.split(SEPARATOR) if text else []
 
 
 @functools.lru_cache(maxsize=2)
@@ -286,32 +250,17 @@ class _Statements:
         def text(statement):
             return str(statement.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
 
-        self.classes = text(_packed(sqlite, classes.id, classes.name))
-        self.traits = text(_packed(sqlite, traits.id, traits.name))
+        self.classes = text(packed.select(sqlite, classes.id, classes.name))
+        self.traits = text(packed.select(sqlite, traits.id, traits.name))
         self.aggregates = text(sa.select(aggregates.uuid, aggregates.id))
         self.plain = text(sa.select(providers.id, providers.uuid, providers.name))
-        self.providers = text(_packed(sqlite, providers.id, providers.uuid, providers.name))
+        self.providers = text(packed.select(sqlite, providers.id, providers.uuid, providers.name))
         self.nested = text(
-            _packed(sqlite, providers.id, providers.parent_id, providers.root_id).where(
+            packed.select(sqlite, providers.id, providers.parent_id, providers.root_id).where(
                 providers.parent_id.is_not(None)
             )
         )
-        self.room = text(_packed(sqlite, *key, inventories.min_unit, inventories.max_unit, inventories.step_size))
-        self.shown = text(_packed(sqlite, *key))
-        self.owned = text(_packed(sqlite, owned.trait_id, owned.provider_id))
-        self.joined = text(_packed(sqlite, joined.aggregate_id, joined.provider_id))
-
-
-def _packed(sqlite, *columns):
-    """A select of one row, each column all the values of a column in one text.
-
-    The database goes through the rows once, so that all columns are in the same order. SQLite needs no
-    cast of a number to a text.
-    """
-
-    def text(column):
-        between = SEPARATOR if isinstance(column.type, sa.String) else ","
-        value = sa.type_coerce(column, sa.Text) if sqlite else sa.cast(column, sa.Text)
-        return sa.func.aggregate_strings(value, sa.literal_column(f"'{between}'"))
-
-    return sa.select(*[text(column).label(f"part_{number}") for number, column in enumerate(columns)])
+        self.room = text(packed.select(sqlite, *key, inventories.min_unit, inventories.max_unit, inventories.step_size))
+        self.shown = text(packed.select(sqlite, *key))
+        self.owned = text(packed.select(sqlite, owned.trait_id, owned.provider_id))
+        self.joined = text(packed.select(sqlite, joined.aggregate_id, joined.provider_id))

@@ -200,8 +200,8 @@ REFUSALS = [
         "in use by the resource providers gpu",
     ),
     ({"drover.compute.resource_class": {"name": NASTY}}, "nothing but A-Z, 0-9 and _"),
-    ({"drover.compute.resource_provider_info": {"required": "!"}}, "a name is missing"),
-    ({"drover.compute.resource_provider_info": {"resources": [1]}}, "resources: must be a mapping"),
+    ({"drover.compute.resource_provider_info": {"required": "!"}}, "without an empty name"),
+    ({"drover.compute.resource_provider_info": {"resources": [1]}}, "expected a text"),
     ({"drover.compute.allocation_info": {"provider": "y" * 300}}, "There is no resource provider yyy"),
 ]
 
