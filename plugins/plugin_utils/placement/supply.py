@@ -14,9 +14,8 @@ try:
 except ImportError:
     sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.names import SHARES
-
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 
 
 class Supply:

@@ -65,7 +65,7 @@ class Ladder:
         first = Solution(weighed.places, weighed.stuck, method="as the policy weighs")
         if not first.stuck:
             return first
-        best = self._checked(lambda: self._packed())
+        best = self._checked(self._packed)
         if len(_members(best.stuck)) >= len(_members(first.stuck)):
             best = first
         if not best.stuck:

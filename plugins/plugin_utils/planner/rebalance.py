@@ -47,7 +47,8 @@ def plan_rebalance(
     The score is the sum, over resource classes, of the standard deviation of the free share of the
     hosts' capacity (as in Ganeti's hbal), over hosts that are enabled and up. 0 is even. Step by step
     the move with the greatest gain over its cost is taken; each finds room when those before it are
-    done. An instance moves once. At last moves are exchanged for better ones as long as that helps; moves that only pay together (an exchange of two) are planned together.
+    done. An instance moves once. At last moves are exchanged for better ones as long as that
+    helps; moves that only pay together (an exchange of two) are planned together.
 
     :param fleet: columns as the store's read_fleet returns them.
     :param instances: all instances as the store gives them, with host.

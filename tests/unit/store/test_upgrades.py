@@ -92,8 +92,8 @@ UPDATE migrations SET details = '{{"flavor": "old"}}' WHERE id = 2;
 INSERT INTO placement_aggregates (id, uuid) VALUES (1, '{uuid_of("storage")}');
 INSERT INTO provider_aggregates (provider_id, aggregate_id) VALUES (1, 1);
 """,
-    "0004": f"""
-UPDATE instances SET policy = '{{"move": "cold"}}' WHERE id = 1;
+    "0004": """
+UPDATE instances SET policy = '{"move": "cold"}' WHERE id = 1;
 UPDATE server_groups SET max_moving = 1 WHERE id = 1;
 INSERT INTO leases (name, holder, process, purpose, acquired_at, renewed_at, expires_at)
 VALUES ('kvm1', 'admin@ctrl, process 7', 'ctrl/boot/pid:[1]/7:42', 'drain', 1700000000.0, 1700000001.0, 1700000301.0);
