@@ -10,13 +10,29 @@ import time
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, moves, rewrite, selections
+from ansible_collections.drover.compute.plugins.plugin_utils.store import instances
+
+
+STATES = (
+    "claimed",
+    "next",
+    "released",
+    "swapped",
+    "resized",
+    "moved",
+    "swapped_back",
+    "confirmed",
+    "reverted",
+    "replaced",
+    "reshaped",
+)
 
 
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
         "state": {
             "type": "str",
-            "choices": ["claimed", "next", "released", "swapped", "moved", "swapped_back", "replaced", "reshaped"],
+            "choices": list(STATES),
             "default": "claimed",
         },
         "selections": {"type": "list", "elements": "dict"},
@@ -24,6 +40,8 @@ class ActionModule(DroverAction):
         "alternates": {"type": "list", "elements": "dict"},
         "host": {"type": "str"},
         "node": {"type": "str"},
+        "resources": {"type": "dict"},
+        "flavor": {"type": "str"},
         "expires": {"type": "int", "default": claims.LIFETIME},
         "consumers": {"type": "dict"},
         "inventories": {"type": "dict"},
@@ -35,8 +53,11 @@ class ActionModule(DroverAction):
             ["state", "next", ["instances", "alternates"]],
             ["state", "released", ["instances"]],
             ["state", "swapped", ["instances", "host"]],
+            ["state", "resized", ["instances", "resources"]],
             ["state", "moved", ["instances"]],
             ["state", "swapped_back", ["instances"]],
+            ["state", "confirmed", ["instances"]],
+            ["state", "reverted", ["instances"]],
             ["state", "replaced", ["consumers"]],
             ["state", "reshaped", ["consumers", "inventories"]],
         ]
@@ -72,8 +93,25 @@ class ActionModule(DroverAction):
         ]
         return {"changed": any(move["new"] for move in opened), "migrations": opened}
 
+    def _resized(self, connection, args, now):
+        uuid = self._one(args)
+        selections.check_resources("resources", args["resources"])
+        place = instances.place(connection, uuid)
+        host, node = args["host"], args["node"]
+        if host is None and place is not None:
+            host, node = place.host, place.hypervisor_hostname
+        wanted = {"flavor": args["flavor"], "resources": args["resources"]}
+        opened = moves.begin_resize(connection, uuid, host, node, wanted, now)
+        return {"changed": opened["new"], "migrations": [opened]}
+
     def _moved(self, connection, args, now):
         return self._close(connection, args, lambda row: moves.finish(connection, row.uuid, None, now))
+
+    def _confirmed(self, connection, args, now):
+        return self._close(connection, args, lambda row: moves.confirm(connection, row.uuid, now), ["finished"])
+
+    def _reverted(self, connection, args, now):
+        return self._close(connection, args, lambda row: moves.revert(connection, row.uuid, None, now), ["finished"])
 
     def _swapped_back(self, connection, args, now):
         message = "swapped back by drover.compute.allocation"
@@ -86,11 +124,11 @@ class ActionModule(DroverAction):
     def _reshaped(self, connection, args, now):
         return rewrite.reshape(connection, args["inventories"], args["consumers"], now)
 
-    def _close(self, connection, args, close):
+    def _close(self, connection, args, close, statuses=moves.UNDER_WAY):
         found = {
             uuid: row
             for uuid, row in moves.open_migrations(connection, args["instances"]).items()
-            if row.status in moves.UNDER_WAY
+            if row.status in statuses
         }
         for uuid in sorted(found):
             close(found[uuid])
@@ -101,5 +139,5 @@ class ActionModule(DroverAction):
 
     def _one(self, args):
         if len(args["instances"]) != 1:
-            raise DroverError("state=next works on exactly one instance: its alternates are its own.")
+            raise DroverError(f"state={args['state']} works on exactly one instance, not on {len(args['instances'])}.")
         return args["instances"][0]

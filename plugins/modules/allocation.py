@@ -23,13 +23,16 @@ options:
       - V(next) gives up the room of one instance that is being built and claims the first of O(alternates) with room.
       - V(released) gives back the room of O(instances) that have no domain, and forgets them.
       - V(swapped) begins a move of O(instances) to O(host). The room at the source goes to the migration, the destination's is claimed.
-      - V(moved) ends it. The room at the source is free.
-      - V(swapped_back) undoes it. The instance has its room at the source again.
+      - V(resized) begins a resize of one of O(instances) to O(resources), on its host or on O(host). The migration holds the old size, the
+        instance the new one.
+      - V(moved) ends a move. The room at the source is free, but for a resize only when it is confirmed.
+      - V(swapped_back) undoes a move that has not ended. The instance has its room at the source again.
+      - V(confirmed) keeps the new size of a resize that ended, V(reverted) gives the instance its old size and place again.
       - V(replaced) makes O(consumers) hold exactly what is said, all in one transaction, within the capacity.
       - V(reshaped) changes O(inventories) and what O(consumers) hold in one transaction, as when a host's room becomes that of a child
         provider.
     type: str
-    choices: [claimed, next, released, swapped, moved, swapped_back, replaced, reshaped]
+    choices: [claimed, next, released, swapped, resized, moved, swapped_back, confirmed, reverted, replaced, reshaped]
     default: claimed
   selections:
     description:
@@ -49,10 +52,16 @@ options:
     type: list
     elements: dict
   host:
-    description: The destination of a move.
+    description: The destination of a move or of a resize.
     type: str
   node:
     description: The compute node of O(host), where it has several.
+    type: str
+  resources:
+    description: What the instance shall have after a resize, a mapping of resource classes to amounts.
+    type: dict
+  flavor:
+    description: The name of the flavor the instance shall have after a resize.
     type: str
   expires:
     description:
@@ -166,7 +175,7 @@ released:
   elements: str
 migrations:
   description: The migrations that were opened or closed.
-  returned: when O(state) is V(swapped), V(moved) or V(swapped_back)
+  returned: when O(state) is V(swapped), V(resized), V(moved), V(swapped_back), V(confirmed) or V(reverted)
   type: list
   elements: dict
 """

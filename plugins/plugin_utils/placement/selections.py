@@ -95,6 +95,10 @@ def _check_uuid(where, text):
 
 
 def check_resources(where, resources):
+    """Refuse amounts that are no mapping of class to whole number.
+
+    :param where: what they belong to, for the error.
+    """
     """Refuse amounts that are no whole numbers from 0 to 2147483647."""
     if not isinstance(resources, dict):
         raise DroverError(f"{where}: resources must be a mapping such as VCPU: 2, MEMORY_MB: 4096.")

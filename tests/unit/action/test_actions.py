@@ -215,3 +215,31 @@ def test_migration_refuses_what_it_cannot_do(fleet_url):
 @pytest.mark.parametrize("module", ["host_info", "instance_info"])
 def test_reading_before_any_discovery(store_url, module):
     assert "drover.compute.discover" in failure(module, store_url=store_url)
+
+
+@pytest.mark.parametrize("end, holds, vcpus", [("confirmed", 2, 2), ("reverted", 1, 1)])
+def test_allocation_resizes_on_the_same_host(fleet_url, end, holds, vcpus):
+    one = {"instances": [uuid_of("web")], "store_url": fleet_url}
+    wanted = {"state": "resized", "resources": {"VCPU": 2, "MEMORY_MB": 64}, "flavor": "large", **one}
+    assert run("allocation", check=True, **wanted)["changed"] is True
+    opened = run("allocation", **wanted)
+    assert (opened["changed"], opened["migrations"][0]["destination"], is_plain(opened)) == (True, "kvm1", True)
+    assert run("allocation", **wanted)["changed"] is False
+    assert run("allocation", state=end, **one)["changed"] is False, "it has not ended yet"
+    assert run("allocation", state="moved", **one)["changed"] is True
+    # Both sizes are held until somebody says which.
+    assert fleets.used(fleet_url) == {"kvm1": 3}
+    assert "Confirm or revert" in failure("allocation", **wanted)
+    assert run("allocation", state=end, **one)["changed"] is True
+    assert run("allocation", state=end, **one)["changed"] is False
+    (row,) = run("instance_info", store_url=fleet_url)["instances"]
+    assert (fleets.used(fleet_url), row["vcpus"]) == ({"kvm1": holds}, vcpus)
+
+
+def test_allocation_refuses_a_resize_that_cannot_be(fleet_url):
+    one = {"instances": [uuid_of("web")], "store_url": fleet_url, "state": "resized"}
+    assert "used 1 of 4" in failure("allocation", resources={"VCPU": 4}, **one)
+    assert "whole number" in failure("allocation", resources={"VCPU": "many"}, **one)
+    assert "exactly one instance" in failure("allocation", resources={"VCPU": 1}, **{**one, "instances": []})
+    assert "not on any host" in failure("allocation", resources={"VCPU": 1}, **{**one, "instances": [uuid_of("x")]})
+    assert fleets.used(fleet_url) == {"kvm1": 1}
