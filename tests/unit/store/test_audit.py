@@ -224,6 +224,29 @@ def test_a_closed_migration_gives_its_room_back(fleet_url):
     assert fleets.holdings(fleet_url) == right
 
 
+def test_a_resize_that_waits_to_be_confirmed_holds_both_sizes(fleet_url):
+    with Store.open(fleet_url).write() as connection:
+        wanted = {"flavor": None, "resources": {"VCPU": 3, "MEMORY_MB": 64}}
+        opened = moves.begin_resize(connection, WEB, "kvm2", None, wanted, NOW)
+        moves.finish(connection, opened["uuid"], "running", NOW)
+    show(fleet_url, "kvm1", "web", state="shutoff")
+    held = fleets.holdings(fleet_url)
+    assert kinds(heal(fleet_url)) == []
+    assert fleets.holdings(fleet_url) == held and len(held) == 4
+
+
+def test_an_evacuation_holds_both_ends_until_its_source_is_back(fleet_url):
+    with Store.open(fleet_url).write() as connection:
+        opened = moves.begin(connection, WEB, "kvm2", None, moves.EVACUATION, NOW)
+        moves.finish(connection, opened["uuid"], "running", NOW)
+    held = fleets.holdings(fleet_url)
+    assert kinds(heal(fleet_url)) == [] and set(held[WEB]) == {"kvm1", "kvm2"}
+    # It is back, and shows what was started elsewhere.
+    show(fleet_url, "kvm1", "web")
+    assert kinds(heal(fleet_url)) == [("domain_doubled", "web")]
+    assert fleets.holdings(fleet_url) == held
+
+
 def test_an_allocation_of_nobody(fleet_url):
     right = fleets.holdings(fleet_url)
     nobody = uuid_of("nobody")

@@ -10,7 +10,9 @@ def examine(seen, found):
     """Note domains that are doubled, and strangers."""
     for uuid, places in seen.domains.items():
         moving = seen.open.get(uuid, ())
-        ends = {node for row in moving for node in (row.source_node_id, row.destination_node_id)}
+        # After an evacuation the dead source must not have it again.
+        coming = [row for row in moving if row.status != "done"]
+        ends = {node for row in coming for node in (row.source_node_id, row.destination_node_id)}
         row = next(iter(places.values()))
         what = {"uuid": uuid, "name": row.name, "host": seen.hosts(places)}
         # On its way, a domain is at both ends of its migration.

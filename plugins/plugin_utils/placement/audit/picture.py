@@ -52,7 +52,7 @@ class Picture:
         }
         self.open = {}
         for row in self.migrations.values():
-            if row.status in tables.OPEN_MIGRATION:
+            if row.status in tables.HOLDING_MIGRATION:
                 self.open.setdefault(row.instance_uuid, []).append(row)
         self.stocked = {(row.provider_id, row.name) for row in self.inventories}
 
@@ -141,7 +141,7 @@ def _migrations(connection):
     query = _columns(
         table,
         "uuid instance_uuid instance_name source_node_id destination_node_id source destination status updated_at",
-    ).where(sa.or_(table.c.status.in_(tables.OPEN_MIGRATION), table.c.uuid.in_(sa.select(tables.consumers.c.uuid))))
+    ).where(sa.or_(table.c.status.in_(tables.HOLDING_MIGRATION), table.c.uuid.in_(sa.select(tables.consumers.c.uuid))))
     return _by(connection, query, "uuid")
 
 
