@@ -54,17 +54,13 @@ class Holdings:
     :param keep: dict uuid -> dict of the columns that a new consumer gets (type, project, user,
         expires_at); it is made.
     :param drop: uuids of consumers that shall be held where they exist.
+    :param made: dict uuid -> id of those of ``keep`` that were made by the caller; None when that is to be done here.
     """
 
-    def __init__(self, connection, keep, now, drop=()):
+    def __init__(self, connection, keep, now, drop=(), made=None):
         self.connection = connection
         table = tables.consumers
-        self.ids = bulk.add(
-            connection,
-            table,
-            "uuid",
-            [{"uuid": uuid, "generation": 1, "created_at": now, **columns} for uuid, columns in keep.items()],
-        )
+        self.ids = bulk.add(connection, table, "uuid", consumer_rows(keep, now)) if made is None else dict(made)
         self.new = set(self.ids)
         self.rows = bulk.hold(connection, table, "uuid", (set(keep) | set(drop)) - self.new)
         self.ids.update({uuid: row.id for uuid, row in self.rows.items()})
@@ -110,7 +106,7 @@ class Holdings:
 
         :param wanted: dict uuid -> dict (provider id, class id) -> amount, without amounts of 0.
         :param columns: dict uuid -> dict of columns to change, for those that are not new.
-        :param limited: never more than there is, see room.count().
+        :param limited: never more than there is, see room.allocate().
         """
         table, columns = tables.consumers, columns or {}
         bulk.delete(
@@ -129,16 +125,12 @@ class Holdings:
                 different.setdefault(tuple(sorted(changed)), []).append(changed)
         for rows in different.values():
             bulk.update(self.connection, table, rows)
-        bulk.insert(
-            self.connection,
-            tables.allocations,
-            [
-                {"consumer_id": self.ids[uuid], "provider_id": provider, "class_id": class_id, "used": amount}
-                for uuid, amounts in wanted.items()
-                for (provider, class_id), amount in amounts.items()
-            ],
-        )
-        room.count(self.connection, self.change(wanted), limited)
+        rows = [
+            {"consumer_id": self.ids[uuid], "provider_id": provider, "class_id": class_id, "used": amount}
+            for uuid, amounts in wanted.items()
+            for (provider, class_id), amount in amounts.items()
+        ]
+        room.allocate(self.connection, rows, self.change(wanted), limited)
 
 
 def replace(connection, wanted, now, consumer_type=INSTANCE, owners=None):
@@ -162,6 +154,11 @@ def replace(connection, wanted, now, consumer_type=INSTANCE, owners=None):
         if amounts
     }
     Holdings(connection, keep, now, drop=flat).write(flat)
+
+
+def consumer_rows(keep, now):
+    """The rows of new consumers, see Holdings."""
+    return [{"uuid": uuid, "generation": 1, "created_at": now, **columns} for uuid, columns in keep.items()]
 
 
 def flatten(held, classes):

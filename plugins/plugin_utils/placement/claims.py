@@ -11,8 +11,6 @@ runs that race for the last room exactly one gets it, and none of them can wait 
 
 from __future__ import annotations
 
-import functools
-
 try:
     import sqlalchemy as sa
 except ImportError:
@@ -44,10 +42,17 @@ def claim(connection, selections, now, lifetime=LIFETIME):
     found = groups.hold(connection, [selection.get("server_group") for selection in selections])
     nodes = _nodes(connection, selections)
     rows = [_instance(each, nodes, found, now) for each in selections]
-    new = bulk.add(connection, tables.instances, "uuid", rows)
+    expires_at = now + lifetime if lifetime else None
+    keep = _consumers(selections, expires_at)
+    new, made = bulk.add_both(
+        connection, "uuid", (tables.instances, rows), (tables.consumers, allocations.consumer_rows(keep, now))
+    )
     existing = [each["uuid"] for each in selections if each["uuid"] not in new]
     fresh = [each for each in selections if each["uuid"] in new]
-    chosen = _choose(connection, fresh, existing, nodes, found, now, now + lifetime if lifetime else None)
+    keep = {uuid: columns for uuid, columns in keep.items() if uuid in new}
+    holdings = allocations.Holdings(connection, keep, now, drop=existing, made=made)
+    holdings.renew(existing, expires_at)
+    chosen = _choose(connection, fresh, holdings, keep, nodes, found)
     _correct_places(connection, rows, new, chosen)
     where = _existing(connection, existing)
     results = []
@@ -60,9 +65,9 @@ def claim(connection, selections, now, lifetime=LIFETIME):
     return results
 
 
-def _choose(connection, selections, existing, nodes, found, now, expires_at):
-    """Find and write the room of instances that are new, renew that of the others: dict uuid -> Place."""
-    keep = {
+def _consumers(selections, expires_at):
+    """The consumers of instances that need room, see allocations.Holdings."""
+    return {
         each["uuid"]: {
             "type": allocations.INSTANCE,
             "project": each.get("project"),
@@ -72,14 +77,16 @@ def _choose(connection, selections, existing, nodes, found, now, expires_at):
         for each in selections
         if any(each["resources"].values()) or _says_where(each)
     }
-    holdings = allocations.Holdings(connection, keep, now, drop=existing)
-    holdings.renew(existing, expires_at)
+
+
+def _choose(connection, selections, holdings, keep, nodes, found):
+    """Find and write the room of instances that are new: dict uuid -> Place."""
     if not selections:
         return {}
     wanted = [(each, _places(nodes, each)) for each in selections]
     chooser = Chooser(connection, [place for dummy, places in wanted for place in places], found, holdings.sums(keep))
     chosen = chooser.choose_all(wanted)
-    columns = {uuid: {"expires_at": expires_at} for uuid in keep}
+    columns = {uuid: {"expires_at": each["expires_at"]} for uuid, each in keep.items()}
     holdings.write({uuid: chosen[uuid].amounts for uuid in keep}, columns, limited=True)
     return chosen
 
@@ -250,9 +257,8 @@ def _node_query():
     )
 
 
-@functools.cache
-def _nodes_query():
-    return _node_query().where(tables.compute_nodes.c.host.in_(sa.bindparam("hosts", expanding=True)))
+def _nodes_query(hosts):
+    return _node_query().where(bulk.one_of(tables.compute_nodes.c.host, "host", hosts))
 
 
 def _nodes(connection, selections):
@@ -262,8 +268,8 @@ def _nodes(connection, selections):
     nodes = {}
     hosts = sorted(hosts)
     for start in range(0, len(hosts), bulk.NAMED_VALUES):
-        rows = connection.execute(_nodes_query(), {"hosts": hosts[start : start + bulk.NAMED_VALUES]})
-        for row in rows:
+        some = hosts[start : start + bulk.NAMED_VALUES]
+        for row in bulk.run(connection, bulk.numbered("host", some), _nodes_query, len(some)):
             nodes.setdefault(row.host, []).append(row)
     return nodes
 

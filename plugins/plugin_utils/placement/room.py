@@ -9,8 +9,6 @@ that it holds, so that no two of them wait for each other.
 
 from __future__ import annotations
 
-import functools
-
 try:
     import sqlalchemy as sa
 except ImportError:
@@ -68,38 +66,35 @@ def hold(connection, provider_ids, names):
     """
     rooms, wanted = {key: {} for key in provider_ids}, sorted(provider_ids)
     for start in range(0, len(wanted), bulk.NAMED_VALUES):
-        values = {"providers": wanted[start : start + bulk.NAMED_VALUES]}
-        if names is not None:
-            values["names"] = sorted(names)
-        for row in connection.execute(_held(names is not None), values):
+        some, named = wanted[start : start + bulk.NAMED_VALUES], sorted(names or ())
+        values = {**bulk.numbered("provider", some), **bulk.numbered("name", named)}
+        for row in bulk.run(connection, values, _held, len(some), None if names is None else len(named)):
             rooms[row.provider_id][row.name] = Room(row)
     return rooms
 
 
-# Made once: to put a statement together takes longer than to run it.
-@functools.cache
-def _held(named):
+def _held(providers, names):
+    """The statement that holds the rows of so many providers, and of so many classes, or all for None."""
     inventories, classes = tables.inventories, tables.resource_classes
     query = (
         sa.select(inventories, classes.c.name)
         .join(classes, classes.c.id == inventories.c.class_id)
-        .where(inventories.c.provider_id.in_(sa.bindparam("providers", expanding=True)))
+        .where(bulk.one_of(inventories.c.provider_id, "provider", providers))
         .order_by(inventories.c.provider_id, inventories.c.class_id)
         .with_for_update(of=inventories)
     )
-    return query.where(classes.c.name.in_(sa.bindparam("names", expanding=True))) if named else query
+    return query if names is None else query.where(bulk.one_of(classes.c.name, "name", names))
 
 
 # Up to so many rows are changed by one statement.
 MOST_AT_ONCE = 12
 
 
-@functools.cache
 def _counted(size, limited):
     """The statement that changes the use of so many rows."""
     table = tables.inventories
     capacity = (table.c.total - table.c.reserved) * table.c.allocation_ratio
-    amounts, where = [], []
+    zero, amounts, where = sa.literal_column("0", sa.BigInteger), [], []
     for number in range(size):
         this = sa.and_(
             table.c.provider_id == sa.bindparam(f"provider_{number}", type_=sa.Integer),
@@ -107,33 +102,56 @@ def _counted(size, limited):
         )
         amount = sa.bindparam(f"amount_{number}", type_=sa.BigInteger)
         amounts.append((this, amount))
-        where.append(sa.and_(this, sa.or_(amount <= 0, table.c.used + amount <= capacity)) if limited else this)
-    more = amounts[0][1] if size == 1 else sa.case(*amounts, else_=0)
+        where.append(sa.and_(this, sa.or_(amount <= zero, table.c.used + amount <= capacity)) if limited else this)
+    more = amounts[0][1] if size == 1 else sa.case(*amounts, else_=zero)
     return sa.update(table).where(sa.or_(*where)).values(used=table.c.used + more)
 
 
-def count(connection, change, limited=False):
-    """Bring the use counted beside the inventories along.
+def _allocated(size, changes):
+    """PostgreSQL's statement that inserts so many allocations, changes the use of so many rows and counts these."""
+    table = tables.allocations
+    names = [column.name for column in table.c if column.name != "id"]
+    values = [{name: sa.bindparam(f"{name}_of_{n}", type_=table.c[name].type) for name in names} for n in range(size)]
+    counted = _counted(changes, True).returning(tables.inventories.c.id).cte("counted")
+    query = sa.select(sa.func.count()).select_from(counted)
+    return query.add_cte(sa.insert(table).values(values).cte("allocated"))
 
+
+def allocate(connection, rows, change, limited=False):
+    """Insert allocations, and bring the use counted beside the inventories along.
+
+    :param rows: of allocations.
     :param change: dict (provider id, class id) -> amount more or less.
     :param limited: never more than the capacity. For whoever holds the rows and has checked that already: the
         database does it once more.
     """
-    rows = [
+    changes = [
         {"provider": provider, "class": class_id, "amount": amount}
         for (provider, class_id), amount in sorted(change.items())
         if amount
     ]
-    if not rows:
-        return
-    if limited and len(rows) <= MOST_AT_ONCE:
-        values = {f"{name}_{number}": value for number, row in enumerate(rows) for name, value in row.items()}
-        done = connection.execute(_counted(len(rows), True), values)
+    few = limited and 0 < len(changes) <= MOST_AT_ONCE
+    values = _by_number("{}_{}", changes) if few else {}
+    if few and 0 < len(rows) <= MOST_AT_ONCE and connection.dialect.name == "postgresql":
+        values.update(_by_number("{}_of_{}", rows))
+        done = bulk.run(connection, values, _allocated, len(rows), len(changes)).scalar_one()
     else:
-        # One after the other, in the order that all hold them in.
-        values = [{f"{name}_0": value for name, value in row.items()} for row in rows]
-        done = connection.execute(_counted(1, limited), values)
-    if limited and done.rowcount != len(rows):
+        bulk.insert(connection, tables.allocations, rows)
+        done = _count(connection, changes, values, limited) if changes else 0
+    if limited and done != len(changes):
         raise DroverError(
             "The room that was claimed was taken meanwhile. Nothing was claimed: schedule again.", cause="no_room"
         )
+
+
+def _by_number(called, rows):
+    return {called.format(name, number): value for number, row in enumerate(rows) for name, value in row.items()}
+
+
+def _count(connection, changes, together, limited):
+    """Change the use; returns how many rows were changed."""
+    if together:
+        return bulk.run(connection, together, _counted, len(changes), True).rowcount
+    # One after the other, in the order that all hold them in.
+    values = [{f"{name}_0": value for name, value in each.items()} for each in changes]
+    return bulk.run(connection, values, _counted, 1, limited).rowcount

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import uuid
 
 try:
@@ -16,6 +17,37 @@ except ImportError:
 
 # Past this many values one scan of the table is faster than naming them (and SQLite has a limit).
 NAMED_VALUES = 1000
+
+
+def run(connection, values, make, *arguments):
+    """Execute a statement that is put together once: to do that, and to look it up, takes longer than to run it.
+
+    :param values: of its parameters, which the database's driver has to take as they are: a dict, or a list of them.
+    :param make: what puts it together from the arguments, which can be keys of a dict.
+    """
+    if connection.dialect.name == "postgresql":
+        return connection.exec_driver_sql(_text(connection.dialect, make, arguments), values)
+    return connection.execute(_made(make, arguments), values)
+
+
+@functools.lru_cache(maxsize=64)
+def _text(dialect, make, arguments):
+    return str(make(*arguments).compile(dialect=dialect))
+
+
+@functools.lru_cache(maxsize=64)
+def _made(make, arguments):
+    return make(*arguments)
+
+
+def one_of(column, name, size):
+    """The test for run() that a column is one of so many values, see numbered()."""
+    return column.in_([sa.bindparam(f"{name}_{number}", type_=column.type) for number in range(size)])
+
+
+def numbered(name, values):
+    """Values for one_of()."""
+    return {f"{name}_{number}": value for number, value in enumerate(values)}
 
 
 def new_uuid():
@@ -75,6 +107,40 @@ def add(connection, table, name, rows):
 def _addition(table, name):
     statement = postgresql.insert(table).on_conflict_do_nothing(index_elements=[name])
     return statement.returning(table.c[name], table.c.id)
+
+
+def add_both(connection, name, first, second):
+    """As add() for two tables, the second only where the value was new in the first.
+
+    :param first: (table, rows).
+    :param second: (table, rows), for some or all of the same values.
+    :returns: (dict value -> id, dict value -> id), of the rows that were inserted.
+    """
+    (table, rows), (other, others) = first, second
+    if connection.dialect.name == "postgresql" and len(rows) == len(others) == 1:
+        # What nearly every claim does: one round trip less.
+        values = {
+            f"{number}_{key}": json.dumps(each) if isinstance(each, (dict, list)) else each
+            for number, row in enumerate((rows[0], others[0]))
+            for key, each in row.items()
+        }
+        found = run(connection, values, _addition_to_both, table, tuple(rows[0]), other, tuple(others[0]), name)
+        ids = found.one_or_none() or (None, None)
+        return tuple({rows[0][name]: each} if each is not None else {} for each in ids)
+    added = add(connection, table, name, rows)
+    return added, add(connection, other, name, [row for row in others if row[name] in added])
+
+
+def _addition_to_both(table, columns, other, others, name):
+    def addition(number, into, names, chosen):
+        values = [sa.bindparam(f"{number}_{each}", type_=into.c[each].type) for each in names]
+        statement = postgresql.insert(into).from_select(names, chosen(sa.select(*values)))
+        statement = statement.on_conflict_do_nothing(index_elements=[name])
+        return statement.returning(into.c.id).cte(f"added_{number}")
+
+    added = addition(0, table, columns, lambda query: query)
+    also = addition(1, other, others, lambda query: query.select_from(added))
+    return sa.select(added.c.id, sa.select(also.c.id).scalar_subquery())
 
 
 def hold(connection, table, name, values):

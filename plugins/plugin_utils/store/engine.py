@@ -33,8 +33,8 @@ CONNECT_TIMEOUT = 15
 ADVISORY_LOCK = 0x64726F766572
 # The lock and the schema's revision in one round trip. What is read before the lock was waited for
 # can be old, so that another answer than the latest revision is looked at again, see _writer().
-ALONE = "SELECT pg_advisory_xact_lock(:key), (SELECT version_num FROM alembic_version)"
-TOGETHER = "SELECT pg_advisory_xact_lock_shared(:key), (SELECT version_num FROM alembic_version)"
+ALONE = f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK}), (SELECT version_num FROM alembic_version)"
+TOGETHER = f"SELECT pg_advisory_xact_lock_shared({ADVISORY_LOCK}), (SELECT version_num FROM alembic_version)"
 # What PostgreSQL says when it ends one of two transactions that stand in each other's way.
 CONFLICTS = ("40001", "40P01")
 
@@ -279,7 +279,7 @@ def _drop_foreign(connection, record, proxy):
 def _first(connection, statement):
     if connection.dialect.name != "postgresql":
         return schema.quick_revision(connection)
-    return connection.execute(sa.text(statement), {"key": ADVISORY_LOCK}).one()[1]
+    return connection.exec_driver_sql(statement).one()[1]
 
 
 @contextlib.contextmanager
