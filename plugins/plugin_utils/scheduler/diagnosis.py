@@ -39,7 +39,8 @@ def explain_failure(states, spec, policy, limits=()):
     stages = narrowing.stages()[1]
     filters = narrowing.filters
     all_limits = narrowing.before + narrowing.room
-    nearest = _nearest(states, spec, filters, all_limits)
+    # That all classes do not fit together says less than which of them is short.
+    nearest = _nearest(states, spec, filters, all_limits if states.rooms is None else narrowing.before)
     never = _never(states, spec)
     explanation = {"hosts": states.size, "filters": stages, "nearest": nearest, "never": never is not None}
     counts = _counts(states, spec, policy, filters, all_limits, stages, nearest)

@@ -55,7 +55,7 @@ def pool_url(prepared_url):
     fleets.discover(prepared_url, *(host(name, local_gb=0) for name in ("kvm1", "kvm2", "kvm3")))
     with Store.open(prepared_url).write() as connection:
         add_provider(connection, "kvm1-gpu", {"VGPU": 2}, parent="kvm1")
-        add_provider(connection, "pool", {"DISK_GB": 30}, traits=[supply.SHARING], aggregates=["kvm1", "kvm2"])
+        add_provider(connection, "pool", {"DISK_GB": 30}, traits=[supply.SHARES], aggregates=["kvm1", "kvm2"])
     return prepared_url
 
 
@@ -109,7 +109,7 @@ def test_a_child_gives_what_it_has(pool_url):
 def test_the_own_disk_comes_before_the_pool_and_the_pool_when_that_is_full(prepared_url):
     fleets.discover(prepared_url, host("kvm1", local_gb=10))
     with Store.open(prepared_url).write() as connection:
-        add_provider(connection, "pool", {"DISK_GB": 30}, traits=[supply.SHARING], aggregates=["kvm1"])
+        add_provider(connection, "pool", {"DISK_GB": 30}, traits=[supply.SHARES], aggregates=["kvm1"])
     fleets.claim(prepared_url, wanted("a", "kvm1"), wanted("b", "kvm1"))
     found = held(prepared_url)
     assert found[uuid_of("a")]["kvm1"]["DISK_GB"] == found[uuid_of("b")]["pool"]["DISK_GB"] == 10
