@@ -18,6 +18,9 @@ except ImportError:
 
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import answer, candidates, viable
 
+#: Up to so many nodes are looked at one by one, without going through all.
+FEW = 8
+
 
 class Rooms:
     """The room of nodes.
@@ -135,38 +138,48 @@ class _Asked:
             len(slot.resources) for slot in self._slots
         )
         if self._options is not None:
-            self._room = [
-                self._has_room(slot, option.places) for slot, option in zip(self._slots, self._options)
-            ]
-            self._find(None)
+            self._room = [self._has_room(slot, option.places) for slot, option in zip(self._slots, self._options)]
+            # The pairs in the order of their providers.
+            self._orders = [np.argsort(option.places, kind="stable") for option in self._options]
+            self._sorted = [option.places[order] for option, order in zip(self._options, self._orders)]
+            for anchors, _rows in self._candidates(self._options, self._room):
+                self.roots[anchors] = True
 
     def rows(self, place):
         """The candidates of one anchor, as candidates.find has them."""
-        if not self.roots[place]:
+        if self._options is None or not self.roots[place]:
             return ()
-        only = np.zeros(self._topology.size, dtype=bool)
-        only[place] = True
-        return np.concatenate([rows for _anchors, rows in self._candidates(only)])
+        return self._rows_of(place)
+
+    def _rows_of(self, place):
+        ranges = [np.searchsorted(option.anchors, [place, place + 1]) for option in self._options]
+        options = [
+            viable.Option(option.anchors[first:last], option.places[first:last])
+            for option, (first, last) in zip(self._options, ranges)
+        ]
+        rooms = [room[first:last] for room, (first, last) in zip(self._room, ranges)]
+        found = [rows for _anchors, rows in self._candidates(options, rooms)]
+        return np.concatenate(found) if found else ()
 
     def look_again(self, place, names):
         """The use of some classes of a provider has changed."""
         if self._options is None:
             return
-        stale = None
-        for slot, option, room in zip(self._slots, self._options, self._room):
+        stale = []
+        for number, slot in enumerate(self._slots):
             if not any(name in names for name in slot.resources):
                 continue
-            pairs = np.flatnonzero(option.places == place)
-            if not len(pairs):
+            first, last = np.searchsorted(self._sorted[number], [place, place + 1])
+            if first == last:
                 continue
-            now = bool(self._has_room(slot, option.places[pairs[:1]])[0])
+            pairs, room = self._orders[number][first:last], self._room[number]
+            now = bool(self._has_room(slot, np.array([place]))[0])
             # Where slots share a class, what is left for both matters too.
             if now != room[pairs[0]] or self._several:
                 room[pairs] = now
-                stale = np.zeros(self._topology.size, dtype=bool) if stale is None else stale
-                stale[option.anchors[pairs]] = True
-        if stale is not None:
-            self._find(stale)
+                stale.append(self._options[number].anchors[pairs])
+        if stale:
+            self._find(np.unique(np.concatenate(stale)))
 
     def _has_room(self, slot, places):
         found = np.ones(len(places), dtype=bool)
@@ -175,17 +188,18 @@ class _Asked:
             found &= inventory.used[at] + amount <= inventory.capacity[at]
         return found
 
-    def _find(self, only):
-        if only is None:
-            self.roots[:] = False
-        else:
-            self.roots[:-1][only] = False
-        for anchors, _rows in self._candidates(only):
+    def _find(self, stale):
+        """Find out which of some anchors have a candidate."""
+        if len(stale) <= FEW:
+            for place in stale.tolist():
+                self.roots[place] = len(self._rows_of(place)) > 0
+            return
+        self.roots[stale] = False
+        only = np.zeros(self._topology.size, dtype=bool)
+        only[stale] = True
+        for anchors, _rows in self._candidates(self._options, self._room, only):
             self.roots[anchors] = True
 
-    def _candidates(self, only):
-        options = [
-            viable.Option(option.anchors[room], option.places[room])
-            for option, room in zip(self._options, self._room)
-        ]
-        return candidates.anchored(self._topology, self._query, options, only)
+    def _candidates(self, options, rooms, only=None):
+        kept = [viable.Option(option.anchors[room], option.places[room]) for option, room in zip(options, rooms)]
+        return candidates.anchored(self._topology, self._query, kept, only)
