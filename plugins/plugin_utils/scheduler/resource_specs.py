@@ -102,7 +102,9 @@ def total(amounts, groups):
 
 def _check_class(name, where):
     if not isinstance(name, str) or not CLASS.fullmatch(name):
-        raise RequestError(f"{where} names {name!r}, which is no resource class; they look like VGPU or CUSTOM_LICENSE.")
+        raise RequestError(
+            f"{where} names {name!r}, which is no resource class; they look like VGPU or CUSTOM_LICENSE."
+        )
 
 
 def _amount(value, where):

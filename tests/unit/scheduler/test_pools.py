@@ -43,7 +43,9 @@ def test_what_one_host_takes_is_gone_for_all():
 
 def test_a_move_within_a_pool_needs_no_room_in_it():
     instances = [{"name": "web", "host": "a", "disk_gb": 0}]
-    states = HostStates(pooled([(0, 10, 10), (0, 10, 10), (1, 10, 5)], host("a"), host("b"), host("c"), instances=instances))
+    states = HostStates(
+        pooled([(0, 10, 10), (0, 10, 10), (1, 10, 5)], host("a"), host("b"), host("c"), instances=instances)
+    )
     spec = request("web", disk_gb=6, uuid=uuid_of("web"))
     assert states.fits(spec, "DISK_GB").tolist() == [True, True, False]
     used = states.resources["DISK_GB"].used
