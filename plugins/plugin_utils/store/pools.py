@@ -98,7 +98,7 @@ def lend(columns, size, places, found):
         if (count + own > 1).any():
             several.add(name)
         if len(taking):
-            for key, values in column.items():
+            for values in column.values():
                 values[taking] = values[pool[taking]]
             lending = np.unique(pool[taking])
             pool[lending] = lending
