@@ -16,6 +16,7 @@ description:
     scheduler. Running and paused instances move live, those that are shut off move cold.
   - Destinations are in the cell of the host, up and enabled, and have the room. Members of an anti-affinity server group never meet, not
     even for a moment. Members of an affinity group go to one host, one after the other, or they all stay.
+  - Hosts on one shared pool need no disk for what moves between them, for it stays where it is.
   - What cannot move is listed with the reason and does not keep the rest from being planned.
   - It reads and never writes or moves anything. The same store gives the same plan.
 options:

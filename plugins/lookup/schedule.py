@@ -24,6 +24,8 @@ options:
     description:
       - Requests. Each is a mapping, or a list of mappings.
       - C(name), C(vcpus) and C(memory_mb) (MiB) are needed, C(disk_gb) (GiB) is V(0) by default. They are whole numbers.
+      - C(resources) is a mapping of other resource classes to amounts, such as C(VGPU) or C(CUSTOM_LICENCE). The extra specs of a flavor
+        ask for them as C(resources:CLASS), which also goes over C(vcpus), C(memory_mb) and C(disk_gb) when it names their classes.
       - C(uuid) is that of the instance. One is made up if it is missing.
       - C(availability_zone) is the zone it must be in.
       - C(flavor) is the name of a flavor in the store, or a mapping with C(name), amounts and C(extra_specs). Amounts of the request
@@ -101,6 +103,13 @@ _raw:
     cell: {description: The cell of the host., type: str, returned: always}
     weight: {description: What the weighers gave it., type: float, returned: always}
     resources: {description: "Amounts to claim by resource class, those of 0 left out.", type: dict, returned: always}
+    allocations:
+      description:
+        - What is to be claimed of which provider, a mapping of provider uuids to amounts by resource class.
+        - It is there when an instance of the batch asks for what the host's own provider or its one pool does not decide. See the
+          documentation of the scheduler.
+      type: dict
+      returned: where providers had to be chosen
     server_group: {description: "C(name), C(policy) and C(max_server_per_host) of the server group.", type: dict, returned: always}
     availability_zone: {description: The zone asked for., type: str, returned: always}
     project: {description: As asked for., type: str, returned: always}
@@ -108,7 +117,7 @@ _raw:
     flavor: {description: The name of the flavor., type: str, returned: always}
     image: {description: The properties of the image., type: dict, returned: always}
     alternates:
-      description: Other hosts of the same cell, best first, each with C(host), C(node), C(provider) and C(weight).
+      description: Other hosts of the same cell, best first, each with C(host), C(node), C(provider) and C(weight), and C(allocations) alike.
       type: list
       elements: dict
       returned: always

@@ -40,7 +40,8 @@ options:
         C(resources) (a mapping such as C(VCPU), C(MEMORY_MB), C(DISK_GB)); and may have C(node), C(alternates), C(server_group),
         C(project), C(user), C(availability_zone).
       - A selection, and each of its alternates, may have C(allocations), a mapping of provider uuids to amounts by resource class. It is
-        claimed as it is. Without it each class is taken from the host's own providers, or else from one that shares with it.
+        claimed as it is, and must be what C(resources) says in all.
+      - Without it each class is taken from the host's own providers, or else from one that shares with it.
     type: list
     elements: dict
   instances:
@@ -48,7 +49,7 @@ options:
     type: list
     elements: str
   alternates:
-    description: The alternates that are left, each with C(host) and C(node).
+    description: The alternates that are left, each with C(host) and C(node), and C(allocations) if the lookup gave them.
     type: list
     elements: dict
   host:

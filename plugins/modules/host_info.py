@@ -74,6 +74,13 @@ hosts:
     vcpus: {description: CPUs. With C(_used) and C(_reserved) and C(_capacity) appended likewise., type: int, returned: always}
     memory_mb: {description: Memory in MiB. With the same three suffixes., type: int, returned: always}
     disk_gb: {description: Disk in GiB. With the same three suffixes., type: int, returned: always}
+    disk_pool:
+      description:
+        - The shared pool whose figures those of the disk are, by the name of its resource provider. Every host of the pool shows them,
+          so that they must not be added up over hosts. Nodes have it, too.
+        - It is null for a disk of its own.
+      type: str
+      returned: always
 resources:
   description: The rows of one host.
   returned: when O(host) is given

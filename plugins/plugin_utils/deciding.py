@@ -8,6 +8,7 @@ The scheduler gets plain columns and knows no database; the store knows no sched
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils import exact_room
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec, is_line
@@ -26,8 +27,15 @@ def read_specs(connection, requests):
 
 
 def read_states(connection, specs, policy, now, service_down_time=0):
-    """The host states that these specs and this policy need, in a fixed number of queries."""
-    return HostStates(read_columns(connection, now, service_down_time, wanted(specs, policy)))
+    """The host states that these specs and this policy need, in a fixed number of queries.
+
+    :raises DroverError: they ask for a resource class that does not exist.
+    """
+    columns = read_columns(connection, now, service_down_time, wanted(specs, policy))
+    states = HostStates(columns)
+    if exact_room.is_needed(specs, columns):
+        states.rooms = exact_room.read(connection, specs, columns, states.uuid)
+    return states
 
 
 def wanted(specs, policy):

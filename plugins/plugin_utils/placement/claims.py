@@ -360,7 +360,11 @@ def _claimed(selection, node, alternates):
     return {
         **_answer(selection, node),
         "alternates": [
-            {"host": place["host"], "node": place.get("node") or place["host"]}
+            {
+                "host": place["host"],
+                "node": place.get("node") or place["host"],
+                **({"allocations": place["allocations"]} if place.get("allocations") else {}),
+            }
             for place in alternates
             if (place["host"], place.get("node") or place["host"]) != (node.host, node.hypervisor_hostname)
         ],

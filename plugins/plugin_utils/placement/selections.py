@@ -35,33 +35,45 @@ def check(selections):
         seen.add(selection["uuid"])
         check_resources(where, selection["resources"])
         check_texts(where, selection, ("name", "host", "node", "availability_zone", "project", "user"))
-        _check_allocations(where, selection)
-        check_alternates(where, selection.get("alternates", []))
+        _check_allocations(where, selection, selection["resources"])
+        check_alternates(where, selection.get("alternates", []), selection["resources"])
         _check_group(where, selection.get("server_group"))
     return selections
 
 
-def check_alternates(where, alternates):
+def check_alternates(where, alternates, resources=None):
     """Refuse alternates that name no host.
 
     :param where: what they belong to, for the error.
+    :param resources: what is asked for, where that is known.
     """
     for number, place in enumerate(alternates if isinstance(alternates, list) else [alternates], start=1):
         if not isinstance(place, dict) or not place.get("host"):
             raise DroverError(f"{where}, alternate {number}: must be a mapping with host, not {place!r}.")
         check_texts(f"{where}, alternate {number}", place, ("host", "node"))
-        _check_allocations(f"{where}, alternate {number}", place)
+        _check_allocations(f"{where}, alternate {number}", place, resources)
 
 
-def _check_allocations(where, place):
-    """Refuse what the scheduler decided of a place's providers when it is none."""
+def _check_allocations(where, place, resources=None):
+    """Refuse what the scheduler decided of a place's providers when it is none, or is not what is asked for."""
     given = place.get("allocations")
     if given is None:
         return
     if not isinstance(given, dict):
         raise DroverError(f"{where}: allocations must be a mapping of provider uuids to amounts, not {given!r}.")
+    sums = {}
     for uuid_, amounts in given.items():
+        check_texts(f"{where}, allocations", {"provider": uuid_}, ("provider",))
         check_resources(f"{where}, allocations, {uuid_}", amounts)
+        for name, amount in amounts.items():
+            sums[name] = sums.get(name, 0) + amount
+    if given and resources is not None:
+        for name in sorted({*sums, *resources}):
+            if sums.get(name, 0) != resources.get(name, 0):
+                raise DroverError(
+                    f"{where}: allocations have {sums.get(name, 0)} {name} in all, but resources has "
+                    f"{resources.get(name, 0)}. Make them agree, or leave allocations out."
+                )
 
 
 def check_texts(where, mapping, keys):

@@ -30,9 +30,12 @@ class Board:
     """n compute nodes with their room, and items that may be put on them.
 
     An item is an instance, or several that go to one node together. Room is counted in whole units
-    as the claim counts it (NOVA_SEMANTICS 10.2): free = floor(capacity) - used.
+    as the claim counts it (NOVA_SEMANTICS 10.2): free = floor(capacity) - used. Nodes that share a pool
+    all show what is free of it. A move between them leaves there what it has there: an item that can
+    only go to such nodes needs none of it.
 
-    Public arrays: capacity, free (int64, n x classes); host_of (n); need (int64, items x classes);
+    Public arrays: capacity, free (int64, n x classes); pool (int64, n x classes, the number of a node's
+    pool, -1 for its own room); host_of (n); need (int64, items x classes);
     at (row of the node an item is on, -1 for nowhere); open (bool, n: may anything come here?); kind (number of the item's mask and need in
     masks and needs). Lists by item: movers, groups, label.
 
@@ -48,9 +51,16 @@ class Board:
         columns = [states.resources[rc] for rc in self.classes]
         self.capacity = np.zeros((self.size, len(columns)), dtype=np.int64)
         self.free = np.zeros_like(self.capacity)
+        self.pool = np.full_like(self.capacity, -1)
         for number, column in enumerate(columns):
+            if column.pool is not None:
+                self.pool[:, number] = column.pool
             self.capacity[:, number] = np.floor(column.capacity)
             self.free[:, number] = self.capacity[:, number] - column.used
+        #: Is anything shared?
+        self.pooled = bool((self.pool >= 0).any())
+        #: True when some item may go to a pool that it is not in: to count node by node is not exact then.
+        self.mixed = False
         self.host_of = states.host_of
         self.open = np.ones(self.size, dtype=bool)
         self.movers, self.groups, self.label = [], [], []
@@ -77,6 +87,8 @@ class Board:
             amounts = [sum(mover.spec.resources.get(rc, 0) for mover in movers) for rc in self.classes]
             unknown = any(rc not in self.states.resources for mover in movers for rc in mover.spec.resources)
             masks = [self._mask_key(mover) for mover in movers]
+            if self.pooled:
+                self._keep_shared(amounts, set(masks), movers[0].source)
             key = (tuple(amounts), unknown, tuple(sorted(set(masks))))
             if key not in self._kinds:
                 self._kinds[key] = len(self.masks)
@@ -103,7 +115,11 @@ class Board:
         Never the host that it is on.
         """
         kind = self.kind[item]
-        keep = self.masks[kind] & self.open & (self.free >= self.needs[kind]).all(axis=1)
+        room = self.free >= self.needs[kind]
+        if self.mixed and self.at[item] >= 0:
+            mine = self.pool[self.at[item]]
+            room |= (self.pool == mine) & (mine >= 0)
+        keep = self.masks[kind] & self.open & room.all(axis=1)
         for group in self.groups[item]:
             keep &= (self.count[group] < self.most[group])[self.host_of]
         if self.at[item] >= 0:
@@ -112,21 +128,52 @@ class Board:
 
     def put(self, item, node):
         """Book an item on a node; where it was stays booked."""
-        self.free[node] -= self.need[item]
+        self._count(item, node, -1, self.at[item])
         for group in self.groups[item]:
             self.count[group][self.host_of[node]] += 1
 
     def take(self, item, node):
         """The opposite of put."""
-        self.free[node] += self.need[item]
-        for group in self.groups[item]:
-            self.count[group][self.host_of[node]] -= 1
+        self._count(item, node, 1, self.at[item])
+        self._leave_groups(item, node)
 
     def move(self, item, node):
         """Put an item on a node and take it from where it was."""
         self.put(item, node)
-        self.take(item, self.at[item])
+        self._count(item, self.at[item], 1, node)
+        self._leave_groups(item, self.at[item])
         self.at[item] = node
+
+    def _leave_groups(self, item, node):
+        for group in self.groups[item]:
+            self.count[group][self.host_of[node]] -= 1
+
+    def _count(self, item, node, sign, other):
+        """Count an item's room on a node that is, or stays, on another one as well (-1 for none)."""
+        if not self.pooled:
+            self.free[node] += sign * self.need[item]
+            return
+        for number in np.flatnonzero(self.need[item]):
+            pool = self.pool[node, number]
+            if pool < 0:
+                self.free[node, number] += sign * self.need[item, number]
+            elif other < 0 or self.pool[other, number] != pool:
+                self.free[self.pool[:, number] == pool, number] += sign * self.need[item, number]
+
+    def _keep_shared(self, amounts, masks, source):
+        """Set amounts to 0 that an item keeps in its pool wherever it may go."""
+        keep = np.ones(self.size, dtype=bool)
+        for each in masks:
+            keep &= self._static[each]
+        for number, amount in enumerate(amounts):
+            there = self.pool[keep, number]
+            mine = self.pool[source, number] if source >= 0 else -1
+            if not amount or not (there >= 0).any():
+                continue
+            if mine >= 0 and (there == mine).all():
+                amounts[number] = 0
+            else:
+                self.mixed = self.bent = True
 
     def in_the_way(self, item, node, on_node):
         """Items on a node whose server group keeps an item away, None when too few of them can be named."""

@@ -63,6 +63,14 @@ def _more(board, new):
     asked = np.flatnonzero(need)
     by_class = board.free[:, asked].clip(min=0) // need[asked]
     counts = np.where(board.masks[kind] & board.open, by_class.min(axis=1), 0)
+    for number in asked:
+        for pool in np.unique(board.pool[:, number]):
+            if pool >= 0:
+                # What one node takes of a pool is gone for the others.
+                left = max(int(board.free[board.pool[:, number] == pool, number][0]), 0) // int(need[number])
+                for row in np.flatnonzero(board.pool[:, number] == pool):
+                    counts[row] = min(counts[row], left)
+                    left -= counts[row]
     for group in board.groups[new]:
         left = (board.most[group] - board.count[group]).clip(min=0)
         for host in range(len(left)):

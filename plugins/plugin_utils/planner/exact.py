@@ -31,6 +31,8 @@ def solve(board, items, others, budget, seconds):
     :returns: ("found", (placed, stuck, steps, words)) as making_room gives them; ("infeasible", None),
         proven for any number of moves; or ("unknown", None).
     """
+    if board.mixed:
+        return "unknown", None
     loose = [item for item in others if not board.groups[item]]
     model = Model(board, items, loose, budget, groups=True)
     status, values = model.run(seconds)

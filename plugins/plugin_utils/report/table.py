@@ -22,7 +22,8 @@ def hosts_table(hosts):
     :param hosts: dicts as the store's hosts.listing returns them: host, state (up or down), status
         (enabled or disabled), maintenance, disabled_reason, down_reason, zones, instances, and of
         vcpus, memory_mb (MiB) and disk_gb (GiB) NAME_used and NAME_capacity, which is
-        (total - reserved) x ratio. What is missing is shown as ``-``.
+        (total - reserved) x ratio; disk_pool, with which the disk is marked as shared. What is missing is
+        shown as ``-``.
     :returns: a list of lines.
     """
     return align(HOST_HEADINGS, [_host(host) for host in hosts], right=HOST_NUMBERS)
@@ -65,7 +66,7 @@ def _host(host):
         host.get("zones"),
         _share(host, "vcpus"),
         _share(host, "memory_mb", divisor, unit),
-        _share(host, "disk_gb", 1, "GiB"),
+        _share(host, "disk_gb", 1, "GiB shared" if host.get("disk_pool") else "GiB"),
         host.get("instances"),
         "; ".join(reasons),
     ]

@@ -23,7 +23,9 @@ class AggregateCapacityFilter(CapacityFilter):
         if not amount or self.ratio_key not in states.aggregates.keys:
             return fits
         resource = states.resources[self.resource_class]
-        return fits & (resource.used + amount <= self._capacity(states))
+        keep = resource.used + amount <= self._capacity(states)
+        held = states.holds_at(spec.key, self.resource_class)
+        return fits & (keep if held is None else keep | held)
 
     def _capacity(self, states):
         resource = states.resources[self.resource_class]

@@ -41,13 +41,12 @@ class CapacityFilter(HostFilter):
         amount = spec.resources.get(self.resource_class, 0)
         if not amount:
             return np.ones(states.size, dtype=bool)
-        resource = states.resources.get(self.resource_class)
-        if resource is None:
-            return np.zeros(states.size, dtype=bool)
-        return resource.fits(amount)
+        return states.fits(spec, self.resource_class)
 
     def lacks(self, states, spec, index):
         amount = spec.resources[self.resource_class]
+        if states.rooms is not None and states.rooms.decides(self.resource_class, spec):
+            return self._lacks_exactly(states.rooms.left(self.resource_class, index), amount)
         resource = states.resources.get(self.resource_class)
         asked = f"{self.label}: asked {amount} {self.unit}"
         if resource is None or not resource.total[index]:
@@ -61,6 +60,20 @@ class CapacityFilter(HostFilter):
             return f"{asked}, one instance must take {resource.min_unit[index]} {self.unit} at least"
         return f"{asked}, the host gives multiples of {resource.step_size[index]} {self.unit} only"
 
+    def _lacks_exactly(self, left, amount):
+        asked = f"{self.label}: asked {self._amount(amount)}"
+        if left is None:
+            return f"{asked}, the host has none at all"
+        free, capacity = left
+        if free < amount:
+            return f"{asked}, {self._amount(free)} free of {capacity}"
+        return (
+            f"{asked}, none of its providers gives that amount, or not with the traits and groups that were asked for"
+        )
+
+    def _amount(self, amount):
+        return f"{amount} {self.unit}".rstrip()
+
     def distance(self, states, spec, index):
         amount = spec.resources.get(self.resource_class, 0)
         resource = states.resources.get(self.resource_class)
@@ -68,3 +81,11 @@ class CapacityFilter(HostFilter):
             return 1.0
         short = resource.used[index] + amount - resource.capacity[index]
         return float(short) / amount if short > 0 else 1.0
+
+
+class ClassFilter(CapacityFilter):
+    """Room for a class that has no host filter of its own; there is one for each class that a request asks for."""
+
+    def __init__(self, resource_class):
+        super().__init__()
+        self.name = self.label = self.resource_class = resource_class

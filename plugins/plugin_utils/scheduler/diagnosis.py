@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import number
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import ClassFilter, number
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.narrowing import Narrowing, asked
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.prefilters import traits_asked
@@ -39,7 +39,8 @@ def explain_failure(states, spec, policy, limits=()):
     stages = narrowing.stages()[1]
     filters = narrowing.filters
     all_limits = narrowing.before + narrowing.room
-    nearest = _nearest(states, spec, filters, all_limits)
+    # That all classes do not fit together says less than which of them is short.
+    nearest = _nearest(states, spec, filters, all_limits if states.rooms is None else narrowing.before)
     never = _never(states, spec)
     explanation = {"hosts": states.size, "filters": stages, "nearest": nearest, "never": never is not None}
     counts = _counts(states, spec, policy, filters, all_limits, stages, nearest)
@@ -81,7 +82,9 @@ def _counts(states, spec, policy, filters, limits, stages, nearest):
             shown = [i for i in fell[: SHOWN * 2] if (states.host[i], states.node[i]) not in told][:SHOWN]
             examples = [f"{states.label(i)}: {filters[name].lacks(states, spec, i)}" for i in shown]
             # More than a handful of hosts is a fleet: the count says more than two names of it.
-            if examples and len(fell) <= SHOWN * 2:
+            if isinstance(filters[name], ClassFilter) and not keep.any():
+                text += f" (asked {spec.resources[name]}, no host has that free)"
+            elif examples and len(fell) <= SHOWN * 2:
                 text += f" ({'; '.join(examples)})"
         elif len(fell) <= SHOWN:
             text += f" ({', '.join(states.label(i) for i in fell)})"
@@ -132,7 +135,12 @@ def _nearest(states, spec, filters, limits):
 def _never(states, spec):
     """A clause when no host could hold the request even if it were empty, else None."""
     possible = np.ones(states.size, dtype=bool)
-    for rc, amount in spec.resources.items():
+    told = {
+        rc: amount
+        for rc, amount in spec.resources.items()
+        if states.rooms is None or not states.rooms.decides(rc, spec)
+    }
+    for rc, amount in told.items():
         resource = states.resources.get(rc)
         possible &= np.zeros(states.size, dtype=bool) if resource is None else resource.fits_empty(amount)
     if possible.any():
@@ -140,7 +148,7 @@ def _never(states, spec):
     room = {rc: np.minimum(column.capacity, column.max_unit) for rc, column in states.resources.items()}
     # The host to compare with is the one that comes nearest to holding the request.
     share = np.full(states.size, np.inf)
-    for rc, amount in spec.resources.items():
+    for rc, amount in told.items():
         if rc in room:
             share = np.minimum(share, room[rc] / amount)
     index = int(np.argmax(share))

@@ -94,7 +94,8 @@ def schedule(states, specs, policy, explain=True):
     :param explain: False leaves the explanations of what succeeded out.
     :returns: list of selections, plain dicts: name, uuid, host, node, provider, cell, resources, weight,
         server_group ({name, policy, max_server_per_host} or None), availability_zone, project, user,
-        flavor, image (properties), alternates [{host, node, provider, weight}], explanation {hosts, filters, weighers, top}.
+        flavor, image (properties), alternates [{host, node, provider, weight}], explanation {hosts, filters, weighers, top};
+        and with ``rooms``, also of alternates: allocations {provider uuid: {class: amount}}.
     :raises NoValidHost: some instance fits nowhere; its explanation is attached.
     :raises RequestError: two specs share a name or uuid, or contradict a server group.
     """
@@ -151,7 +152,9 @@ def place_batch(states, specs, driver):
                 added.append(group.name)
         for spec in specs:
             index, selection = driver.place(spec, len(placed), len(specs))
-            states.consume(index, spec)
+            allocations = states.consume(index, spec)
+            if allocations is not None:
+                selection["allocations"] = allocations
             placed.append((index, spec, selection))
     except Exception:
         for index, spec, _selection in reversed(placed):
@@ -192,6 +195,14 @@ def place(states, index, weight):
         "provider": states.uuid[index],
         "weight": float(weight),
     }
+
+
+def alternate(states, spec, index, weight):
+    """An alternate, with what it would take where that is not plain; the instance must not be on its host yet."""
+    found = place(states, index, weight)
+    if states.rooms is not None:
+        found["allocations"] = states.rooms.choose(spec, index)
+    return found
 
 
 def make_selection(states, spec, index, weight):
@@ -243,14 +254,18 @@ def _explanation(states, ranking):
 
 
 def _alternates(states, spec, policy, index, ranking=None):
-    if ranking is None:
-        states.release(index, spec)
-        try:
-            ranking = Ranking(states, spec, policy, detail=False)
-        finally:
-            states.consume(index, spec)
+    if ranking is not None and states.rooms is None:
+        return _spares(states, spec, policy, index, ranking)
+    allocations = states.release(index, spec)
+    try:
+        return _spares(states, spec, policy, index, ranking or Ranking(states, spec, policy, detail=False))
+    finally:
+        states.consume(index, spec, allocations)
+
+
+def _spares(states, spec, policy, index, ranking):
     usable = np.flatnonzero((states.cell_of[ranking.passed] == states.cell_of[index]) & (ranking.passed != index))
     if not len(usable):
         return []
     chosen = usable[best(ranking.weights[usable], policy.max_attempts - 1)]
-    return [place(states, int(ranking.passed[position]), ranking.weights[position]) for position in chosen]
+    return [alternate(states, spec, int(ranking.passed[position]), ranking.weights[position]) for position in chosen]

@@ -27,6 +27,9 @@ class ResourceColumns:
     total, reserved, used, min_unit, max_unit, step_size: int64 arrays; ratio, capacity: float64.
     ``capacity`` is the unrounded (total - reserved) * ratio of NOVA_SEMANTICS 10.2. A node without
     an inventory of the class has total 0.
+
+    pool: None, or int64: rows with the same number, 0 or more, have one inventory together (a sharing
+    provider), whose figures each of them shows; -1 is a node's own.
     """
 
     def __init__(self, columns, size):
@@ -54,11 +57,25 @@ class ResourceColumns:
         self.capacity = (self.total - self.reserved) * self.ratio
         #: total * ratio, which CPUWeigher starts from.
         self.scaled = self.total * self.ratio
+        self.pool = None if columns.get("pool") is None else ints("pool", -1)
 
     def reorder(self, order):
         """Put the rows in another order (int array of old row numbers)."""
         for key, column in vars(self).items():
-            setattr(self, key, column[order])
+            if column is not None:
+                setattr(self, key, column[order])
+
+    def together(self, index):
+        """bool array: who has one inventory with a row; None when it has its own."""
+        if self.pool is None or self.pool[index] < 0:
+            return None
+        return self.pool == self.pool[index]
+
+    def one(self, index, other):
+        """Have two rows one inventory?"""
+        return index == other or (
+            self.pool is not None and self.pool[index] >= 0 and bool(self.pool[index] == self.pool[other])
+        )
 
     def allowed(self, amount):
         """bool array: may one allocation be of this amount at all (min, max, step)?"""
@@ -116,6 +133,11 @@ class HostStates:
     resources ({class: ResourceColumns}); num_io_ops, failed_builds, hypervisor_version (int64, 0
     where unknown); aggregates (Aggregates).
 
+    rooms: None, or an object that knows more of room than ``resources`` do and is asked instead, and told
+    what is taken: decides(class, spec) -> bool, fits(spec, class or None for all) -> bool array over the
+    rows, left(class, row) -> (free, capacity) or None, choose(spec, row) -> {provider uuid: {class:
+    amount}} or None, count(allocations, 1 or -1). See exact_room.py.
+
     A fleet need not have: host_ip, hypervisor_type, cpu_info, supported_instances, stats, metrics
     (lists, structures as such or as JSON text, see ``distinct``); aggregates ([{name, metadata,
     hosts}]); node_flavors, node_images ([(row, flavor name or image properties, count)], the
@@ -151,6 +173,9 @@ class HostStates:
         self.resources = {
             rc: ResourceColumns(resource, self.size) for rc, resource in columns.get("resources", {}).items()
         }
+        #: {uuid of a sharing provider: its number in ``pool``}.
+        self._pools = {pool["uuid"]: number for number, pool in (columns.get("pools") or {}).items()}
+        self.rooms = None
         self._base_where = columns.get("instances") or {}
         self._sort()
         numbers = {}
@@ -161,6 +186,7 @@ class HostStates:
         cells = {}
         self.cell_of = np.array([cells.setdefault(cell, len(cells)) for cell in self.cell], dtype=np.int64)
         self._where = {}
+        self._taken = {}
         self._names = columns.get("instance_names") or {}
         self._new_names = {}
         self._stored_groups = columns.get("server_groups") or {}
@@ -402,19 +428,31 @@ class HostStates:
 
     # Consumption
 
-    def consume(self, index, spec):
-        """Put an instance on a node, in memory (NOVA_SEMANTICS 1.1, consuming a request)."""
-        self._change(index, spec, 1)
+    def consume(self, index, spec, allocations=None):
+        """Put an instance on a node, in memory (NOVA_SEMANTICS 1.1, consuming a request).
+
+        :param allocations: what it takes of which provider; None leaves that to ``rooms``.
+        :returns: {provider uuid: {class: amount}} as ``rooms`` decided, None without it.
+        """
+        if self.rooms is not None:
+            allocations = allocations or self.rooms.choose(spec, index)
+            if allocations is None:
+                raise ValueError(f"{self.label(index)} has no room for instance {spec.name}")
+            self.rooms.count(allocations, 1)
+            self._taken[spec.key, index] = allocations
+        self._change(index, spec, 1, allocations)
         self._where[spec.key] = self.where(spec.key) + (index,)
         self._new_names.setdefault(spec.name, []).append(spec.key)
         group = self.group(spec.server_group.name) if spec.server_group else None
         if group is not None:
             group.members.add(spec.key)
             group.per_host[self.host_of[index]] += 1
+        return allocations
 
     def release(self, index, spec):
         """Take an instance off a node: the exact opposite of consume.
 
+        :returns: what consume returned.
         :raises ValueError: the instance is not on that node.
         """
         places = list(self.where(spec.key))
@@ -422,7 +460,10 @@ class HostStates:
             raise ValueError(f"instance {spec.name} is not on {self.label(index)}")
         places.remove(index)
         self._where[spec.key] = tuple(places)
-        self._change(index, spec, -1)
+        allocations = self._taken.pop((spec.key, index), None)
+        if allocations is not None:
+            self.rooms.count(allocations, -1)
+        self._change(index, spec, -1, allocations)
         named = self._new_names.get(spec.name)
         if named and spec.key in named:
             named.remove(spec.key)
@@ -431,12 +472,73 @@ class HostStates:
             group.per_host[self.host_of[index]] -= 1
             if not places:
                 group.members.discard(spec.key)
+        return allocations
 
-    def _change(self, index, spec, sign):
+    def fits(self, spec, rc):
+        """bool array: is there room now for what a spec asks of one class?"""
+        if self.rooms is not None and self.rooms.decides(rc, spec):
+            return self.rooms.fits(spec, rc)
+        column = self.resources.get(rc)
+        if column is None:
+            return np.zeros(self.size, dtype=bool)
+        held = self.holds_at(spec.key, rc)
+        fits = column.fits(spec.resources[rc])
+        return fits if held is None else fits | held
+
+    def fits_at(self, index, spec, classes):
+        """Is there room now on one row for what a spec asks of some classes, and as ``rooms`` says of all?"""
+        if self.rooms is not None and not self.rooms.fits(spec)[index]:
+            return False
+        for rc in classes:
+            if self.rooms is not None and self.rooms.decides(rc, spec):
+                continue
+            column = self.resources.get(rc)
+            if column is None:
+                return False
+            if not column.fits_at(index, spec.resources[rc]):
+                held = self.holds_at(spec.key, rc)
+                if held is None or not held[index]:
+                    return False
+        return True
+
+    def holds_at(self, key, rc):
+        """bool array: where an instance needs no room of a class, as it holds it there already.
+
+        That is on the nodes that share a pool with one that it is on: what moves between them leaves
+        its disk where it is. None when there is no such node.
+        """
+        column = self.resources.get(rc)
+        if column is None or column.pool is None:
+            return None
+        found = None
+        for place in self.where(key):
+            together = column.together(place)
+            if together is not None:
+                found = together if found is None else found | together
+        return found
+
+    def _change(self, index, spec, sign, allocations):
         for rc, amount in spec.resources.items():
-            if rc in self.resources:
-                self.resources[rc].used[index] += sign * amount
-        self.disk_available_least[index] -= sign * spec.resources.get("DISK_GB", 0)
+            column = self.resources.get(rc)
+            rows = index
+            if column is not None and column.pool is not None and column.pool[index] >= 0:
+                # Once for a pool, on however many of its nodes the instance may be.
+                if allocations is None and any(column.one(index, place) for place in self.where(spec.key)):
+                    continue
+                rows = column.together(index)
+            if rc == "DISK_GB":
+                self.disk_available_least[rows] -= sign * amount
+            if column is not None and allocations is None:
+                column.used[rows] += sign * amount
+        for uuid, amounts in (allocations or {}).items():
+            for rc, amount in amounts.items():
+                column = self.resources.get(rc)
+                if column is None:
+                    continue
+                if self.uuid[index] == uuid and column.together(index) is None:
+                    column.used[index] += sign * amount
+                elif uuid in self._pools and column.pool is not None:
+                    column.used[column.pool == self._pools[uuid]] += sign * amount
         self.num_instances[index] += sign
         # A build reads and writes until it is done (NOVA_SEMANTICS 1.1).
         self.num_io_ops[index] += sign

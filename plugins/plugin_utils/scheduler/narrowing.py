@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import ClassFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import SchedulerError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.prefilters import pre_filters
 
@@ -80,7 +81,10 @@ class Narrowing:
         self._limits = list(limits) + request_limits(states, spec)
         self._filters = [each for each in policy.filters if not (spec.forced and each.skipped_when_forced)]
         covered = {each.resource_class for each in self._filters if getattr(each, "resource_class", None)}
-        self.uncovered = {rc: amount for rc, amount in spec.resources.items() if rc not in covered}
+        # A class that is no column is told by its name.
+        other = [rc for rc in spec.resources if rc not in covered and rc not in states.resources]
+        self._filters += [ClassFilter(rc) for rc in other]
+        self.uncovered = [rc for rc in spec.resources if rc not in covered and rc not in other]
         self._before = [(name, keep) for name, keep, _words in self._limits]
         names = {each.name for each in self._filters}
         self._before += [(name, keep) for name, keep in pre_filters(states, spec, policy, names) if not keep.all()]
@@ -107,7 +111,7 @@ class Narrowing:
     @property
     def room(self):
         """The same of the room that no host filter looks at."""
-        return [("room", self._room_mask())] if self.uncovered else []
+        return [("room", self._room_mask())] if self._looks_at_room else []
 
     def passed(self):
         """Rows left (int array), without counting; the same object as long as nothing changes."""
@@ -144,18 +148,18 @@ class Narrowing:
         return np.flatnonzero(alive), stages
 
     def room_left(self, index):
-        """Has a row room now for the classes that no host filter looks at?"""
-        for rc, amount in self.uncovered.items():
-            resource = self._states.resources.get(rc)
-            if resource is None or not resource.fits_at(index, amount):
-                return False
-        return True
+        """Has a row room now for the classes that no host filter looks at, and for all of them together?"""
+        return self._states.fits_at(index, self._spec, self.uncovered)
+
+    @property
+    def _looks_at_room(self):
+        return bool(self.uncovered) or self._states.rooms is not None
 
     def _steps(self):
         yield from self._before
         for each in self._filters:
             yield each.name, self._ask(each)
-        if self.uncovered:
+        if self._looks_at_room:
             yield "room", self._room_mask()
 
     def _ask(self, each):
@@ -168,9 +172,10 @@ class Narrowing:
     def _room_mask(self):
         if self._room is None:
             self._room = np.ones(self._states.size, dtype=bool)
-            for rc, amount in self.uncovered.items():
-                resource = self._states.resources.get(rc)
-                self._room &= np.zeros(self._states.size, dtype=bool) if resource is None else resource.fits(amount)
+            for rc in self.uncovered:
+                self._room &= self._states.fits(self._spec, rc)
+            if self._states.rooms is not None:
+                self._room &= self._states.rooms.fits(self._spec)
         return self._room
 
 

@@ -11,7 +11,7 @@ import uuid as uuidlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import json_query
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import json_query, resource_specs
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.operators import requirement
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.versions import predicates
@@ -25,6 +25,7 @@ KEYS = (
     "vcpus",
     "memory_mb",
     "disk_gb",
+    "resources",
     "availability_zone",
     "server_group",
     "hints",
@@ -54,8 +55,7 @@ AMOUNTS = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
 
 #: The extra spec that is a number to be reached.
 MAXPHYSADDR = "hw:maxphysaddr_bits"
-#: Largest amount of one class that the store can record (signed 32 bit, as Placement's max_unit).
-MAX_AMOUNT = 2147483647
+MAX_AMOUNT = resource_specs.MAX_AMOUNT
 #: As many instances as one request may ask for; a slip of the finger must not fill the memory.
 MAX_INSTANCES = 10000
 
@@ -96,8 +96,10 @@ class RequestSpec:
     """What one instance asks for.
 
     Amounts are whole numbers: ``resources`` maps a resource class (VCPU, MEMORY_MB in MiB,
-    DISK_GB in GiB) to an amount > 0; a class that was asked with 0 is left out, as in
+    DISK_GB in GiB, any other) to an amount > 0; a class that was asked with 0 is left out, as in
     NOVA_SEMANTICS 1.3 ("zero amounts are stripped").
+    ``groups`` (resource_specs.ResourceGroup): what of that must come from one provider each;
+    ``group_policy``: isolate if they must be different ones, none if not; None without groups.
 
     ``hints`` maps same_host / different_host to tuples of instance uuids or names, query to the
     JSON query as lists, build_near_host_ip and cidr to text.
@@ -129,6 +131,8 @@ class RequestSpec:
     preferred_cell: str | None = None
     cross_cell: bool = False
     scheduler: Mapping[str, object] | None = None
+    groups: tuple = ()
+    group_policy: str | None = None
 
     @property
     def forced(self):
@@ -186,6 +190,10 @@ class RequestSpec:
         who = f"Request '{name}'"
         _known_keys(request, KEYS, who, "a request knows")
         flavor, amounts = _flavor(request, who, flavors)
+        specs = flavor.extra_specs if flavor is not None else {}
+        overrides, groups, group_policy = resource_specs.from_extra_specs(specs, who)
+        amounts.update(overrides)
+        amounts.update(resource_specs.from_request(request.get("resources"), AMOUNTS, who))
         destination = _destination(request, who)
         hints = _hints(request.get("hints"), who)
         group = _group(request.get("server_group"), who)
@@ -198,7 +206,9 @@ class RequestSpec:
             group = group or hinted
         spec = cls(
             name=name,
-            resources={rc: amount for rc, amount in amounts.items() if amount},
+            resources=resource_specs.total(amounts, groups),
+            groups=groups,
+            group_policy=group_policy,
             uuid=_uuid(request, who),
             availability_zone=_text(request, "availability_zone", who),
             server_group=group,

@@ -19,7 +19,7 @@ try:
 except ImportError:
     np = sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, pools, services, tables
 
 RESOURCE_CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
 #: In place of names: every instance, every server group with its members.
@@ -50,9 +50,15 @@ def read_columns(connection, now, service_down_time=0, wanted=None):
     :returns: a dict of lists and arrays of equal length, in any order of the nodes: host, node, uuid, cell,
         disabled, disabled_reason, up, down_reason, disk_available_least_gb (infinite when not known),
         num_instances, num_io_ops, failed_builds and the columns that are wanted; and aggregates ([{name,
-        metadata, hosts}], of which zones come), resources (dict class -> dict field -> array), instances
-        (dict uuid -> index of its node), instance_names (dict name -> sorted list of uuids) and
-        server_groups (dict name -> dict, members of those that are wanted). Numbers are NumPy arrays.
+        metadata, hosts}], of which zones come), resources (dict class -> dict field -> array), pools (dict
+        number -> uuid and name of the sharing provider), beyond (the classes that these figures do not tell
+        the whole of, see placement.rooms), instances (dict uuid -> index of its node), instance_names (dict
+        name -> sorted list of uuids) and server_groups (dict name -> dict, members of those that are
+        wanted). Numbers are NumPy arrays.
+
+        A node without an inventory of its own has that of the sharing provider with the most room that it
+        reaches. Such a class has the field ``pool``: nodes with the same number have one inventory, -1 is
+        a node's own.
     """
     collects = gc.isenabled()
     # Hundreds of thousands of new tuples would have the collector look at each several times in vain.
@@ -68,7 +74,7 @@ def _read(connection, now, service_down_time, wanted):
     columns, ids, providers = _nodes(connection, now, service_down_time, wanted)
     size = len(columns["host"])
     place_of = _places(ids)
-    columns["resources"] = _resources(connection, _places(providers), size)
+    columns.update(_resources(connection, providers, size))
     columns["aggregates"] = _aggregates(connection)
     columns["num_instances"] = _counts(connection, place_of, size)
     columns.update(_named(connection, wanted, place_of))
@@ -193,7 +199,8 @@ def _place(places, ids):
     return places[np.where((ids >= 0) & (ids < len(places)), ids, len(places) - 1)]
 
 
-def _resources(connection, places, size):
+def _resources(connection, providers, size):
+    """resources, pools and beyond; providers: their ids by row."""
     classes = dict(
         (row[0], row[1])
         for row in _rows(
@@ -203,9 +210,18 @@ def _resources(connection, places, size):
             ),
         )
     )
+    lenders = pools.lenders(connection)
+    known = set(providers) if lenders.ids else ()
+    # After the nodes, for the time being, those who lend and are no node.
+    more = [each for each in lenders.ids if each not in known]
+    places = _places([*providers, *more])
+    length = size + len(more)
     empty = {"total": 0, "reserved": 0, "used": 0, "min_unit": 1, "max_unit": 0, "step_size": 1}
     columns = {
-        name: {**{key: np.full(size, value, dtype=np.int64) for key, value in empty.items()}, "ratio": np.ones(size)}
+        name: {
+            **{key: np.full(length, value, dtype=np.int64) for key, value in empty.items()},
+            "ratio": np.ones(length),
+        }
         for name in RESOURCE_CLASSES
     }
     inventories = tables.inventories
@@ -217,7 +233,8 @@ def _resources(connection, places, size):
             *key, inventories.c.total, inventories.c.max_unit, inventories.c.allocation_ratio, inventories.c.used
         ),
     )
-    _put(columns, classes, ("total", "max_unit", "ratio", "used"), _table(rows, 6), places)
+    table = _table(rows, 6)
+    strangers = _put(columns, classes, ("total", "max_unit", "ratio", "used"), table, places)
     rare = {"reserved": 0, "min_unit": 1, "step_size": 1}
     rows = _rows(
         connection,
@@ -226,7 +243,22 @@ def _resources(connection, places, size):
         ),
     )
     _put(columns, classes, tuple(rare), _table(rows, 5), places)
-    return columns
+
+    def rows_of(ids):
+        return _place(places, np.array(ids, dtype=np.int64))
+
+    beyond = set()
+    if strangers or lenders.ids:
+        beyond = pools.nested(table, classes, pools.parents(connection), rows_of)
+    if lenders.ids:
+        beyond |= pools.lend(columns, size, rows_of, lenders)
+        columns = {name: {key: values[:size] for key, values in column.items()} for name, column in columns.items()}
+    named = zip(rows_of(lenders.ids).tolist(), lenders.uuids, lenders.names)
+    return {
+        "resources": columns,
+        "pools": {number: {"uuid": uuid, "name": name} for number, uuid, name in named},
+        "beyond": beyond,
+    }
 
 
 def _table(rows, width):
@@ -236,14 +268,21 @@ def _table(rows, width):
 
 
 def _put(columns, classes, fields, table, places):
-    """Write a table of provider id, class id and fields into the columns of the classes."""
+    """Write a table of provider id, class id and fields into the columns of the classes.
+
+    :returns: whether it has such classes of providers that have no row.
+    """
     where = _place(places, table[:, 0].astype(np.int64))
+    strangers = False
     for class_id, name in classes.items():
-        mine = (table[:, 1] == class_id) & (where >= 0)
-        rows = where[mine]
+        mine = table[:, 1] == class_id
+        here = mine & (where >= 0)
+        strangers |= int(np.count_nonzero(mine)) > int(np.count_nonzero(here))
+        rows = where[here]
         for number, field_name in enumerate(fields, start=2):
             column = columns[name][field_name]
-            column[rows] = table[mine, number].astype(column.dtype)
+            column[rows] = table[here, number].astype(column.dtype)
+    return strangers
 
 
 def _aggregates(connection):

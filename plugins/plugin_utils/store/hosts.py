@@ -27,9 +27,10 @@ def listing(connection, now, service_down_time=0):
     :returns: a list of dicts sorted by host: host, state (up or down), status (enabled or disabled),
         maintenance, forced_down, disabled_reason, down_reason, last_seen_up, drained, zones, instances,
         nodes (a list of dicts: node, uuid, cell, hypervisor_type, hypervisor_version, uri, and the
-        figures) and the figures summed: vcpus, vcpus_used, vcpus_capacity, memory_mb, memory_mb_used,
-        memory_mb_capacity, disk_gb, disk_gb_used, disk_gb_capacity. Used is allocated; capacity is
-        (total - reserved) x ratio.
+        disk_pool, and the figures) and the figures summed: vcpus, vcpus_used, vcpus_capacity, memory_mb,
+        memory_mb_used, memory_mb_capacity, disk_gb, disk_gb_used, disk_gb_capacity. Used is allocated;
+        capacity is (total - reserved) x ratio. disk_pool (of the host, too) is the name of the sharing
+        provider whose figures those of the disk are, each pool counted once; None for a disk of its own.
     """
     columns = host_columns.read_columns(connection, now, service_down_time)
     table = tables.compute_nodes
@@ -92,6 +93,8 @@ def _node(columns, place, row):
         node[f"{name}_used"] = column["used"]
         node[f"{name}_reserved"] = column["reserved"]
         node[f"{name}_capacity"] = int((column["total"] - column["reserved"]) * column["ratio"])
+    pool = columns["pools"].get(column.get("pool"))
+    node["disk_pool"] = pool["name"] if pool else None
     return node
 
 
@@ -111,7 +114,13 @@ def _host(row, nodes, zones, now, service_down_time):
         "nodes": nodes,
         "instances": sum(node["instances"] for node in nodes),
     }
+    pools = {node["disk_pool"]: node for node in nodes if node["disk_pool"]}
+    host["disk_pool"] = ", ".join(sorted(pools)) or None
     for name, dummy in _FIGURES:
+        # Two nodes of a host may lie on one pool.
+        counted = nodes
+        if name == "disk_gb":
+            counted = [node for node in nodes if not node["disk_pool"]] + list(pools.values())
         for suffix in ("", "_used", "_reserved", "_capacity"):
-            host[name + suffix] = sum(node[name + suffix] for node in nodes)
+            host[name + suffix] = sum(node[name + suffix] for node in counted)
     return host

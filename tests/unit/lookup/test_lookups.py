@@ -201,3 +201,19 @@ def test_drain_plan_keeps_away_from_what_failed_before(fleet_url):
 )
 def test_drain_plan_refuses_in_a_sentence(fleet_url, host, options, says):
     assert says in refusal("drain_plan", host, store_url=fleet_url, **options)
+
+
+def test_schedule_names_the_providers_of_other_classes_in_plain_types(fleet_url):
+    inventories, classes, providers = tables.inventories, tables.resource_classes, tables.resource_providers
+    with Store.open(fleet_url).write() as connection:
+        licence = connection.execute(sa.insert(classes).values(name="CUSTOM_LICENCE")).inserted_primary_key[0]
+        kvm2 = connection.execute(sa.select(providers.c.id).where(providers.c.name == "kvm2")).scalar_one()
+        room = {"total": 1, "reserved": 0, "min_unit": 1, "max_unit": 1, "step_size": 1, "allocation_ratio": 1.0}
+        connection.execute(sa.insert(inventories).values(provider_id=kvm2, class_id=licence, **room))
+    request = {**REQUEST, "resources": {"CUSTOM_LICENCE": 1}}
+    (found,) = ask("schedule", request, store_url=fleet_url)
+    assert found["host"] == "kvm2" and json.loads(json.dumps(found)) == found
+    assert found["allocations"] == {found["provider"]: found["resources"]}
+    assert "allocations" not in ask("schedule", REQUEST, store_url=fleet_url)[0]
+    said = refusal("schedule", [request, {**request, "name": "second"}], store_url=fleet_url)
+    assert "CUSTOM_LICENCE rejected 3 (asked 1, no host has that free)" in said

@@ -1,0 +1,115 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Amounts of any resource class: from the extra specs of a flavor and from the request (NOVA_SEMANTICS 1.3)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
+
+#: Largest amount of one class that the store can record (signed 32 bit, as Placement's max_unit).
+MAX_AMOUNT = 2147483647
+KEY = re.compile(r"(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)")
+CLASS = re.compile(r"[A-Z][A-Z0-9_]{0,254}")
+POLICIES = ("none", "isolate")
+
+
+@dataclass(frozen=True)
+class ResourceGroup:
+    """What one provider must give: resources ((class, amount), ...), the traits it must have and must not have."""
+
+    suffix: str
+    resources: tuple = ()
+    required: frozenset = frozenset()
+    forbidden: frozenset = frozenset()
+
+
+def from_extra_specs(specs, who):
+    """({class: amount} of resources:CLASS, (ResourceGroup, ...), group policy or None).
+
+    :param specs: extra specs, all text.
+    :param who: whose they are, for messages.
+    :raises RequestError: naming the key and what was expected.
+    """
+    amounts, groups, traits = {}, {}, {}
+    for key, text in specs.items():
+        match = KEY.fullmatch(key)
+        if match is None:
+            continue
+        kind, suffix, name = match.groups()
+        if kind == "resources":
+            amount = _amount(text, f"{who}: the extra spec '{key}'")
+            _check_class(name, f"{who}: the extra spec '{key}'")
+            if suffix is None:
+                amounts[name] = amount
+            elif amount:
+                groups.setdefault(suffix, {})[name] = amount
+        elif suffix is not None:
+            if text not in ("required", "forbidden"):
+                raise RequestError(f"{who}: the extra spec '{key}' must be required or forbidden, not {text!r}.")
+            traits.setdefault(suffix, {}).setdefault(text, set()).add(name)
+    for suffix in sorted(set(traits) - set(groups)):
+        raise RequestError(
+            f"{who}: the extra specs have trait{suffix}: but no resources{suffix}:; say what the provider with that"
+            " trait shall give."
+        )
+    policy = specs.get("group_policy")
+    if policy is not None and policy not in POLICIES:
+        raise RequestError(f"{who}: the extra spec 'group_policy' must be none or isolate, not {policy!r}.")
+    found = tuple(
+        ResourceGroup(
+            suffix,
+            tuple(sorted(wanted.items())),
+            frozenset(traits.get(suffix, {}).get("required", ())),
+            frozenset(traits.get(suffix, {}).get("forbidden", ())),
+        )
+        for suffix, wanted in sorted(groups.items())
+    )
+    # As in Nova, several groups may share a provider unless it is said otherwise.
+    return amounts, found, (policy or "none") if found else None
+
+
+def from_request(value, keys, who):
+    """{class: amount} of the request's own key resources.
+
+    :param keys: {class: key of the request that it has instead}.
+    :raises RequestError: naming the class and what was expected.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise RequestError(f"{who}: 'resources' must be a mapping of resource classes to amounts, not {value!r}.")
+    found = {}
+    for name, amount in value.items():
+        if name in keys:
+            raise RequestError(f"{who}: 'resources' has {name}; give that as '{keys[name]}'.")
+        _check_class(name, f"{who}: 'resources'")
+        found[str(name)] = _amount(amount, f"{who}: 'resources.{name}'")
+    return found
+
+
+def total(amounts, groups):
+    """{class: amount} in all, those of 0 left out."""
+    sums = dict(amounts)
+    for group in groups:
+        for name, amount in group.resources:
+            sums[name] = sums.get(name, 0) + amount
+    return {name: amount for name, amount in sums.items() if amount}
+
+
+def _check_class(name, where):
+    if not isinstance(name, str) or not CLASS.fullmatch(name):
+        raise RequestError(
+            f"{where} names {name!r}, which is no resource class; they look like VGPU or CUSTOM_LICENSE."
+        )
+
+
+def _amount(value, where):
+    if isinstance(value, str) and re.fullmatch("[0-9]+", value.strip()):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_AMOUNT:
+        raise RequestError(f"{where} must be a whole number from 0 to {MAX_AMOUNT}, not {value!r}.")
+    return int(value)

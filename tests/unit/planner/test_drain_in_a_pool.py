@@ -1,0 +1,97 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Drains of hosts on a shared pool: the disk stays where it is."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.board import Board
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.reach import board_of
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.tests.unit.planner.guests import guest
+from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request, uuid_of
+
+POLICY = Policy.from_mapping({})
+
+
+def on_pools(pools, nodes, guests):
+    """Columns; pools: {host: (number, total)}, what the guests there have is used."""
+    columns = fleet(*nodes, instances=guests)
+    disk = columns["resources"]["DISK_GB"]
+    disk["pool"] = [pools.get(name, (-1, 0))[0] for name in columns["host"]]
+    for row, name in enumerate(columns["host"]):
+        if name in pools:
+            number, disk["total"][row] = pools[name]
+            disk["max_unit"][row] = disk["total"][row]
+            disk["used"][row] = sum(each["disk_gb"] for each in guests if pools.get(each["host"], (-1,))[0] == number)
+    columns["pools"] = {number: {"uuid": uuid_of(f"pool{number}")} for number, _total in pools.values()}
+    return columns
+
+
+def drained(columns, guests, **more):
+    here = [each for each in guests if each["host"] == "kvm1"]
+    return plan_drain(columns, here, "kvm1", POLICY, others=[each for each in guests if each not in here], **more)
+
+
+def test_a_full_pool_is_drained_from_one_host_to_the_other():
+    guests = [guest(f"g{n}", disk_gb=10, memory_mb=64) for n in range(5)]
+    columns = on_pools({"kvm1": (0, 50), "kvm2": (0, 50)}, [host("kvm1"), host("kvm2")], guests)
+    plan = drained(columns, guests)
+    assert plan["status"] == "ok" and {move["host"] for move in plan["moves"]} == {"kvm2"}
+
+
+def test_packing_and_making_room_in_a_full_pool():
+    # 3 + 2 vCPU fit on what is left only when the pieces are put right, and one other steps aside.
+    guests = [
+        guest("a", vcpus=3, disk_gb=10),
+        guest("b", vcpus=2, disk_gb=10),
+        guest("c", host="kvm2", vcpus=2, disk_gb=10),
+        guest("d", host="kvm3", vcpus=1, disk_gb=10),
+    ]
+    nodes = [host("kvm1", vcpus=8), host("kvm2", vcpus=4), host("kvm3", vcpus=4)]
+    columns = on_pools({name: (3, 40) for name in ("kvm1", "kvm2", "kvm3")}, nodes, guests)
+    plan = drained(columns, guests, extra_moves=2)
+    assert plan["status"] == "ok" and len(plan["moves"]) == 2
+    tight = [host("kvm1", vcpus=8), host("kvm2", vcpus=4), host("kvm3", vcpus=3)]
+    more = [*guests[:1], guest("b", vcpus=1, disk_gb=10), *guests[2:]]
+    columns = on_pools({name: (3, 40) for name in ("kvm1", "kvm2", "kvm3")}, tight, more)
+    plan = drained(columns, more, extra_moves=2)
+    assert plan["status"] == "ok" and plan["extra_moves"] == 1
+
+
+def test_no_false_proof_and_no_room_in_another_pool():
+    guests = [guest("a", disk_gb=10), guest("b", host="kvm3", disk_gb=15)]
+    nodes = [host("kvm1"), host("kvm2", memory_mb=8), host("kvm3")]
+    columns = on_pools({"kvm1": (0, 10), "kvm2": (0, 10), "kvm3": (1, 20)}, nodes, guests)
+    plan = drained(columns, guests)
+    assert plan["status"] == "partial" and plan["proof"] is None
+    columns = on_pools({"kvm1": (0, 10), "kvm2": (0, 10), "kvm3": (1, 25)}, nodes, guests)
+    assert [move["host"] for move in drained(columns, guests)["moves"]] == ["kvm3"]
+
+
+def test_the_board_counts_a_pool_once():
+    guests = [guest("a", disk_gb=10), guest("b", host="kvm3", disk_gb=4)]
+    nodes = [host("kvm1"), host("kvm2"), host("kvm3", disk_gb=4)]
+    columns = on_pools({"kvm1": (0, 20), "kvm2": (0, 20)}, nodes, guests)
+    board, (a, b) = board_of(HostStates(columns), POLICY, guests)
+    disk = board.classes.index("DISK_GB")
+    assert isinstance(board, Board) and board.free[:, disk].tolist() == [10, 10, 0]
+    assert board.fits(a).tolist() == [False, True, False] and board.fits(b).tolist() == [True, True, False]
+    board.put(b, 1)
+    assert board.free[:, disk].tolist() == [6, 6, 0]
+    board.take(b, 1)
+    board.move(a, 1)
+    assert board.free[:, disk].tolist() == [10, 10, 0]
+    board.move(b, 0)
+    assert board.free[:, disk].tolist() == [6, 6, 4]
+    board.move(b, 2)
+    board.move(a, 0)
+    assert board.free[:, disk].tolist() == [10, 10, 0]
+
+
+def test_what_more_fits_counts_a_pool_once():
+    columns = on_pools({"kvm1": (0, 20), "kvm2": (0, 20)}, [host("kvm1"), host("kvm2")], [])
+    assert plan_capacity(columns, request("x", disk_gb=5), POLICY)["total"] == 4
