@@ -66,3 +66,14 @@ def remove(connection, ids):
     # Cut loose first: none may go while another one has it for its parent.
     bulk.update(connection, table, [{"id": key, "parent_id": None, "root_id": None} for key in sorted(ids)])
     providers.remove(connection, ids)
+
+
+def roots(connection, provider_ids):
+    """The roots of those providers that have one above them: dict id -> set of the one root's id."""
+    table = tables.resource_providers
+    query = sa.select(table.c.id, table.c.root_id).where(table.c.root_id.is_not(None))
+    return {
+        row.id: {row.root_id}
+        for row in bulk.among(connection, query, table.c.id, provider_ids)
+        if row.root_id != row.id
+    }

@@ -180,26 +180,34 @@ def _shares(connection, held, here, provider_ids, disk):
         for key in places
         if key not in own and disk.get(provider_ids[here[uuid][0]]) != key
     }
-    return {**shares, **sharing.reachable(connection, others, own)}
+    return {**shares, **sharing.reachable(connection, others, own), **provider_tree.roots(connection, others)}
 
 
 def _taken(resources, provider, disk, held, shares):
     """What an instance takes, by provider.
 
-    What libvirt does not show, such as addresses, stays as it was claimed. The disk is where it was claimed
-    too, or else where its node's disk is.
+    What libvirt does not show, such as addresses and classes of one's own, stays as it was claimed, on the
+    node's own providers and on those that share with it. What it shows stays where it was claimed too, or else
+    goes to the node, its disk to where the node's disk is.
     """
-    served = {key: held[key] for key in held if provider in shares.get(key, ())}
+    served = {key: held[key] for key in held if key == provider or provider in shares.get(key, ())}
+    dedicated = sum(amounts.get("PCPU", 0) for amounts in served.values())
+    if dedicated > resources.get("VCPU", 0):
+        served = {key: {name: n for name, n in amounts.items() if name != "PCPU"} for key, amounts in served.items()}
+    else:
+        resources = {**resources, "VCPU": resources.get("VCPU", 0) - dedicated}
     taken = {
         key: {name: amount for name, amount in amounts.items() if name not in resources}
         for key, amounts in served.items()
     }
-    place = next(
-        (key for key, amounts in served.items() if record_sharing.DISK in amounts), disk.get(provider, provider)
-    )
     for name, amount in resources.items():
-        if amount:
-            taken.setdefault(place if name == record_sharing.DISK else provider, {})[name] = amount
+        places = {key: amounts[name] for key, amounts in served.items() if name in amounts}
+        if sum(places.values()) != amount:
+            usual = disk.get(provider, provider) if name == record_sharing.DISK else provider
+            places = {next(iter(places), usual): amount}
+        for key, part in places.items():
+            if part:
+                taken.setdefault(key, {})[name] = part
     return {key: amounts for key, amounts in taken.items() if amounts}
 
 

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, moves, names
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, claims, moves, names
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, bulk, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
@@ -256,3 +256,39 @@ def test_reclaim_counts_a_failed_build_and_a_build_clears_it(pool_url):
     with Store.open(pool_url).read() as connection:
         query = sa.select(table.c.host, table.c.failed_builds)
         assert dict(connection.execute(query).all()) == {"kvm1": 1, "kvm2": 0, "kvm3": 0}
+
+
+def replace(url, name, wanted):
+    """Let an instance hold exactly this: dict provider name -> dict class -> amount."""
+    table = tables.resource_providers
+    with Store.open(url).write() as connection:
+        ids = {row.name: row.id for row in connection.execute(sa.select(table))}
+        allocations.replace(connection, {uuid_of(name): {ids[key]: each for key, each in wanted.items()}}, fleets.NOW)
+
+
+def test_discovery_leaves_what_libvirt_does_not_show_where_it_was_claimed(prepared_url):
+    fleets.discover(prepared_url, host("kvm1"), host("kvm2"))
+    with Store.open(prepared_url).write() as connection:
+        add_provider(connection, "kvm1-node0", {"VCPU": 4, "CUSTOM_NIC": 2}, parent="kvm1")
+        add_provider(connection, "kvm1-gpu", {"CUSTOM_GPU": 1}, parent="kvm1")
+        add_provider(connection, "licences", {"CUSTOM_LICENCE": 9}, traits=[names.SHARES], aggregates=["kvm1"])
+    given = {"kvm1": {"MEMORY_MB": 64}, "kvm1-node0": {"VCPU": 2, "CUSTOM_NIC": 1}, "kvm1-gpu": {"CUSTOM_GPU": 1}}
+    given["licences"] = {"CUSTOM_LICENCE": 1}
+    fleets.discover(prepared_url, host("kvm1", domain("web", vcpus=2)))
+    replace(prepared_url, "web", given)
+    before = held(prepared_url)
+    assert before[uuid_of("web")] == given
+    fleets.discover(prepared_url, host("kvm1", domain("web", vcpus=2)))
+    assert held(prepared_url) == before
+    # Somebody took it to another host by hand: what was the old host's does not go along.
+    fleets.discover(prepared_url, host("kvm1"), host("kvm2", domain("web", vcpus=2)))
+    assert held(prepared_url)[uuid_of("web")] == {"kvm2": {"VCPU": 2, "MEMORY_MB": 64}}
+
+
+def test_discovery_counts_dedicated_cpus_once(prepared_url):
+    more = {"cpu_dedicated_set": "2-3", "cpu_shared_set": "0-1"}
+    fleets.discover(prepared_url, host("kvm1", domain("web", vcpus=2), **more))
+    replace(prepared_url, "web", {"kvm1": {"PCPU": 2, "MEMORY_MB": 64}})
+    before = held(prepared_url)
+    fleets.discover(prepared_url, host("kvm1", domain("web", vcpus=2), **more))
+    assert held(prepared_url) == before
