@@ -98,11 +98,9 @@ def plan_evacuation(columns, instances, host, policy, nodes, excluded):
     barred = {
         each["uuid"]: [*excluded.get(each["uuid"], ()), *blind_nodes(each, own[each["node"]], nodes)] for each in instances
     }
-    # Nothing of them runs, so nothing keeps them but what why_lost() has seen to.
-    off = [
-        {**each, "state": "shutoff", "policy": None, "snapshots": False, "managed_save": False, "persistent": True}
-        for each in instances
-    ]
+    # Nothing of them runs, so nothing keeps them but what why_lost() has seen to; their disks are there already.
+    free = {"state": "shutoff", "policy": None, "snapshots": False, "managed_save": False, "persistent": True, "disk_gb": 0}
+    off = [{**each, **free} for each in instances]
     plan = plan_drain(columns, off, host, policy, None, barred)
     moves = sorted(plan["moves"], key=lambda move: (move["name"], move["uuid"]))
     stuck = [{"uuid": each["uuid"], "name": each["name"], "reason": each["reason"]} for each in plan["unmovable"]]
