@@ -23,7 +23,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import leases
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
         "host": {"type": "str", "required": True},
-        "state": {"type": "str", "choices": ["planned", "claimed", "restarted"], "default": "planned"},
+        "state": {"type": "str", "choices": ["planned", "claimed", "restarted", "settled"], "default": "planned"},
         "read": {"type": "list", "elements": "str", "default": []},
         "failed": {"type": "dict", "default": {}},
         "migrations": {"type": "list", "elements": "str", "default": []},
@@ -50,6 +50,11 @@ class ActionModule(DroverAction):
         evacuation = Evacuation(store, host, args["read"], keep)
         if args["state"] == "restarted":
             return self._restart(evacuation, args, task_vars)
+        if args["state"] == "settled":
+            said, left = evacuation.settle_returned()
+            for sentence in said:
+                self.show(sentence)
+            return {"changed": bool(said), "settled": said, "left": left}
         claim = args["state"] == "claimed" and not self._task.check_mode
         said = evacuation.settle() if claim else []
         for sentence in said:
@@ -89,9 +94,15 @@ class ActionModule(DroverAction):
         if self._task.check_mode:
             return {"restarted": [], "failed_restarts": [], "uncertain": []}
         result = evacuation.restart(destination, args["migrations"], reach, start)
-        for key, words in (("restarted", ""), ("failed", ", did not start: "), ("uncertain", ", it is not known what became of it: ")):
+        for key, words in (
+            ("restarted", ""),
+            ("failed", ", did not start: "),
+            ("uncertain", ", it is not known what became of it: "),
+        ):
             for each in result[key]:
-                self.show(f"{each['name']}: {args['host']} -> {destination}{words or ', ' + str(each['state']) + ' there'}{each['message']}")
+                self.show(
+                    f"{each['name']}: {args['host']} -> {destination}{words or ', ' + str(each['state']) + ' there'}{each['message']}"
+                )
         return {
             "changed": bool(result["restarted"]),
             "restarted": result["restarted"],

@@ -29,8 +29,9 @@ options:
       - V(claimed) settles, finds destinations and claims the room there. Important instances have their places first.
       - V(restarted) runs on a destination, or is delegated to it. It defines and starts O(migrations) there and records what became of them.
         The claim of one that does not start is given back.
+      - V(settled) is for a host that answers again after an evacuation that was cut short. It closes what that has left open.
     type: str
-    choices: [planned, claimed, restarted]
+    choices: [planned, claimed, restarted, settled]
     default: planned
   read:
     description: The hosts that were read in this run with M(drover.compute.compute_node). What others may have is left alone.
@@ -114,7 +115,7 @@ found:
   elements: dict
 left:
   description: What is left alone or has no destination, each with C(uuid), C(name) and C(reason).
-  returned: O(state=planned) and O(state=claimed)
+  returned: O(state=planned), O(state=claimed) and O(state=settled)
   type: list
   elements: dict
 lost:
@@ -124,7 +125,7 @@ lost:
   elements: dict
 settled:
   description: What was closed, in sentences.
-  returned: O(state=planned) and O(state=claimed)
+  returned: O(state=planned), O(state=claimed) and O(state=settled)
   type: list
   elements: str
 restarted:

@@ -50,12 +50,9 @@ def sort_out(instance, shown, migration, node, read):
         # Accepted: nobody has asked the destination for anything yet.
         begun = not ours or migration["status"] != "accepted"
         if not known and begun:
-            return (
-                LEAVE,
-                None,
-                f"it was on its way to {migration['destination']}, which does not answer, and may run there: "
-                f"bring {migration['destination']} back, or evacuate it first",
-            )
+            where = migration["destination"]
+            why = f"it was on its way to {where}, which does not answer, and may run there: bring {where} back, or evacuate it"
+            return LEAVE, None, why
         if ours and known:
             return RESUME, migration, None
     reason = why_lost(instance, node)
@@ -65,7 +62,11 @@ def sort_out(instance, shown, migration, node, read):
 def _shown(instance, place, migration, ours, read):
     host = place["host"]
     if host not in read:
-        return LEAVE, None, f"{host} had it when it was last read, and does not answer now: bring {host} back, or evacuate it first"
+        return (
+            LEAVE,
+            None,
+            f"{host} had it when it was last read, and does not answer now: bring {host} back, or evacuate it first",
+        )
     ran = instance["state"] in RAN
     if place["state"] in ("running", "blocked"):
         return FOUND, place, None
@@ -138,11 +139,46 @@ class Evacuation:
                 )
         return said
 
+    def settle_returned(self):
+        """The host answers: close what an evacuation that was cut short has left open.
+
+        :returns: (sentences about what was closed, [{uuid, name, reason}] of what cannot be told).
+        """
+        said, left = [], []
+        with self.store.read() as connection:
+            found = [
+                each
+                for each in evacuations.open_migrations(connection, self.host)
+                if each["source"] == self.host and each["type"] == moves.EVACUATION
+            ]
+            shown = evacuations.shown(connection, [each["instance_uuid"] for each in found], self.host)
+        for each in found:
+            name, where, places = each["name"], each["destination"], shown.get(each["instance_uuid"], [])
+            reason = None
+            if where not in self.read:
+                reason = f"it may run on {where}, which was not read"
+            elif not places:
+                with self._step() as connection:
+                    moves.undo(connection, each["uuid"], f"{self.host} is back", time.time())
+                said.append(f"{name}: it was not started on {where}, and is on {self.host} as before.")
+            elif [place["provider"] for place in places] == [each["provider"]] and places[0]["state"] in ("running", "blocked"):
+                with self._step() as connection:
+                    moves.finish(connection, each["uuid"], places[0]["state"], time.time())
+                said.append(f"{name}: it runs on {where}.")
+            else:
+                seen = " and ".join(f"{place['state']} on {place['host']}" for place in places)
+                reason = f"it is {seen}: undefine it there, or start it there, and run this again"
+            if reason:
+                left.append({"uuid": each["instance_uuid"], "name": name, "reason": reason})
+        return said, left
+
     def _settle_arrivals(self):
         """Migrations to the dead host, by what their living source shows."""
         said = []
         with self.store.read() as connection:
-            coming = [each for each in evacuations.open_migrations(connection, self.host) if each["source"] != self.host]
+            coming = [
+                each for each in evacuations.open_migrations(connection, self.host) if each["source"] != self.host
+            ]
             shown = evacuations.shown(connection, [each["instance_uuid"] for each in coming], self.host)
         for each in coming:
             name, source = each["name"], each["source"]
@@ -207,9 +243,7 @@ class Evacuation:
         # The important ones get their places before the others are looked at.
         for dummy, instances in sorted(waiting.items(), reverse=True):
             with self.store.read() as connection:
-                columns = read_columns(
-                    connection, time.time(), service_down_time, wanted_to_move(instances, policy)
-                )
+                columns = read_columns(connection, time.time(), service_down_time, wanted_to_move(instances, policy))
             wanted, stuck = plan_evacuation(columns, instances, self.host, policy, nodes, failed)
             result["left"] += stuck
             for move in wanted:
@@ -250,7 +284,9 @@ class Evacuation:
         except DroverError as problem:
             for order in orders:
                 begun = order["status"] != "accepted"
-                self._record(destination, order, {"status": "uncertain" if begun else "failed", "message": str(problem)}, result)
+                self._record(
+                    destination, order, {"status": "uncertain" if begun else "failed", "message": str(problem)}, result
+                )
             return result
         with self._step() as connection:
             for order in orders:

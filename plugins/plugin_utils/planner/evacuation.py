@@ -96,10 +96,18 @@ def plan_evacuation(columns, instances, host, policy, nodes, excluded):
     """
     own = {each["node"]: each for each in nodes.values() if each["host"] == host}
     barred = {
-        each["uuid"]: [*excluded.get(each["uuid"], ()), *blind_nodes(each, own[each["node"]], nodes)] for each in instances
+        each["uuid"]: [*excluded.get(each["uuid"], ()), *blind_nodes(each, own[each["node"]], nodes)]
+        for each in instances
     }
     # Nothing of them runs, so nothing keeps them but what why_lost() has seen to; their disks are there already.
-    free = {"state": "shutoff", "policy": None, "snapshots": False, "managed_save": False, "persistent": True, "disk_gb": 0}
+    free = {
+        "state": "shutoff",
+        "policy": None,
+        "snapshots": False,
+        "managed_save": False,
+        "persistent": True,
+        "disk_gb": 0,
+    }
     off = [{**each, **free} for each in instances]
     plan = plan_drain(columns, off, host, policy, None, barred)
     moves = sorted(plan["moves"], key=lambda move: (move["name"], move["uuid"]))

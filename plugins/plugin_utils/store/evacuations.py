@@ -31,7 +31,9 @@ def instances(connection, host):
     for row in connection.execute(query):
         xml[row.uuid] = row.xml
     query = sa.select(rows.c.uuid, rows.c.policy)
-    policies = {row.uuid: row.policy or {} for row in bulk.among(connection, query, rows.c.uuid, [i["uuid"] for i in found])}
+    policies = {
+        row.uuid: row.policy or {} for row in bulk.among(connection, query, rows.c.uuid, [i["uuid"] for i in found])
+    }
     return [
         {**each, "xml": xml.get(each["uuid"]), "priority": int(policies[each["uuid"]].get("priority") or 0)}
         for each in found
@@ -46,7 +48,9 @@ def shown(connection, uuids, but):
     """
     nodes, domains = tables.compute_nodes, tables.domains
     query = (
-        sa.select(domains.c.uuid, domains.c.state, nodes.c.host, nodes.c.hypervisor_hostname, nodes.c.uuid.label("provider"))
+        sa.select(
+            domains.c.uuid, domains.c.state, nodes.c.host, nodes.c.hypervisor_hostname, nodes.c.uuid.label("provider")
+        )
         .join(nodes, nodes.c.id == domains.c.compute_node_id)
         .where(nodes.c.host != but)
     )
@@ -118,9 +122,7 @@ def orders(connection, migration_uuids, host):
         .join(nodes, nodes.c.id == table.c.destination_node_id)
         .join(
             domains,
-            sa.and_(
-                domains.c.uuid == table.c.instance_uuid, domains.c.compute_node_id == table.c.source_node_id
-            ),
+            sa.and_(domains.c.uuid == table.c.instance_uuid, domains.c.compute_node_id == table.c.source_node_id),
         )
         .where(table.c.type == EVACUATION, table.c.status.in_(tables.OPEN_MIGRATION), nodes.c.host == host)
     )

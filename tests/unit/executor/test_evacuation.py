@@ -46,7 +46,10 @@ class World:
 
     def look(self):
         """A discovery of the living hosts."""
-        nodes = [host(name, *[instance(key, state=state) for key, state in found.items()]) for name, found in self.there.items()]
+        nodes = [
+            host(name, *[instance(key, state=state) for key, state in found.items()])
+            for name, found in self.there.items()
+        ]
         return fleets.discover(self.url, *nodes)
 
     def run(self, read=("kvm2", "kvm3"), rounds=3, kill=None):
@@ -64,7 +67,10 @@ class World:
                     return None
                 wanted = [each["migration"] for each in plan["restarts"] if each["host"] == place]
                 done = evacuation.restart(
-                    place, wanted, lambda: None, lambda uri, orders, place=place: self.start(place, orders, kill == -steps)
+                    place,
+                    wanted,
+                    lambda: None,
+                    lambda uri, orders, place=place: self.start(place, orders, kill == -steps),
                 )
                 for each in done["failed"]:
                     failed.setdefault(each["uuid"], []).append(each["provider"])
@@ -206,7 +212,13 @@ def test_a_migration_that_had_finished_and_one_that_had_not(world):
     world.look()
     world.run()
     assert world.where() == WHOLE and ("kvm2", "web") not in world.calls
-    assert sorted(world.statuses()) == [("db", "done"), ("db", "failed"), ("off", "done"), ("web", "done"), ("web", "failed")]
+    assert sorted(world.statuses()) == [
+        ("db", "done"),
+        ("db", "failed"),
+        ("off", "done"),
+        ("web", "done"),
+        ("web", "failed"),
+    ]
 
 
 def test_a_migration_to_it(prepared_url):
@@ -265,3 +277,22 @@ def test_the_way_back_lifts_what_was_forced(world):
         host_status.change(connection, "kvm1", state="draining", reason="dead", forced_down=True)
         dummy, after = host_status.change(connection, "kvm1", state="restored")
     assert after == {"disabled": False, "disabled_reason": None, "maintenance": False, "forced_down": False}
+
+
+def test_back_before_a_killed_run_was_run_again(world):
+    """One had been started, one was only claimed: each is where it is."""
+    world.broken = set()
+    evacuation = Evacuation(Store.open(world.url), "kvm1", ("kvm2", "kvm3"), lambda connection: None)
+    plan = evacuation.plan(Policy.from_mapping({}), 0, {}, True)
+    web = next(each for each in plan["restarts"] if each["name"] == "web")
+    world.there[web["host"]]["web"] = "running"
+    back = [instance(name, state="shutoff") for name in NAMES]
+    fleets.discover(world.url, host("kvm1", *back))
+    world.look()
+    said, left = evacuation.settle_returned()
+    assert len(said) == 3 and left == []
+    assert sorted(world.statuses()) == [("db", "failed"), ("off", "failed"), ("web", "done")]
+    found = fleets.discover(world.url, host("kvm1", *back))
+    assert found["stale"] == ["web"] and found["moved"] == found["doubled"] == []
+    fleets.discover(world.url, host("kvm1", *back[:2]))
+    assert world.holds() == {"db": {"kvm1"}, "off": {"kvm1"}, "web": {web["host"]}}

@@ -52,7 +52,9 @@ def test_defined_and_left_off_and_started_later(run_module, fake_host, order):
 
 def test_what_cannot_start_here_leaves_nothing(run_module, fake_host, order, domain_xml, monkeypatch):
     uri, connection = fake_host(domain_xml("vm2", 8))
-    answer = run_module("domain_restart", uri=uri, instances=[{**order, "files": ["/nowhere/vm.qcow2"]}])["instances"][0]
+    answer = run_module("domain_restart", uri=uri, instances=[{**order, "files": ["/nowhere/vm.qcow2"]}])["instances"][
+        0
+    ]
     assert answer["status"] == "failed" and "does not have /nowhere/vm.qcow2" in answer["message"]
     twin = {**order, "name": "vm2", "xml": domain_xml("vm2", 7)}
     answer = run_module("domain_restart", uri=uri, instances=[twin])["instances"][0]
