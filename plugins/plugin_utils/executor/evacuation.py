@@ -161,7 +161,10 @@ class Evacuation:
                 with self._step() as connection:
                     moves.undo(connection, each["uuid"], f"{self.host} is back", time.time())
                 said.append(f"{name}: it was not started on {where}, and is on {self.host} as before.")
-            elif [place["provider"] for place in places] == [each["provider"]] and places[0]["state"] in ("running", "blocked"):
+            elif [place["provider"] for place in places] == [each["provider"]] and places[0]["state"] in (
+                "running",
+                "blocked",
+            ):
                 with self._step() as connection:
                     moves.finish(connection, each["uuid"], places[0]["state"], time.time())
                 said.append(f"{name}: it runs on {where}.")

@@ -52,7 +52,8 @@ def shown(connection, uuids, but):
             domains.c.uuid, domains.c.state, nodes.c.host, nodes.c.hypervisor_hostname, nodes.c.uuid.label("provider")
         )
         .join(nodes, nodes.c.id == domains.c.compute_node_id)
-        .where(nodes.c.host != but)
+        # What is older than its node's last report is not there any more, see nodes.write_domains().
+        .where(nodes.c.host != but, domains.c.seen_at >= nodes.c.updated_at)
     )
     found = {}
     for row in bulk.among(connection, query, domains.c.uuid, uuids):

@@ -154,10 +154,12 @@ def _clear_evacuated(connection, hosts, reported, now):
 def _write_instances(connection, reported, provider_ids, disk, stale, now):
     uuids = {uuid for domains in reported.values() for uuid in domains}
     known = instance_rows.concerned(connection, uuids, reported)
-    moving = set(moves.open_migrations(connection, uuids | set(known)))
+    migrations = moves.open_migrations(connection, uuids | set(known))
+    moving = set(migrations)
     seen = node_rows.sightings(connection, uuids | set(known))
     result = reconcile(reported, known, seen, moving, stale)
-    node_rows.write_domains(connection, reported, now)
+    leaving = [uuid for uuid, migration in migrations.items() if migration.status in moves.UNDER_WAY]
+    node_rows.write_domains(connection, reported, now, leaving)
 
     held = allocations.read(connection, result["here"])
     shares = _shares(connection, held, result["here"], provider_ids, disk)

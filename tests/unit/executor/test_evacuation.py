@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import sqlalchemy as sa
 
@@ -40,7 +42,7 @@ class World:
         self.url = url
         self.there = {"kvm2": {}, "kvm3": {}}
         self.broken, self.lost, self.calls = set(), set(), []
-        fleets.discover(url, host("kvm1", *domains), host("kvm2"), host("kvm3"))
+        fleets.discover(url, host("kvm1", *domains), host("kvm2"), host("kvm3"), now=time.time())
         with Store.open(url).write() as connection:
             host_status.change(connection, "kvm1", forced_down=True)
 
@@ -50,7 +52,7 @@ class World:
             host(name, *[instance(key, state=state) for key, state in found.items()])
             for name, found in self.there.items()
         ]
-        return fleets.discover(self.url, *nodes)
+        return fleets.discover(self.url, *nodes, now=time.time())
 
     def run(self, read=("kvm2", "kvm3"), rounds=3, kill=None):
         """The role's way through the steps; with ``kill`` it stops before that step, or after it when it is negative."""
@@ -207,7 +209,7 @@ def test_on_two_hosts(world):
 def test_a_migration_that_had_finished_and_one_that_had_not(world):
     with Store.open(world.url).write() as connection:
         for name in ("web", "db"):
-            moves.begin(connection, uuid_of(name), "kvm2", "kvm2", "live-migration", fleets.NOW)
+            moves.begin(connection, uuid_of(name), "kvm2", "kvm2", "live-migration", time.time())
     world.there["kvm2"] = {"web": "running"}
     world.look()
     world.run()
@@ -221,16 +223,24 @@ def test_a_migration_that_had_finished_and_one_that_had_not(world):
     ]
 
 
-def test_a_migration_to_it(prepared_url):
+@pytest.mark.parametrize("arrived", [False, True])
+def test_a_migration_to_it(prepared_url, arrived):
     world = World(prepared_url)
     world.there["kvm2"] = {"web": "running"}
     world.look()
     with Store.open(prepared_url).write() as connection:
         host_status.change(connection, "kvm1", forced_down=False)
-        moves.begin(connection, uuid_of("web"), "kvm1", "kvm1", "live-migration", fleets.NOW)
+        moves.begin(connection, uuid_of("web"), "kvm1", "kvm1", "live-migration", time.time())
+    if arrived:
+        world.there["kvm2"] = {}
+    world.look()
     world.look()
     world.run()
-    assert world.statuses() == [("web", "failed")] and world.holds() == {"web": {"kvm2"}} and world.calls == []
+    assert world.where() == {"web": "running"}
+    if arrived:
+        assert world.statuses() == [("web", "completed"), ("web", "done")] and len(world.calls) == 1
+    else:
+        assert world.statuses() == [("web", "failed")] and world.holds() == {"web": {"kvm2"}} and world.calls == []
 
 
 def test_the_important_ones_have_their_places_first(prepared_url):
