@@ -106,8 +106,11 @@ class ActionModule(DroverAction):
             stale = [each["uuid"] for each in domains if each["uuid"] in left and each["state"] == "shutoff"]
             if stale:
                 gone = self._forget(uri, stale, task_vars)
+                word = "would remove" if self._task.check_mode else "removed"
                 for uuid in sorted(gone, key=left.get):
-                    self.show(f"{host}: removed the stale definition of {left[uuid]}, which was evacuated; its disks stay")
+                    self.show(
+                        f"{host}: {word} the stale definition of {left[uuid]}, which was evacuated; its disks stay"
+                    )
                 domains = [each for each in domains if each["uuid"] not in gone]
             kept.append({**found, "domains": domains})
         return kept

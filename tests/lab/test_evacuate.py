@@ -254,3 +254,23 @@ def test_killed_and_run_again(sharing, moment):
     fleet.lab.command("start", "kvm1")
     discover(fleet)
     assert fleet.settled() == where
+
+
+def test_back_before_a_killed_run_was_run_again(sharing):
+    fleet = sharing
+    fleet.make("kvm1", Domain("one"), Domain("two"))
+    discover(fleet)
+    die(fleet)
+    run = fleet.start("evacuate", *extra(drover_host="kvm1", drover_max_evacuations=1, **OFF))
+    try:
+        eventually(lambda: len(migrations(fleet)) == 2, 60)
+    finally:
+        run.kill()
+    time.sleep(5)  # what had begun at a destination goes on there
+    fleet.lab.command("start", "kvm1")
+    text = refused(fleet, **OFF)
+    assert "kvm1 answers" in text
+    fleet.playbook("undrain", *extra(drover_host="kvm1"))
+    where = fleet.settled()
+    assert set(where) == {"one", "two"} and not fleet.service("kvm1")["forced_down"]
+    assert all((host == "kvm1") == (state == "shutoff") for host, state in where.values())
