@@ -222,7 +222,7 @@ def test_a_destination_that_does_not_start_it(sharing):
     (other,) = {"kvm2", "kvm3"} - {first}
     fleet.make(first, Domain("web", state="shutoff", folder=LOCAL, memory_mb=8))
     done = evacuate(fleet, **OFF)
-    assert f"did not start: another domain named web" in said(done)
+    assert "did not start: another domain named web" in said(done)
     states = {host: [each["state"] for each in found] for host, found in fleet.look(["kvm2", "kvm3"]).items()}
     assert states == {first: ["shutoff"], other: ["running"]}
     assert sorted(row[2] for row in migrations(fleet)) == ["done", "failed"]
