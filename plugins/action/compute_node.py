@@ -12,7 +12,7 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
-from ansible_collections.drover.compute.plugins.plugin_utils.store import services
+from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, services
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node, node_data, record
 
 NODE_SPEC = {
@@ -66,6 +66,11 @@ class ActionModule(DroverAction):
         with self.store(args, task_vars).write() as connection:
             found = record.record(connection, reports, time.time())
         warnings = [sentence for nodes in reports.values() for each in nodes for sentence in each["warnings"]]
+        warnings += [
+            f"{each['name']} is on {' and '.join(each['nodes'])} at once. Nothing was done about it. Destroy and undefine the one "
+            "that must not be, and run drover.compute.discover."
+            for each in found["doubled"]
+        ]
         return {**found, "warnings": warnings} if warnings else found
 
     def _gather(self, host, args, task_vars):
@@ -76,7 +81,47 @@ class ActionModule(DroverAction):
         except (AnsibleConnectionFailure, AnsibleActionFail) as problem:
             self._record_down(host, str(problem), args, task_vars)
             raise
+        facts = self._without_stale(host, facts, args, task_vars)
         return [node.describe(found, args) for found in node.distinct_names(facts)]
+
+    def _without_stale(self, host, facts, args, task_vars):
+        """Remove the definitions of what was evacuated from this host while it was dead, before anything starts them.
+
+        Only what is shut off, and what the store has on another host.
+
+        :returns: the facts without what was removed.
+        """
+        if not any(each["state"] == "shutoff" for found in facts for each in found["domains"]):
+            return facts
+        # Not read(): the first discovery of all makes the store, and that of a new release changes it.
+        with self.store(args, task_vars).write(together=True) as connection:
+            left = {
+                each["uuid"]: each["name"]
+                for each in evacuations.left_behind(connection, [host])
+                if each["host"] not in (None, host)
+            }
+        kept = []
+        for uri, found in zip(args["uris"], facts):
+            domains = found["domains"]
+            stale = [each["uuid"] for each in domains if each["uuid"] in left and each["state"] == "shutoff"]
+            if stale:
+                gone = self._forget(uri, stale, task_vars)
+                word = "would remove" if self._task.check_mode else "removed"
+                for uuid in sorted(gone, key=left.get):
+                    self.show(
+                        f"{host}: {word} the stale definition of {left[uuid]}, which was evacuated; its disks stay"
+                    )
+                domains = [each for each in domains if each["uuid"] not in gone]
+            kept.append({**found, "domains": domains})
+        return kept
+
+    def _forget(self, uri, uuids, task_vars):
+        result = self._execute_module(
+            module_name="drover.compute.domain_restart", module_args={"uri": uri, "forget": uuids}, task_vars=task_vars
+        )
+        if result.get("failed"):
+            raise AnsibleActionFail(result.get("msg") or "domain_restart failed without a message")
+        return {each["uuid"] for each in result["forgotten"] if each["status"] in ("forgotten", "absent")}
 
     def _facts(self, uri, args, task_vars):
         result = self._execute_module(

@@ -100,6 +100,17 @@ def _tolerate_off(domain, call):
             raise
 
 
+def define(conn, text):
+    """Define the domain, with libvirt's check of the schema where the host has it."""
+    try:
+        return conn.defineXMLFlags(text, libvirt.VIR_DOMAIN_DEFINE_VALIDATE)
+    except libvirt.libvirtError as exc:
+        if _libvirt.code_of(exc) == libvirt.VIR_ERR_INTERNAL_ERROR and "schema" in str(exc).lower():
+            # The host has libvirt without its schema files: define as virsh does by default.
+            return conn.defineXML(text)
+        raise
+
+
 def undefine(domain):
     """Remove the definition with everything libvirt keeps beside it, as far as the driver can."""
     flags = (

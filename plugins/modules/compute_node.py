@@ -220,6 +220,16 @@ missing:
   returned: success
   type: list
   elements: str
+cleared:
+  description: Names of instances that were evacuated from this host and are gone from it. Their room here is free.
+  returned: success
+  type: list
+  elements: str
+stale:
+  description: Names of instances that were evacuated from this host and are still defined here, shut off.
+  returned: success
+  type: list
+  elements: str
 doubled:
   description: Domains that more than one compute node shows.
   returned: success

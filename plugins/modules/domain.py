@@ -382,7 +382,7 @@ class DomainChange:
                 make()
                 self.made_files.append(path)
             if domain is None:
-                domain = define(self.conn, self.xml)
+                domain = _power.define(self.conn, self.xml)
                 self.defined_here = True
             if set_autostart:
                 domain.setAutostart(self.params["autostart"])
@@ -462,17 +462,6 @@ class DomainChange:
 def _mentions(text, path):
     """Whether some attribute of a domain's XML is that path."""
     return any(path in element.attrib.values() for element in parse(text).iter("source"))
-
-
-def define(conn, text):
-    """Define the domain, with libvirt's check of the schema where the host has it."""
-    try:
-        return conn.defineXMLFlags(text, libvirt.VIR_DOMAIN_DEFINE_VALIDATE)
-    except libvirt.libvirtError as exc:
-        if _libvirt.code_of(exc) == libvirt.VIR_ERR_INTERNAL_ERROR and "schema" in str(exc).lower():
-            # The host has libvirt without its schema files: define as virsh does by default.
-            return conn.defineXML(text)
-        raise
 
 
 def _text_of(facts, made_files):

@@ -93,12 +93,19 @@ def mark_unreported(connection, node_ids):
     bulk.update(connection, tables.compute_nodes, [{"id": key, "reported": False} for key in node_ids])
 
 
-def write_domains(connection, reported, now):
+def write_domains(connection, reported, now, leaving=()):
     """Replace what nodes show by what they show now.
 
     :param reported: dict node id -> dict uuid -> domain as tracker.domain.describe() returns it.
+    :param leaving: uuids with an open migration: what a node showed of them is kept, as old as it is, until
+        the migration is closed. It may be all that is left of their XML.
     """
     table = tables.domains
+    kept = [
+        dict(row._mapping)
+        for row in bulk.among(connection, sa.select(table), table.c.uuid, leaving)
+        if row.compute_node_id in reported and row.uuid not in reported[row.compute_node_id]
+    ]
     bulk.delete(connection, table, table.c.compute_node_id, reported)
     bulk.insert(
         connection,
@@ -109,6 +116,7 @@ def write_domains(connection, reported, now):
             for domain in domains.values()
         ],
     )
+    bulk.insert(connection, table, [{name: row[name] for name in table.c.keys()} for row in kept])
 
 
 def write_domain(connection, node_id, domain, now):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import providers
-from ansible_collections.drover.compute.plugins.plugin_utils.store import nodes, services
+from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, nodes, services
 
 FIELDS = ("disabled", "disabled_reason", "maintenance", "forced_down")
 
@@ -42,11 +42,28 @@ def change(connection, host, state=None, reason=None, forced_down=None):
         wanted.update(disabled=True, disabled_reason=reason or row.disabled_reason)
     elif state == "restored" and row.status_before_drain is not None:
         wanted.update(row.status_before_drain, status_before_drain=None)
+    if state == "draining" and forced_down:
+        # An evacuation, perhaps in the middle of a drain: its way back lifts what it has forced.
+        memory = wanted["status_before_drain"] or row.status_before_drain
+        wanted["status_before_drain"] = {"forced_down": before["forced_down"], **memory}
     if forced_down is not None:
         wanted["forced_down"] = forced_down
+    if before["forced_down"] and not wanted["forced_down"]:
+        _refuse_while_stale(connection, host)
     changes = {name: value for name, value in wanted.items() if getattr(row, name) != value}
     services.change(connection, row, changes)
     if "disabled" in changes:
         uuids = [node.uuid for node in nodes.by_host(connection, [host]).values()]
         providers.set_disabled_trait(connection, providers.ids(connection, uuids).values(), wanted["disabled"])
     return before, {name: wanted[name] for name in FIELDS}
+
+
+def _refuse_while_stale(connection, host):
+    """What was evacuated from a host may not be there any more when it counts as up (NOVA_SEMANTICS 9.4)."""
+    names = [each["name"] for each in evacuations.left_behind(connection, [host])]
+    if names:
+        raise DroverError(
+            f"Host {host} stays forced down: {', '.join(names)} was evacuated from it and has not been seen to be gone "
+            "from it since. Run drover.compute.discover, which removes what is stale there; what runs there although it "
+            "was evacuated has to be destroyed there by hand first."
+        )

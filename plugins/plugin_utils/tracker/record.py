@@ -13,9 +13,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
     providers,
     sharing,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, services
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances as instance_rows
 from ansible_collections.drover.compute.plugins.plugin_utils.store import nodes as node_rows
-from ansible_collections.drover.compute.plugins.plugin_utils.store import services
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record_sharing
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.node import INITIAL_RATIOS
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.reconcile import reconcile
@@ -29,7 +29,8 @@ def record(connection, reports, now):
         when something is allocated on it.
     :returns: a dict of plain types: changed (bool; heartbeats and figures of use do not count), nodes,
         instances (counts), and lists of names for people: added, removed, unreported, adopted, moved,
-        missing, doubled.
+        missing, cleared (evacuated from here, gone from here: their room is free), stale (evacuated from
+        here and still defined here, shut off), doubled.
     :raises DroverError: two nodes of one host have one name, or different availability zones.
     """
     wanted = _by_key(reports)
@@ -46,7 +47,8 @@ def record(connection, reports, now):
     }
     # Their host was asked and does not have them, so what they showed before is not there any more.
     reported.update({row.id: {} for row in gone.values()})
-    found = _write_instances(connection, reported, provider_ids["ids"], provider_ids["disk"], now)
+    left, cleared = _clear_evacuated(connection, set(reports), reported, now)
+    found = _write_instances(connection, reported, provider_ids["ids"], provider_ids["disk"], left, now)
     instances_changed = found.pop("changed")
     removed, unreported = _retire(connection, gone)
     tidied = record_sharing.tidy(connection, before.values())
@@ -59,6 +61,7 @@ def record(connection, reports, now):
             or any(row.reported for row in gone.values())
             or removed
             or tidied
+            or cleared
             or instances_changed
         ),
         "nodes": len(wanted),
@@ -66,6 +69,7 @@ def record(connection, reports, now):
         "added": sorted(node for host, node in set(wanted) - set(before)),
         "removed": removed,
         "unreported": unreported,
+        "cleared": cleared,
         **found,
     }
 
@@ -131,13 +135,31 @@ def _write_providers(connection, wanted, rows, before, now):
     }
 
 
-def _write_instances(connection, reported, provider_ids, disk, now):
+def _clear_evacuated(connection, hosts, reported, now):
+    """Close evacuations from hosts that are back and no longer have what was evacuated (NOVA_SEMANTICS 9.4).
+
+    :returns: (set of (uuid, node id) that are still there, sorted names of those that are not).
+    """
+    left, cleared = set(), []
+    for each in evacuations.left_behind(connection, hosts):
+        nodes = [node for node, domains in reported.items() if each["uuid"] in domains and each["host"] not in hosts]
+        if nodes:
+            left.update((each["uuid"], node) for node in nodes)
+        else:
+            moves.clear_source(connection, each["migration"], now)
+            cleared.append(each["name"])
+    return left, sorted(cleared)
+
+
+def _write_instances(connection, reported, provider_ids, disk, stale, now):
     uuids = {uuid for domains in reported.values() for uuid in domains}
     known = instance_rows.concerned(connection, uuids, reported)
-    moving = set(moves.open_migrations(connection, uuids | set(known)))
+    migrations = moves.open_migrations(connection, uuids | set(known))
+    moving = set(migrations)
     seen = node_rows.sightings(connection, uuids | set(known))
-    result = reconcile(reported, known, seen, moving)
-    node_rows.write_domains(connection, reported, now)
+    result = reconcile(reported, known, seen, moving, stale)
+    leaving = [uuid for uuid, migration in migrations.items() if migration.status in moves.UNDER_WAY]
+    node_rows.write_domains(connection, reported, now, leaving)
 
     held = allocations.read(connection, result["here"])
     shares = _shares(connection, held, result["here"], provider_ids, disk)
@@ -165,6 +187,7 @@ def _write_instances(connection, reported, provider_ids, disk, now):
         "adopted": sorted(wanted[uuid]["name"] for uuid in result["adopted"]),
         "moved": sorted(wanted[uuid]["name"] for uuid in result["moved"]),
         "missing": sorted(known[uuid].name for uuid in result["missing"]),
+        "stale": sorted(known[uuid].name if uuid in known else uuid for uuid in result["stale"]),
         "doubled": [_doubled(uuid, nodes, reported, names) for uuid, nodes in result["doubled"]],
     }
 

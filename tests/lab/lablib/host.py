@@ -78,6 +78,9 @@ def boot(layout: Layout, host: Host) -> None:
     os.environ.update(HOME="/root", USER="root", LOGNAME="root", SHELL="/bin/sh", LANG="C.UTF-8",
                       PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     sshd = start("sshd", "/usr/sbin/sshd", "-D", "-e")
+    if list(pathlib.Path("/etc/rc2.d").glob("S*virtlockd")):
+        virtlockd = start("virtlockd", "/usr/sbin/virtlockd")
+        wait_for("virtlockd", virtlockd, socket.AF_UNIX, "/run/libvirt/virtlockd-sock")
     libvirtd = start("libvirtd", "/usr/sbin/libvirtd")
     wait_for("sshd", sshd, socket.AF_INET, ("127.0.0.1", 22))
     wait_for("libvirtd", libvirtd, socket.AF_UNIX, "/run/libvirt/libvirt-sock")

@@ -61,6 +61,28 @@ stdio_handler = "file"
 migration_host = "{address}"
 """
 
+#: There is no systemd; what Ansible starts and restarts it finds here.
+SERVICE = """\
+#!/bin/sh
+### BEGIN INIT INFO
+# Provides: {name}
+# Required-Start:
+# Required-Stop:
+# Default-Start: 2 3 4 5
+# Default-Stop:
+# Short-Description: {name}
+### END INIT INFO
+pid() {{ cat /run/{name}.pid 2> /dev/null || echo none; }}
+runs() {{ [ "$(readlink /proc/"$(pid)"/exe)" = /usr/sbin/{name} ]; }}
+case "$1" in
+    start) runs || /usr/sbin/{name} -d ;;
+    stop) runs && kill "$(pid)"; for i in $(seq 100); do runs || exit 0; sleep 0.1; done; exit 1 ;;
+    restart) "$0" stop && "$0" start ;;
+    status) runs && echo running && exit 0; echo stopped; exit 3 ;;
+    *) exit 2 ;;
+esac
+"""
+
 POOL = """\
 <pool type='dir'><name>{name}</name><target><path>{path}</path></target></pool>
 """
@@ -159,6 +181,8 @@ def make_etc(layout: Layout, host: Host, etc: pathlib.Path) -> None:
     write(etc / "ssh/sshd_config", SSHD_CONFIG)
 
     (etc / "libvirt/storage/autostart").mkdir(parents=True)
+    for name in ("libvirtd", "virtlockd"):
+        write(etc / f"init.d/{name}", SERVICE.format(name=name), 0o755)
     write(etc / "libvirt/libvirtd.conf", LIBVIRTD_CONF.format(uuid=host.uuid))
     write(etc / "libvirt/qemu.conf", QEMU_CONF.format(address=host.address))
     for name, path in POOLS.items():

@@ -1,0 +1,111 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The steps of an evacuation: settle and plan, claim, restart at one destination."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ansible.errors import AnsibleConnectionFailure
+
+from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.actor import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.executor.evacuation import Evacuation
+from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy, merged
+from ansible_collections.drover.compute.plugins.plugin_utils.store import leases, services
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {
+        "host": {"type": "str", "required": True},
+        "state": {"type": "str", "choices": ["planned", "claimed", "restarted", "settled"], "default": "planned"},
+        "read": {"type": "list", "elements": "str", "default": []},
+        "failed": {"type": "dict", "default": {}},
+        "migrations": {"type": "list", "elements": "str", "default": []},
+        "max_evacuations": {"type": "int", "default": 4},
+        "timeout": {"type": "int", "default": 60},
+        "policy": {"type": "dict", "default": {}},
+        "policy_file": {"type": "path"},
+        "service_down_time": {"type": "int", "default": 0},
+        **STORE_SPEC,
+    }
+    VARIABLES = ("max_evacuations", "service_down_time")
+
+    def act(self, args, task_vars):
+        if args["max_evacuations"] < 1:
+            raise DroverError("max_evacuations must be at least 1, or nothing would ever start.")
+        host, actor = args["host"], Actor.of_this_task()
+
+        def keep(connection):
+            leases.renew(connection, host, actor, time.time())
+
+        store = self.store(args, task_vars)
+        with store.read() as connection:
+            services.get(connection, host)
+        evacuation = Evacuation(store, host, args["read"], keep)
+        if args["state"] == "restarted":
+            return self._restart(evacuation, args, task_vars)
+        if args["state"] == "settled":
+            said, left = evacuation.settle_returned()
+            for sentence in said:
+                self.show(sentence)
+            return {"changed": bool(said), "settled": said, "left": left}
+        claim = args["state"] == "claimed" and not self._task.check_mode
+        said = evacuation.settle() if claim else []
+        for sentence in said:
+            self.show(sentence)
+        plan = evacuation.plan(self._policy(args, task_vars), args["service_down_time"], args["failed"], claim)
+        return {"changed": bool(claim and (said or plan["restarts"])), "settled": said, **plan}
+
+    def _policy(self, args, task_vars):
+        given, file = args["policy"], args["policy_file"]
+        folders = [str(task_vars["playbook_dir"])] if task_vars.get("playbook_dir") else []
+        if file:
+            folders.append(os.path.dirname(os.path.abspath(file)))
+            given = merged(policy_file.read_policy(file), given) if given else policy_file.read_policy(file)
+        return Policy.from_mapping(given, folders)
+
+    def _restart(self, evacuation, args, task_vars):
+        destination = self.target(task_vars)
+
+        def reach():
+            try:
+                self._low_level_execute_command("true")
+            except AnsibleConnectionFailure as problem:
+                raise DroverError(f"{destination} cannot be reached: {' '.join(str(problem).split())}") from None
+
+        def start(uri, instances):
+            given = {"uri": uri, "instances": instances, "at_once": args["max_evacuations"], "timeout": args["timeout"]}
+            try:
+                result = self._execute_module(
+                    module_name="drover.compute.domain_restart", module_args=given, task_vars=task_vars
+                )
+            except AnsibleConnectionFailure as problem:
+                raise DroverError(f"{destination} was lost on the way: {' '.join(str(problem).split())}") from None
+            if result.get("failed"):
+                raise DroverError(f"{destination}: {result.get('msg')}")
+            return to_plain(result["instances"])
+
+        if self._task.check_mode:
+            return {"restarted": [], "failed_restarts": [], "uncertain": []}
+        result = evacuation.restart(destination, args["migrations"], reach, start)
+        for key, words in (
+            ("restarted", ""),
+            ("failed", ", did not start: "),
+            ("uncertain", ", it is not known what became of it: "),
+        ):
+            for each in result[key]:
+                self.show(
+                    f"{each['name']}: {args['host']} -> {destination}{words or ', ' + str(each['state']) + ' there'}{each['message']}"
+                )
+        return {
+            "changed": bool(result["restarted"]),
+            "restarted": result["restarted"],
+            "failed_restarts": result["failed"],
+            "uncertain": result["uncertain"],
+        }

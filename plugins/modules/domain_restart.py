@@ -1,0 +1,173 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: domain_restart
+short_description: Define and start domains that a dead host had, or forget them where they are stale
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - Runs on the hypervisor that the domains are to run on. Whether they run elsewhere it does not know; the role
+    P(drover.compute.evacuate#role) looks at every host first and fences the dead one.
+  - No file that a domain uses is made, changed or removed. All of them must be there.
+  - Asking twice is harmless. A domain that is there already is left as it is, or started if it is to run.
+  - A domain that does not start is not left defined.
+options:
+  instances:
+    description:
+      - The domains to define and to start, the most important first.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      uuid:
+        description: The uuid of the domain.
+        type: str
+        required: true
+      name:
+        description: Its name.
+        type: str
+        required: true
+      xml:
+        description: The domain XML, with this uuid and name.
+        type: str
+        required: true
+      running:
+        description: Whether to start it; otherwise it is only defined.
+        type: bool
+        default: true
+      autostart:
+        description: Whether it starts with the hypervisor.
+        type: bool
+        default: false
+      files:
+        description: The files and block devices that must be there.
+        type: list
+        elements: str
+        default: []
+  at_once:
+    description:
+      - The most domains that are started at the same time.
+    type: int
+    default: 4
+  forget:
+    description:
+      - The uuids of domains that were started elsewhere while this host was dead. Where they are shut off their autostart and
+        their definition are removed; everything that they use stays. One that runs is never touched.
+    type: list
+    elements: str
+    default: []
+  timeout:
+    description:
+      - Seconds that the start of a domain may take.
+    type: int
+    default: 60
+extends_documentation_fragment:
+  - drover.compute.libvirt
+  - drover.compute.attributes
+  - drover.compute.attributes.platform
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+seealso:
+  - module: drover.compute.domain
+  - module: drover.compute.evacuation
+"""
+
+EXAMPLES = r"""
+- name: Start a domain of a host that is dead and fenced
+  hosts: kvm2
+  gather_facts: false
+  tasks:
+    - name: Define and start it
+      drover.compute.domain_restart:
+        instances:
+          - uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01
+            name: web-1
+            xml: "{{ lookup('ansible.builtin.file', 'web-1.xml') }}"
+            files: [/srv/shared/web-1.qcow2]
+      register: restarted
+
+    - name: Stop where it did not start
+      ansible.builtin.fail:
+        msg: "{{ restarted.instances[0].message }}"
+      when: restarted.instances[0].status not in ['restarted', 'there']
+"""
+
+RETURN = r"""
+instances:
+  description:
+    - One entry for each of O(instances), in their order.
+    - C(status) is V(restarted), V(there) (it was so already), V(failed) (nothing of it is here) or V(uncertain) (look yourself).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - {uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01, name: web-1, status: restarted, state: running, message: ""}
+forgotten:
+  description:
+    - One entry for each of O(forget), in their order.
+    - C(status) is V(forgotten), V(absent) (it is not here), V(running) (it was not touched) or V(failed).
+  returned: success
+  type: list
+  elements: dict
+  sample: []
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _restart
+from ansible_collections.drover.compute.plugins.module_utils._migration_record import Records
+
+INSTANCE_SPEC = {
+    "uuid": {"type": "str", "required": True},
+    "name": {"type": "str", "required": True},
+    "xml": {"type": "str", "required": True},
+    "running": {"type": "bool", "default": True},
+    "autostart": {"type": "bool", "default": False},
+    "files": {"type": "list", "elements": "str", "default": []},
+}
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "uri": {"type": "str", "default": "qemu:///system"},
+            "instances": {"type": "list", "elements": "dict", "default": [], "options": INSTANCE_SPEC},
+            "at_once": {"type": "int", "default": 4},
+            "forget": {"type": "list", "elements": "str", "default": []},
+            "timeout": {"type": "int", "default": 60},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    if given["at_once"] < 1:
+        module.fail_json(msg="at_once must be at least 1, or nothing would ever start.")
+    conn = _libvirt.connect(module, given["uri"])
+    records, check = Records(), module.check_mode
+    try:
+        with ThreadPoolExecutor(given["at_once"]) as pool:
+            instances = list(
+                pool.map(lambda each: _restart.restart(conn, records, each, given["timeout"], check), given["instances"])
+            )
+        forgotten = [_restart.forget(conn, records, uuid, check) for uuid in given["forget"]]
+    finally:
+        _libvirt.close(conn)
+    changed = any(each["status"] in ("restarted", "forgotten") for each in instances + forgotten)
+    module.exit_json(changed=changed, instances=instances, forgotten=forgotten)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which instances of a dead host can be started elsewhere, and where.
+
+Data in, data out.
+"""
+
+from __future__ import annotations
+
+import posixpath
+
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
+
+#: States of a domain that ran when its host died: what was in memory is lost, the instance is to run.
+RAN = ("running", "blocked", "paused", "pmsuspended", "nostate")
+
+
+def files_of(disks):
+    """The files and block devices of a domain's disks that a host must have to start it."""
+    return [disk["source"] for disk in disks if disk.get("source") and disk.get("type") in ("file", "block", "dir")]
+
+
+def share_of(disk, node):
+    """The id of the shared storage that a disk is on, as a node sees it; None where the node does not.
+
+    :param disk: a disk of a domain's facts: type, source.
+    :param node: pools and storage, a node's facts of these names.
+    """
+    if disk.get("type") == "volume":
+        name = str(disk["source"]).partition("/")[0]
+        return next((pool.get("shared_id") for pool in node["pools"] if pool.get("name") == name), None)
+    path = posixpath.normpath(str(disk["source"]))
+    above = [(pool.get("path"), pool.get("shared_id")) for pool in node["pools"]]
+    above.append((node["storage"].get("instances_path"), node["storage"].get("shared_id")))
+    covering = [
+        (len(posixpath.normpath(folder)), bool(share), share)
+        for folder, share in above
+        if folder and path.startswith(posixpath.normpath(folder).rstrip("/") + "/")
+    ]
+    return max(covering)[2] if covering else None
+
+
+def why_lost(instance, node):
+    """Why no other host can start an instance, in words; None when one may.
+
+    :param instance: as store.evacuations.instances() returns it.
+    :param node: the storage of the node that it was on.
+    """
+    state = instance["state"]
+    if state == "building":
+        return "it was only being built, there is no domain yet; release its claim and place it again"
+    if state == "missing":
+        return "its host no longer showed it before it died; find out where it is"
+    if not instance["xml"]:
+        return "the store has no XML of it; define it elsewhere by hand"
+    local = [
+        disk["source"]
+        for disk in instance["disks"]
+        if disk.get("source") and disk.get("type") != "network" and not share_of(disk, node)
+    ]
+    if local:
+        return f"its disk {', '.join(local)} is on the dead host alone; it waits there, untouched"
+    if instance["hostdevs"]:
+        names = ", ".join(f"{each.get('type')} {each.get('address')}" for each in instance["hostdevs"])
+        return f"it uses devices of the dead host ({names}); define it elsewhere by hand without them"
+    if instance["managed_save"]:
+        return "its saved memory image (managed save) is on the dead host alone; it waits there, untouched"
+    return None
+
+
+def blind_nodes(instance, node, nodes):
+    """The providers of nodes that do not see all storage of an instance.
+
+    :param nodes: dict provider uuid -> storage, of the whole fleet.
+    """
+    needs = [
+        (disk, share_of(disk, node))
+        for disk in instance["disks"]
+        if disk.get("source") and disk.get("type") != "network"
+    ]
+    return [
+        provider for provider, other in nodes.items() if any(share_of(disk, other) != share for disk, share in needs)
+    ]
+
+
+def plan_evacuation(columns, instances, host, policy, nodes, excluded):
+    """A destination for each instance of a dead host that has one.
+
+    :param columns: as plan_drain() takes them.
+    :param instances: instances that may be started elsewhere, all of one priority.
+    :param policy: the scheduler's Policy.
+    :param nodes: dict provider uuid -> storage, of the whole fleet.
+    :param excluded: dict instance uuid -> list of providers where a start has failed.
+    :returns: (moves [{uuid, name, host, node, provider}] by name, stuck [{uuid, name, reason}]).
+    """
+    own = {each["node"]: each for each in nodes.values() if each["host"] == host}
+    barred = {
+        each["uuid"]: [*excluded.get(each["uuid"], ()), *blind_nodes(each, own[each["node"]], nodes)]
+        for each in instances
+    }
+    # Nothing of them runs, so nothing keeps them but what why_lost() has seen to; their disks are there already.
+    free = {
+        "state": "shutoff",
+        "policy": None,
+        "snapshots": False,
+        "managed_save": False,
+        "persistent": True,
+        "disk_gb": 0,
+    }
+    off = [{**each, **free} for each in instances]
+    plan = plan_drain(columns, off, host, policy, None, barred)
+    moves = sorted(plan["moves"], key=lambda move: (move["name"], move["uuid"]))
+    stuck = [{"uuid": each["uuid"], "name": each["name"], "reason": each["reason"]} for each in plan["unmovable"]]
+    return moves, stuck

@@ -1,0 +1,164 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an evacuation asks of the store: the instances of a dead host, who else shows them, what is open."""
+
+from __future__ import annotations
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    sa = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, fleet, tables
+
+EVACUATION = "evacuation"
+
+
+def instances(connection, host):
+    """The instances recorded on a host, as fleet.read_host_instances() has them, and of each:
+
+    xml (of the domain as it was last seen, or None) and priority (of its policy, 0 by default).
+    """
+    found = fleet.read_host_instances(connection, host)
+    xml = {}
+    nodes, domains, rows = tables.compute_nodes, tables.domains, tables.instances
+    query = (
+        sa.select(domains.c.uuid, domains.c.xml)
+        .join(nodes, nodes.c.id == domains.c.compute_node_id)
+        .where(nodes.c.host == host)
+    )
+    for row in connection.execute(query):
+        xml[row.uuid] = row.xml
+    query = sa.select(rows.c.uuid, rows.c.policy)
+    policies = {
+        row.uuid: row.policy or {} for row in bulk.among(connection, query, rows.c.uuid, [i["uuid"] for i in found])
+    }
+    return [
+        {**each, "xml": xml.get(each["uuid"]), "priority": int(policies[each["uuid"]].get("priority") or 0)}
+        for each in found
+    ]
+
+
+def shown(connection, uuids, but):
+    """Which other hosts showed domains when they were last read.
+
+    :param but: the host that does not count.
+    :returns: dict uuid -> list of dicts host, node, provider, state, sorted.
+    """
+    nodes, domains = tables.compute_nodes, tables.domains
+    query = (
+        sa.select(
+            domains.c.uuid, domains.c.state, nodes.c.host, nodes.c.hypervisor_hostname, nodes.c.uuid.label("provider")
+        )
+        .join(nodes, nodes.c.id == domains.c.compute_node_id)
+        # What is older than its node's last report is not there any more, see nodes.write_domains().
+        .where(nodes.c.host != but, domains.c.seen_at >= nodes.c.updated_at)
+    )
+    found = {}
+    for row in bulk.among(connection, query, domains.c.uuid, uuids):
+        place = {"host": row.host, "node": row.hypervisor_hostname, "provider": row.provider, "state": row.state}
+        found.setdefault(row.uuid, []).append(place)
+    return {uuid: sorted(places, key=lambda place: (place["host"], place["node"])) for uuid, places in found.items()}
+
+
+def storage(connection):
+    """What nodes say of their storage.
+
+    :returns: dict provider uuid -> dict host, node, pools and storage (facts of these names).
+    """
+    table = tables.compute_nodes
+    query = sa.select(table.c.uuid, table.c.host, table.c.hypervisor_hostname, table.c.facts)
+    return {
+        row.uuid: {
+            "host": row.host,
+            "node": row.hypervisor_hostname,
+            "pools": (row.facts or {}).get("pools") or [],
+            "storage": (row.facts or {}).get("storage") or {},
+        }
+        for row in connection.execute(query)
+    }
+
+
+def open_migrations(connection, host):
+    """Migrations from or to a host that are under way, or were when their run was killed.
+
+    :returns: a list of dicts: uuid, instance_uuid, name, type, status, source, destination, provider
+        (the destination's).
+    """
+    table, nodes = tables.migrations, tables.compute_nodes
+    query = (
+        sa.select(table, nodes.c.uuid.label("provider"))
+        .outerjoin(nodes, nodes.c.id == table.c.destination_node_id)
+        .where(table.c.status.in_(tables.OPEN_MIGRATION), sa.or_(table.c.source == host, table.c.destination == host))
+        .order_by(table.c.instance_name, table.c.id)
+    )
+    names = ("uuid", "instance_uuid", "type", "status", "source", "destination", "provider")
+    return [
+        {**{name: getattr(row, name) for name in names}, "name": row.instance_name} for row in connection.execute(query)
+    ]
+
+
+def orders(connection, migration_uuids, host):
+    """What a destination needs to know to restart instances.
+
+    :param host: the destination; evacuations to other hosts and those that are closed are left out.
+    :returns: a list of dicts: migration, status, provider, uri, uuid, name, xml, state (as last seen at
+        the source), autostart, disks.
+    """
+    table, nodes, domains = tables.migrations, tables.compute_nodes, tables.domains
+    query = (
+        sa.select(
+            table.c.uuid.label("migration"),
+            table.c.status,
+            nodes.c.uuid.label("provider"),
+            nodes.c.uri,
+            table.c.instance_uuid.label("uuid"),
+            table.c.instance_name.label("name"),
+            domains.c.xml,
+            domains.c.state,
+            domains.c.autostart,
+            domains.c.facts,
+        )
+        .join(nodes, nodes.c.id == table.c.destination_node_id)
+        .join(
+            domains,
+            sa.and_(domains.c.uuid == table.c.instance_uuid, domains.c.compute_node_id == table.c.source_node_id),
+        )
+        .where(table.c.type == EVACUATION, table.c.status.in_(tables.OPEN_MIGRATION), nodes.c.host == host)
+    )
+    found = []
+    for row in bulk.among(connection, query, table.c.uuid, migration_uuids):
+        order = {**row._mapping, "disks": (row.facts or {}).get("disks") or []}
+        order.pop("facts")
+        order.pop("among_key", None)
+        found.append(order)
+    place = {uuid: number for number, uuid in enumerate(migration_uuids)}
+    return sorted(found, key=lambda order: place[order["migration"]])
+
+
+def left_behind(connection, hosts):
+    """What was evacuated from hosts that have not been seen since.
+
+    :returns: a list of dicts: migration, uuid (the instance's), name, source, source_node (id), host
+        (where the instance is recorded now, or None).
+    """
+    table, nodes, rows = tables.migrations, tables.compute_nodes, tables.instances
+    query = (
+        sa.select(
+            table.c.uuid.label("migration"),
+            table.c.instance_uuid.label("uuid"),
+            table.c.instance_name.label("name"),
+            table.c.source,
+            table.c.source_node_id.label("source_node"),
+            nodes.c.host,
+        )
+        .outerjoin(rows, rows.c.uuid == table.c.instance_uuid)
+        .outerjoin(nodes, nodes.c.id == rows.c.compute_node_id)
+        .where(table.c.type == EVACUATION, table.c.status == "done")
+        .order_by(table.c.instance_name, table.c.id)
+    )
+    return [
+        {name: getattr(row, name) for name in ("migration", "uuid", "name", "source", "source_node", "host")}
+        for row in bulk.among(connection, query, table.c.source, hosts)
+    ]

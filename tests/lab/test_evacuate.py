@@ -1,0 +1,276 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""drover.compute.evacuate: what ran on a dead host runs elsewhere, once, and nothing of it comes back with the host."""
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from test_fleet import LOCAL, SHARED, Domain, changed, eventually
+from test_power import runs_somewhere, with_bmcs  # noqa: F401  pylint: disable=unused-import
+
+pytest_plugins = ["test_fleet"]
+
+SHARED_POOL = {"drover_shared_pools": ["shared"]}
+OFF = {"drover_host_is_off": "kvm1 is powered off"}
+
+
+@pytest.fixture
+def sharing(fleet):
+    """The hosts, discovered with their pool declared."""
+    discover(fleet)
+    return fleet
+
+
+def extra(**variables):
+    return ("-e", json.dumps({**SHARED_POOL, **variables}))
+
+
+def discover(fleet, *words, check=True):
+    return fleet.playbook("discover", *extra(), *words, check=check)
+
+
+def evacuate(fleet, *words, check=True, **variables):
+    return fleet.playbook("evacuate", *extra(drover_host="kvm1", **variables), *words, check=check)
+
+
+def refused(fleet, *words, **variables):
+    return fleet.refused("evacuate", *extra(drover_host="kvm1", **variables), *words)
+
+
+def die(fleet):
+    """A power failure of kvm1, and a discovery that notices it."""
+    fleet.lab.command("kill", "kvm1")
+    discover(fleet, "--limit", "kvm1,localhost", check=False)
+    assert fleet.service("kvm1")["last_error"]
+
+
+def living(fleet):
+    """Where each domain is on the hosts that live."""
+    return fleet.where(["kvm2", "kvm3"])
+
+
+def migrations(fleet):
+    return sorted(fleet.query("SELECT instance_name, type, status FROM migrations"))
+
+
+def copies(*domains):
+    """How many QEMU processes each of the domains has on all hosts."""
+    return [runs_somewhere(domain) for domain in domains]
+
+
+def said(done):
+    return " ".join((done.stdout + done.stderr).split())
+
+
+def test_refusals(sharing):
+    fleet = sharing
+    fleet.make("kvm1", Domain("web"))
+    discover(fleet)
+    before, where = fleet.query("SELECT * FROM allocations"), fleet.where()
+    # It is up, in the store and in truth.
+    text = refused(fleet, **OFF)
+    assert "kvm1 is up in the store" in text and "drover.compute.drain" in text
+    # Only the store has it as down.
+    fleet.playbook("host_state.yml", "-e", json.dumps({"service_host": "kvm1", "forced_down": True}))
+    text = refused(fleet, **OFF)
+    assert "kvm1 answers" in text and "drover.compute.drain" in text
+    # libvirt is dead, and the guest runs: the word of nobody is taken against that.
+    fleet.run("kvm1", "kill -9 $(cat /run/libvirtd.pid)")
+    text = refused(fleet, **OFF)
+    assert "it answers over SSH" in text
+    assert fleet.query("SELECT * FROM leases") == []
+    # Dead, and not fenced: there is no driver, and these are not the words.
+    die(fleet)
+    text = refused(fleet)
+    assert "no power driver" in text and 'drover_host_is_off="kvm1 is powered off"' in text
+    for words in ("kvm2 is powered off", "yes", "kvm1 is powered off."):
+        text = refused(fleet, drover_host_is_off=words)
+        assert 'say exactly: -e \'drover_host_is_off="kvm1 is powered off"\'' in text
+    assert fleet.query("SELECT * FROM allocations") == before and migrations(fleet) == []
+    assert living(fleet) == {} and where == {"web": ("kvm1", "running")}
+    assert fleet.query("SELECT * FROM leases") == []
+    assert "kvm9" in fleet.refused("evacuate", *extra(drover_host="kvm9", **OFF))
+
+
+def test_there_and_back(sharing):
+    fleet = sharing
+    domains = [Domain("one"), Domain("two", memory_mb=96), Domain("off", state="shutoff"), Domain("local", folder=LOCAL)]
+    fleet.make("kvm1", *domains)
+    fleet.run("kvm1", "virsh autostart two")
+    discover(fleet)
+    files = fleet.files(SHARED)
+    die(fleet)
+    assert copies(*domains) == [False] * 4
+
+    # The plan alone.
+    done = evacuate(fleet, "--check")
+    assert "one to kvm" in said(done) and "3 instance(s) would be restarted, 1 not" in said(done)
+    assert living(fleet) == {} and migrations(fleet) == [] and not fleet.service("kvm1")["forced_down"]
+
+    done = evacuate(fleet, check=False, **OFF)
+    text = said(done)
+    assert done.returncode == 2 and f"local: its disk {LOCAL}/local-0.qcow2 is on the dead host alone" in text, text
+    assert "drover_unmovable=skip" in text
+    where = living(fleet)
+    assert {name: state for name, (dummy, state) in where.items()} == {"one": "running", "two": "running", "off": "shutoff"}
+    assert fleet.run(where["two"][0], "virsh dominfo two | grep Autostart").split()[1] == "enable"
+    service = fleet.service("kvm1")
+    assert service["disabled"] and service["forced_down"] and service["reason"] == "evacuated by drover.compute"
+    (event,) = fleet.query("SELECT action, driver, status, power_state, message FROM power_events")
+    assert event[:4] == ("fence", "operator", "completed", "off") and event[4].endswith("says: kvm1 is powered off")
+    assert migrations(fleet) == [(name, "evacuation", "done") for name in ("off", "one", "two")]
+    booked = fleet.booked()
+    for name in ("one", "two", "off"):
+        assert set(booked[name]) == {"kvm1", where[name][0]}, booked
+    assert set(booked["local"]) == {"kvm1"}
+
+    # Again: nothing is done twice.
+    done = evacuate(fleet, drover_unmovable="skip", **OFF)
+    assert "0 instance(s) restarted, 1 not" in said(done) and living(fleet) == where
+
+    # It cannot count as up before it is cleaned, and it is cleaned by the discovery of it.
+    fleet.lab.command("start", "kvm1")
+    assert len(fleet.run("kvm1", "virsh list --all --name").split()) == 4
+    done = discover(fleet)
+    assert "removed the stale definition of one" in said(done)
+    where["local"] = ("kvm1", "shutoff")
+    assert fleet.settled() == where and fleet.files(SHARED) == files
+    assert fleet.files(LOCAL) == ["local-0.qcow2"]
+    assert {status for dummy, kind, status in migrations(fleet)} == {"completed"}
+    assert fleet.service("kvm1")["forced_down"]
+    fleet.playbook("undrain", *extra(drover_host="kvm1"))
+    assert fleet.service("kvm1") == {"disabled": False, "reason": None, "maintenance": False, "forced_down": False,
+                                     "last_error": None}
+    assert changed(discover(fleet)) == 0
+
+
+def test_fenced_by_redfish(with_bmcs, sharing):  # noqa: F811  pylint: disable=redefined-outer-name
+    """It is only cut off: its guests run until the power is gone."""
+    fleet, domain = sharing, Domain("web")
+    fleet.make("kvm1", domain)
+    discover(fleet)
+    fleet.run("kvm1", "kill -9 $(cat /run/libvirtd.pid)")
+    discover(fleet, "--limit", "kvm1,localhost", check=False)
+    assert fleet.service("kvm1")["last_error"] and runs_somewhere(domain)
+    done = evacuate(fleet)
+    assert "1 instance(s) restarted, 0 not" in said(done)
+    (where,) = living(fleet).values()
+    assert where[1] == "running" and where[0] in ("kvm2", "kvm3")
+    with pytest.raises(RuntimeError):  # nobody answers
+        fleet.lab.host("kvm1").run("true")
+    assert ("fence", "redfish", "completed") in fleet.query("SELECT action, driver, status FROM power_events")
+
+
+def test_already_started_elsewhere(sharing):
+    fleet = sharing
+    one, two, both = Domain("one"), Domain("two", state="shutoff"), Domain("both", state="shutoff")
+    fleet.make("kvm1", one, two, both)
+    discover(fleet)
+    xml = {name: fleet.run("kvm1", f"virsh dumpxml --inactive {name}") for name in ("one", "two", "both")}
+    die(fleet)
+    for host, name in (("kvm2", "one"), ("kvm2", "both"), ("kvm3", "both")):
+        fleet.run(host, f"virsh define /dev/stdin <<'END'\n{xml[name]}\nEND")
+    fleet.run("kvm2", "virsh start one")
+    done = evacuate(fleet, check=False, **OFF)
+    text = said(done)
+    assert done.returncode == 2 and "one: it is running on kvm2 already" in text
+    assert "both: it is on kvm2 and kvm3 at once" in text
+    looked = fleet.look(["kvm2", "kvm3"])
+    names = {host: sorted((domain["name"], domain["state"]) for domain in found) for host, found in looked.items()}
+    assert ("one", "running") in names["kvm2"] and ("one", "running") not in names["kvm3"]
+    assert sum(("two", "shutoff") in found for found in names.values()) == 1
+    assert ("one", "evacuation", "done") in migrations(fleet)
+    assert not [row for row in migrations(fleet) if row[0] == "both"]
+
+
+def test_a_domain_that_runs_on_both_is_not_touched(sharing):
+    fleet, domain = sharing, Domain("web")
+    fleet.make("kvm1", domain)
+    discover(fleet)
+    die(fleet)
+    evacuate(fleet, **OFF)
+    (here,) = living(fleet).values()
+    fleet.lab.command("start", "kvm1")
+    # QEMU's own lock would keep it from starting here; on most shared storage nothing does.
+    fleet.run("kvm1", "virsh dumpxml --inactive web | sed 's,/srv/shared/instances/web-0.qcow2,/tmp/web.qcow2,' > /tmp/web.xml;"
+                      " qemu-img create -q -f qcow2 /tmp/web.qcow2 1G; virsh define /tmp/web.xml; virsh start web")
+    text = said(discover(fleet))
+    assert "web is on" in text and "at once" in text
+    looked = fleet.look()
+    assert [each["state"] for each in looked["kvm1"]] == ["running"]
+    assert [each["state"] for each in looked[here[0]]] == ["running"]
+    assert fleet.service("kvm1")["forced_down"] and fleet.service("kvm1")["disabled"]
+    text = fleet.refused("undrain", *extra(drover_host="kvm1"))
+    assert "kvm1 stays forced down: web" in text
+    assert migrations(fleet) == [("web", "evacuation", "done")]
+    fleet.run("kvm1", "virsh destroy web")
+    fleet.playbook("undrain", *extra(drover_host="kvm1"))
+    assert fleet.settled() == {"web": here}
+
+
+def test_a_destination_that_does_not_start_it(sharing):
+    """The name is taken at the best destination: the claim is given back, and the other one has it."""
+    fleet = sharing
+    fleet.make("kvm1", Domain("web"))
+    discover(fleet)
+    die(fleet)
+    done = evacuate(fleet, "--check")
+    first = "kvm2" if "web to kvm2" in said(done) else "kvm3"
+    (other,) = {"kvm2", "kvm3"} - {first}
+    fleet.make(first, Domain("web", state="shutoff", folder=LOCAL, memory_mb=8))
+    done = evacuate(fleet, **OFF)
+    assert "did not start: another domain named web" in said(done)
+    states = {host: [each["state"] for each in found] for host, found in fleet.look(["kvm2", "kvm3"]).items()}
+    assert states == {first: ["shutoff"], other: ["running"]}
+    assert sorted(row[2] for row in migrations(fleet)) == ["done", "failed"]
+
+
+@pytest.mark.parametrize("moment", ["claimed", "started", "some seconds"])
+def test_killed_and_run_again(sharing, moment):
+    fleet = sharing
+    domains = [Domain(f"web{number}") for number in range(6)]
+    fleet.make("kvm1", *domains)
+    discover(fleet)
+    die(fleet)
+    run = fleet.start("evacuate", *extra(drover_host="kvm1", drover_max_evacuations=1, **OFF))
+    try:
+        if moment == "claimed":
+            eventually(lambda: len(migrations(fleet)) >= 3, 60)
+        elif moment == "started":
+            eventually(lambda: any(copies(*domains)), 60)
+        else:
+            run.until("Restart at each destination")
+            time.sleep(3)
+    finally:
+        run.kill()
+    done = evacuate(fleet, **OFF)
+    where = living(fleet)  # none is on two hosts
+    assert {name: state for name, (dummy, state) in where.items()} == {each.name: "running" for each in domains}, said(done)
+    closed = [row[2] for row in migrations(fleet)]
+    assert closed.count("done") == 6 and set(closed) <= {"done", "failed", "cancelled"}
+    fleet.lab.command("start", "kvm1")
+    discover(fleet)
+    assert fleet.settled() == where
+
+
+def test_back_before_a_killed_run_was_run_again(sharing):
+    fleet = sharing
+    fleet.make("kvm1", Domain("one"), Domain("two"))
+    discover(fleet)
+    die(fleet)
+    run = fleet.start("evacuate", *extra(drover_host="kvm1", drover_max_evacuations=1, **OFF))
+    try:
+        eventually(lambda: len(migrations(fleet)) == 2, 60)
+    finally:
+        run.kill()
+    time.sleep(5)  # what had begun at a destination goes on there
+    fleet.lab.command("start", "kvm1")
+    text = refused(fleet, **OFF)
+    assert "kvm1 answers" in text
+    fleet.playbook("undrain", *extra(drover_host="kvm1"))
+    where = fleet.settled()
+    assert set(where) == {"one", "two"} and not fleet.service("kvm1")["forced_down"]
+    assert all((host == "kvm1") == (state == "shutoff") for host, state in where.values())

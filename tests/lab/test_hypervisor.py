@@ -1,0 +1,89 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""drover.compute.hypervisor: with libvirt's lock manager no two hosts open one disk."""
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from test_fleet import SHARED, Domain, changed
+
+pytest_plugins = ["test_fleet"]
+
+#: QEMU's own lock works on the lab's one kernel, and on few kinds of storage that hosts share. This is QEMU without.
+UNLOCKED = """#!/usr/bin/python3
+import os, sys
+words = [word.replace('"driver":"file"', '"driver":"file","locking":"off"') for word in sys.argv[1:]]
+os.execv("/usr/bin/qemu-system-x86_64", ["qemu-system-x86_64", *words])
+"""
+EMULATOR = f"{SHARED}/qemu-without-locks"
+
+
+@pytest.fixture
+def unlocked(fleet):
+    """kvm1 and kvm2 have the same domain, defined, shut off, whose QEMU locks nothing."""
+    folder = pathlib.Path(fleet.lab.layout.shared) / "instances"
+    program = folder / "qemu-without-locks"
+    program.write_text(UNLOCKED, encoding="ascii")
+    program.chmod(0o755)
+    domain = Domain("web")
+    script = domain.script().replace("<devices>", f"<devices><emulator>{EMULATOR}</emulator>").replace("virsh start web", "true")
+    fleet.run("kvm1", script)
+    xml = fleet.run("kvm1", "virsh dumpxml web")
+    fleet.run("kvm2", f"virsh define /dev/stdin <<'END'\n{xml}\nEND")
+    return fleet
+
+
+def start(fleet, host):
+    return fleet.lab.host(host).run("virsh start web")
+
+
+def test_two_hosts_never_run_one_disk(unlocked):
+    fleet = unlocked
+    # As it is without: both run, and write to one disk.
+    assert start(fleet, "kvm1").rc == 0 and start(fleet, "kvm2").rc == 0
+    fleet.everywhere("virsh destroy web", ["kvm1", "kvm2"])
+
+    done = fleet.playbook("hypervisor.yml")
+    assert changed(done) > 0
+    assert changed(fleet.playbook("hypervisor.yml")) == 0
+
+    assert start(fleet, "kvm1").rc == 0
+    refused = start(fleet, "kvm2")
+    assert refused.rc != 0 and "resource busy" in refused.stderr and "is locked" in refused.stderr
+    states = {host: [each["state"] for each in found] for host, found in fleet.look(["kvm1", "kvm2"]).items()}
+    assert states == {"kvm1": ["running"], "kvm2": ["shutoff"]}
+    fleet.run("kvm2", "virsh undefine web")
+
+    # The lock moves with the instance.
+    fleet.playbook("discover")
+    fleet.drain("kvm1")
+    ((host, state),) = fleet.settled().values()
+    assert host != "kvm1" and state == "running"
+    xml = fleet.run(host, "virsh dumpxml --inactive web")
+    fleet.run("kvm1", f"virsh define /dev/stdin <<'END'\n{xml}\nEND")
+    refused = start(fleet, "kvm1")
+    assert refused.rc != 0 and "is locked" in refused.stderr
+    fleet.run("kvm1", "virsh undefine web")
+
+    # A power failure leaves no lock behind, and a host that comes back has its lock daemon.
+    fleet.lab.command("kill", host)
+    (other,) = set(fleet.hosts) - {"kvm1", host}
+    fleet.run(other, f"virsh define /dev/stdin <<'END'\n{xml}\nEND\nvirsh start web")
+    fleet.lab.command("start", host)
+    refused = start(fleet, host)
+    assert refused.rc != 0 and "is locked" in refused.stderr
+
+
+def test_restart_only_when_something_changed(fleet):
+    fleet.playbook("hypervisor.yml")
+    before = fleet.everywhere("cat /run/libvirtd.pid")
+    done = fleet.playbook("hypervisor.yml")
+    assert changed(done) == 0 and fleet.everywhere("cat /run/libvirtd.pid") == before
+    done = fleet.playbook("hypervisor.yml", "--check")
+    assert changed(done) == 0
+    fleet.run("kvm2", "sed -i /lock_manager/d /etc/libvirt/qemu.conf")
+    assert changed(fleet.playbook("hypervisor.yml")) == 2
+    after = fleet.everywhere("cat /run/libvirtd.pid")
+    assert [host for host in fleet.hosts if after[host] != before[host]] == ["kvm2"]

@@ -1,0 +1,88 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Module ``domain_restart`` on libvirt's test driver."""
+
+from __future__ import annotations
+
+import pytest
+
+libvirt = pytest.importorskip("libvirt")
+
+UUID = "00000000-0000-4000-8000-000000000007"
+
+
+@pytest.fixture
+def order(domain_xml, tmp_path):
+    """A domain ``vm`` whose disk is there."""
+    path = tmp_path / "vm.qcow2"
+    path.touch()
+    devices = f"<disk type='file' device='disk'><source file='{path}'/><target dev='vda'/></disk>"
+    return {"uuid": UUID, "name": "vm", "xml": domain_xml("vm", 7, devices=devices), "files": [str(path)]}
+
+
+def names(connection):
+    return sorted(domain.name() for domain in connection.listAllDomains(0))
+
+
+def test_defined_and_started_once(run_module, fake_host, order):
+    uri, connection = fake_host()
+    result = run_module("domain_restart", uri=uri, instances=[{**order, "autostart": True}], check_mode=True)
+    assert result["changed"] and names(connection) == []
+    result = run_module("domain_restart", uri=uri, instances=[{**order, "autostart": True}])
+    assert result["changed"] and result["instances"] == [
+        {"uuid": UUID, "name": "vm", "status": "restarted", "state": "running", "message": ""}
+    ]
+    domain = connection.lookupByName("vm")
+    assert domain.isActive() and domain.isPersistent() and domain.autostart()
+    result = run_module("domain_restart", uri=uri, instances=[{**order, "autostart": True}])
+    assert not result["changed"] and result["instances"][0]["status"] == "there"
+
+
+def test_defined_and_left_off_and_started_later(run_module, fake_host, order):
+    uri, connection = fake_host()
+    result = run_module("domain_restart", uri=uri, instances=[{**order, "running": False}])
+    assert result["instances"][0]["state"] == "shutoff" and not connection.lookupByName("vm").isActive()
+    assert not run_module("domain_restart", uri=uri, instances=[{**order, "running": False}])["changed"]
+    # A run that was killed between defining and starting.
+    assert run_module("domain_restart", uri=uri, instances=[order])["instances"][0]["status"] == "restarted"
+    assert connection.lookupByName("vm").isActive()
+
+
+def test_what_cannot_start_here_leaves_nothing(run_module, fake_host, order, domain_xml, monkeypatch):
+    uri, connection = fake_host(domain_xml("vm2", 8))
+    answer = run_module("domain_restart", uri=uri, instances=[{**order, "files": ["/nowhere/vm.qcow2"]}])["instances"][
+        0
+    ]
+    assert answer["status"] == "failed" and "does not have /nowhere/vm.qcow2" in answer["message"]
+    twin = {**order, "name": "vm2", "xml": domain_xml("vm2", 7)}
+    answer = run_module("domain_restart", uri=uri, instances=[twin])["instances"][0]
+    assert answer["status"] == "failed" and "another domain named vm2" in answer["message"]
+    tpm = {**order, "xml": domain_xml("vm", 7, devices="<tpm model='tpm-crb'><backend type='emulator'/></tpm>")}
+    answer = run_module("domain_restart", uri=uri, instances=[tpm])["instances"][0]
+    assert answer["status"] == "failed" and "TPM" in answer["message"]
+
+    def refuse(self):
+        raise libvirt.libvirtError("it does not")
+
+    monkeypatch.setattr(libvirt.virDomain, "create", refuse)
+    answer = run_module("domain_restart", uri=uri, instances=[order])["instances"][0]
+    assert answer["status"] == "failed" and names(connection) == ["vm2"]
+
+
+def test_forget(run_module, fake_host, order, domain_xml, tmp_path):
+    uri, connection = fake_host(domain_xml("on", 8))
+    run_module("domain_restart", uri=uri, instances=[{**order, "running": False, "autostart": True}])
+    on, gone = "00000000-0000-4000-8000-000000000008", "00000000-0000-4000-8000-000000000009"
+    result = run_module("domain_restart", uri=uri, forget=[UUID, on, gone], check_mode=True)
+    assert result["changed"] and names(connection) == ["on", "vm"]
+    result = run_module("domain_restart", uri=uri, forget=[UUID, on, gone])
+    assert [each["status"] for each in result["forgotten"]] == ["forgotten", "running", "absent"]
+    assert names(connection) == ["on"] and (tmp_path / "vm.qcow2").exists()
+    assert not run_module("domain_restart", uri=uri, forget=[UUID, on])["changed"]
+
+
+def test_mistakes(run_module, fake_host):
+    uri, dummy = fake_host()
+    assert "at_once must be at least 1" in run_module("domain_restart", uri=uri, at_once=0)["msg"]
