@@ -4,13 +4,14 @@
 # `make` or `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab lab-down test test-unit test-lab bench-nova bench-placement bench-drain lint build clean
+.PHONY: help setup demo lab lab-down test test-unit test-lab test-all test-operations bench-nova bench-placement bench-drain lint build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
+OPERATIONS := tests/lab/test_power.py tests/lab/test_evacuate.py tests/lab/test_hypervisor.py
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
-		while IFS="$$(printf '\t')" read -r target text; do printf '  make %-10s %s\n' "$$target" "$$text"; done
+		while IFS="$$(printf '\t')" read -r target text; do printf '  make %-15s %s\n' "$$target" "$$text"; done
 
 setup:  ## install what is missing: Debian packages, a Python environment in .venv
 	@$(SETUP) packages env
@@ -24,14 +25,19 @@ lab: setup  ## start the lab, or whatever of it is not running
 lab-down:  ## stop the lab and remove everything of it
 	@$(LAB) down
 
-test: lint test-unit test-lab  ## everything: linters, unit tests, tests in the lab
+test: lint test-unit test-lab  ## linters, unit tests, tests in the lab: under 20 minutes
+
+test-all: test test-operations  ## and the tests of power and evacuation
 
 test-unit: setup  ## unit tests, the store on SQLite and on PostgreSQL
 	.venv/bin/pytest -q -n 2 tests/unit
 
 test-lab: setup  ## the playbooks on real hypervisors
 	.venv/bin/pytest -q tests/lab/test_lab_itself.py
-	.venv/bin/pytest -q -n 2 --dist worksteal tests/lab --ignore tests/lab/test_lab_itself.py
+	.venv/bin/pytest -q -n 2 --dist worksteal tests/lab $(patsubst %,--ignore %,tests/lab/test_lab_itself.py $(OPERATIONS))
+
+test-operations: setup  ## power, fencing, evacuation and the disk lock on real hypervisors: long
+	.venv/bin/pytest -q -n 2 --dist worksteal $(OPERATIONS)
 
 lint: setup  ## ansible-test sanity, ansible-lint, galaxy-importer, antsibull-docs, layering
 	@$(SETUP) lint
