@@ -11,6 +11,7 @@ Ansible forks a process per task, and a connection that crosses a fork is shared
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sqlite3
 import time
@@ -256,7 +257,7 @@ def _engine(url, in_memory):
     else:
         engine = sa.create_engine(url, poolclass=pool.NullPool, connect_args={"timeout": SQLITE_BUSY_TIMEOUT})
         event.listen(engine, "do_connect", _make_folder)
-    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "connect", functools.partial(_prepare_sqlite, url.database))
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
@@ -320,12 +321,22 @@ def _make_folder(dialect, record, cargs, cparams):
         ) from problem
 
 
-def _prepare_sqlite(connection, record):
+def _prepare_sqlite(path, connection, record):
     # The driver's own begin would come too late and never be immediate; _begin_sqlite does it.
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys=ON")
-    _write_ahead(connection)
+    if not _is_write_ahead(path):
+        _write_ahead(connection)
     connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def _is_write_ahead(path):
+    """Whether a file says in its header that it has write-ahead logging, which to ask SQLite takes far longer."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(20)[18:] == b"\x02\x02"
+    except (OSError, TypeError):
+        return False
 
 
 def _write_ahead(connection):
