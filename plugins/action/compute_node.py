@@ -94,7 +94,7 @@ class ActionModule(DroverAction):
         if not any(each["state"] == "shutoff" for found in facts for each in found["domains"]):
             return facts
         # Not read(): the first discovery of all makes the store, and that of a new release changes it.
-        with self.store(args, task_vars).write(together=True) as connection:
+        with self.store(args, task_vars).write() as connection:
             left = {
                 each["uuid"]: each["name"]
                 for each in evacuations.left_behind(connection, [host])

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.action import DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 
 
 class ActionModule(DroverAction):
@@ -25,5 +24,6 @@ class ActionModule(DroverAction):
             module_name="community.general.ipmi_power", module_args={**args, "state": "on"}, task_vars=task_vars
         )
         if result.get("failed"):
-            raise DroverError(result.get("msg") or "ipmi_power failed without a message")
+            # Not raised: failed_when of a task does not see what is raised.
+            return {"failed": True, "msg": result.get("msg") or "ipmi_power failed without a message"}
         return {"changed": False, "power_state": "off" if result["changed"] else "on"}
