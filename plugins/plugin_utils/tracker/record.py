@@ -11,7 +11,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
     moves,
     provider_tree,
     providers,
-    sharing,
+    supply,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, services
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances as instance_rows
@@ -203,7 +203,7 @@ def _shares(connection, held, here, provider_ids, disk):
         for key in places
         if key not in own and disk.get(provider_ids[here[uuid][0]]) != key
     }
-    return {**shares, **sharing.reachable(connection, others, own), **provider_tree.roots(connection, others)}
+    return {**shares, **supply.reachable(connection, own, others), **provider_tree.roots(connection, others)}
 
 
 def _taken(resources, provider, disk, held, shares):

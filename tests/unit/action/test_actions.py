@@ -11,7 +11,7 @@ import pytest
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.drover.compute.plugins.plugin_utils.store import schema
-from ansible_collections.drover.compute.tests.unit.action.running import run
+from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
 
@@ -21,17 +21,6 @@ def fleet_url(prepared_url):
     """kvm1 with a running web, kvm2 and kvm3 with nothing."""
     fleets.discover(prepared_url, host("kvm1", domain("web")), host("kvm2"), host("kvm3"))
     return prepared_url
-
-
-def failure(module, **args):
-    with pytest.raises(AnsibleActionFail) as caught:
-        run(module, **args)
-    return str(caught.value)
-
-
-def is_plain(value):
-    """Whether ansible-core accepts it in a result, and JSON gives it back unchanged."""
-    return json.loads(json.dumps(value)) == value
 
 
 def test_store_makes_the_schema_once(store_url):
