@@ -472,7 +472,7 @@ class Worker:
                     # is, and the disks bypass the host's cache.
                     domain.migrateToURI3(self.move["destination_uri"], parameters, flags | libvirt.VIR_MIGRATE_UNSAFE)
         except libvirt.libvirtError as exc:
-            raise self._explained(exc, storage) from exc
+            raise self._explained(exc, storage, live) from exc
 
     def _flatten_definitions(self, domain, targets, parameters, live):
         """A copied disk has nothing behind it any more: take that out of what is sent along."""
@@ -487,7 +487,7 @@ class Worker:
         else:
             parameters[libvirt.VIR_MIGRATE_PARAM_DEST_XML] = inactive
 
-    def _explained(self, error, storage):
+    def _explained(self, error, storage, live):
         text = _libvirt.text_of(error)
         if _libvirt.code_of(error) == libvirt.VIR_ERR_MIGRATE_UNSAFE:
             cached = [f["path"] for f in storage.files if f["mode"] == "shared" and f["cache"] not in ("none", "directsync")]
@@ -498,7 +498,7 @@ class Worker:
             )
         if self._abort_asked():
             return Aborted("it was aborted as asked for")
-        if self.record["escalated"]:
+        if live and self.record["escalated"]:
             return LibvirtProblem(f"it was not done within {self.record['limit']} s{AFTERWARDS[self.record['escalated']]}")
         for option, words, advice in ADVICE:
             if self.options.get(option) and words.search(text):
@@ -582,6 +582,7 @@ class Worker:
             # Asked again after the end: the answer is the one of then, seen anew.
             self.record = {**self.previous, **{key: self.record[key] for key in ("source_state", "destination_state")}}
             self.save()
+            self.records.forget_abort(self.uuid)
             return
         self.save(phase="cleaning")
         storage = self.storage()

@@ -326,6 +326,8 @@ def main():
             looked_at = [move["uuid"] for move in unwanted] + followed
             reports = _migration.follow(looked_at, uri, records, 0) if looked_at else []
             answers += reports
+            aborts = [move["uuid"] for move in unwanted]
+            changed = changed or (module.check_mode and any(r["uuid"] in aborts and r["status"] == "running" for r in reports))
         else:
             # Processes first: libvirt must not have been touched when they are made.
             words = _migration.launch(moves, uri, records)
