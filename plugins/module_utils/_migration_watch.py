@@ -18,6 +18,9 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt import Lib
 
 POLL = 0.3
 
+#: Seconds in which something more of a paused guest must have been sent, or its migration is given up.
+STALLED = 60
+
 
 class Watch:
     """Watches one live migration for as long as the ``with`` block lasts.
@@ -37,6 +40,7 @@ class Watch:
         self._abort_asked, self._note = abort_asked, note
         self._downtime = options.get("max_downtime_ms")
         self._switched = self._paused = False
+        self._least, self._progress_at = None, time.monotonic()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -85,17 +89,27 @@ class Watch:
         if self.escalated is None:
             self.escalated = action
             self._note(action)
-        if action in ("post_copy", "pause") and time.time() < self.ends + self.limit:
-            if action == "post_copy" and not self._switched:
-                # Refused for as long as its disks are being copied.
-                domain.migrateStartPostCopy(0)
-                self._switched = True
-            elif action == "pause" and not self._paused:
-                domain.suspend()
-                self._paused = True
+        if action == "post_copy" and not self._switched and time.time() < self.ends + self.limit:
+            # Refused for as long as its disks are being copied.
+            domain.migrateStartPostCopy(0)
+            self._switched = True
+        elif action == "pause" and not self._paused:
+            domain.suspend()
+            self._paused = True
+            self._progress_at = time.monotonic()
+        elif self._paused and not self._is_stalled(domain):
+            pass
         elif not self._switched:
             # Of a guest that was switched over a part is there already: it can only go on.
             domain.abortJob()
+
+    def _is_stalled(self, domain):
+        """Whether nothing more is sent, though nothing changes any more that would have to be sent again."""
+        stats = domain.jobStats(0)
+        left = stats.get("memory_remaining", 0) + stats.get("disk_remaining", 0)
+        if self._least is None or left < self._least:
+            self._least, self._progress_at = left, time.monotonic()
+        return time.monotonic() - self._progress_at >= STALLED
 
 
 def _is_alive(conn):

@@ -22,6 +22,7 @@ from ansible_collections.drover.compute.plugins.module_utils import _libvirt
 from ansible_collections.drover.compute.plugins.module_utils import _migration_checks as checks
 from ansible_collections.drover.compute.plugins.module_utils import _migration_state as state
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._migration_certificates import certificate_reasons
 from ansible_collections.drover.compute.plugins.module_utils._migration_flags import flags_and_parameters, version_reasons
 from ansible_collections.drover.compute.plugins.module_utils._migration_options import contradictions, merged, time_limit
 from ansible_collections.drover.compute.plugins.module_utils._migration_record import (
@@ -58,16 +59,16 @@ POLL = 0.5
 AFTERWARDS = {
     "abort": " and was aborted: allow more time, bandwidth or downtime, or set auto_converge or another on_timeout",
     "post_copy": ", and switching it over to post-copy did not end it in as much time again",
-    "pause": ", nor in as much time again while the guest was paused: look at the network between the two hosts",
+    "pause": ", and nothing more arrived while the guest was paused: look at the network between the two hosts",
     "shutdown": " and was aborted to shut it down",
 }
 
 #: What libvirt says when a host is not set up for an option.
 ADVICE = (
-    ("tls", re.compile(r"credentials|certificate|TLS", re.IGNORECASE),
-     "give both hosts certificates for migration (on {where} one with its host name; see migrate_tls_x509_cert_dir in qemu.conf)"),
-    ("post_copy", re.compile(r"post-?copy|userfault", re.IGNORECASE),
-     "let QEMU fetch memory on {where} (sysctl vm.unprivileged_userfaultfd=1 there)"),
+    ("tls", re.compile(r"credentials|certificate|TLS|End of file while reading", re.IGNORECASE),
+     "look whether the certificates of both hosts are valid, that of {where} for its host name (libvirt's log there says more)"),
+    ("post_copy", re.compile(r"post-?copy|userfault|End of file while reading", re.IGNORECASE),
+     "let QEMU fetch memory on {where} (sysctl vm.unprivileged_userfaultfd=1 there; libvirt's log there says more)"),
 )
 
 
@@ -657,6 +658,8 @@ def precheck(source, destination, domain, move, here, storage):
         reasons += checks.cpu_reasons(source, destination, text)
         reasons += checks.memory_reasons(destination, domain, move["destination"])
         reasons += contradictions(merged(move)) + version_reasons(source, destination, merged(move), move["destination"])
+        if move.get("tls") and _libvirt.is_local(storage.record["source_uri"]):
+            reasons += certificate_reasons(destination, move["destination"])
         if move.get("on_timeout") == "shutdown" and not here["persistent"]:
             reasons.append("on_timeout is shutdown, but it is transient and would be gone once it is shut down: choose another on_timeout")
     reasons += checks.machine_reasons(destination, text, move["destination"])

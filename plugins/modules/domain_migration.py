@@ -102,7 +102,7 @@ options:
           - V(post_copy) switches it over to post-copy, which O(start[].post_copy) must allow. If that cannot be done
             in as much time again, it is aborted.
           - V(pause) pauses the guest, so that nothing changes any more. It goes on at the destination.
-            If it does not arrive in as much time again, it is aborted and goes on at the source.
+            If nothing more of it is sent for 60 seconds, it is aborted and goes on at the source.
           - V(shutdown) aborts it, shuts the guest down in good order, moves it cold and starts it at the destination. A guest that does
             not shut down within 180 seconds stays at the source, and one that cannot be moved then is started there again.
         type: str

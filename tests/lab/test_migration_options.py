@@ -183,7 +183,8 @@ def test_post_copy_with_a_local_disk(fleet, mover):
 
 def test_tls_with_and_without_certificates(fleet, mover, busy):
     outcome = mover(busy, {"tls": True})
-    assert outcome["status"] == "failed" and "give both hosts certificates" in outcome["message"], outcome
+    assert "kvm2 has no /etc/pki/qemu/ca-cert.pem" in outcome["message"], outcome
+    assert outcome["status"] == "failed" and "the source has no /etc/pki/qemu/ca-cert.pem" in outcome["message"], outcome
     assert fleet.settled() == {"busy": ("kvm1", "running")}
 
     fleet.run("kvm1", AUTHORITY)

@@ -16,6 +16,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
+from ansible_collections.drover.compute.plugins.module_utils import _migration_certificates as certificates
 from ansible_collections.drover.compute.plugins.module_utils import _migration_options as options
 from ansible_collections.drover.compute.plugins.module_utils import _migration_state as state
 from ansible_collections.drover.compute.plugins.module_utils import _migration_watch as watch_module
@@ -100,6 +101,26 @@ def test_a_binding_that_does_not_know_a_flag(monkeypatch):
     assert "upgrade python3-libvirt" in reason
 
 
+def test_certificates_that_are_missing_are_named_before_anything_begins(tmp_path, monkeypatch):
+    there = {"ca-cert.pem", "server-cert.pem"}
+
+    class Folder:
+        def __init__(self, conn, path):
+            assert path == str(tmp_path)
+
+        def stat(self, name):
+            return {} if name in there else None
+
+    monkeypatch.setattr(certificates, "Folder", Folder)
+    (tmp_path / "qemu.conf").write_text(f'default_tls_x509_cert_dir = "/nowhere"\n migrate_tls_x509_cert_dir = "{tmp_path}"\n')
+    found = certificates.certificate_reasons(None, "kvm2", str(tmp_path / "qemu.conf"))
+    assert [f"the source has no {tmp_path}/ca-cert.pem" in found[0], f"kvm2 has no {tmp_path}/server-key.pem" in found[1]] == [True, True]
+    there.add("server-key.pem")
+    for name in ("ca-cert.pem", "client-cert.pem", "client-key.pem"):
+        (tmp_path / name).write_text("")
+    assert certificates.certificate_reasons(None, "kvm2", str(tmp_path / "qemu.conf")) == []
+
+
 class Slow(Fleet):
     """A migration that never ends by itself."""
 
@@ -116,7 +137,9 @@ class Slow(Fleet):
         monkeypatch.setattr(domain, "migrateStartPostCopy", lambda each, flags: self.act("post_copy", each))
         monkeypatch.setattr(domain, "suspend", lambda each: self.act("suspend", each))
         monkeypatch.setattr(domain, "shutdown", lambda each: self.act("shutdown", each))
+        monkeypatch.setattr(domain, "jobStats", lambda each, flags=0: {"type": 2 if self.job else 0, "memory_remaining": 7})
         monkeypatch.setattr(watch_module, "POLL", 0.02)
+        monkeypatch.setattr(watch_module, "STALLED", 0.2)
         monkeypatch.setattr(worker_module, "SHUTDOWN", 0.3)
         monkeypatch.setattr(worker_module, "time_limit", lambda *args: LIMIT)
 
@@ -178,7 +201,7 @@ def test_when_the_time_is_over(slow, action, end, done):
         assert slow.calls[-1] & libvirt.VIR_MIGRATE_OFFLINE
 
 
-@pytest.mark.parametrize("action, deaf, words", [("post_copy", "post_copy", "post-copy did not end it"), ("pause", "suspend", "guest was paused")])
+@pytest.mark.parametrize("action, deaf, words", [("post_copy", "post_copy", "post-copy did not end it"), ("pause", "suspend", "nothing more arrived while the guest was paused")])
 def test_what_does_not_help_is_aborted_in_the_end(slow, monkeypatch, action, deaf, words):
     slow.deaf = {deaf}
     if action == "post_copy":
