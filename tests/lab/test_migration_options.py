@@ -155,7 +155,7 @@ def test_what_is_done_when_the_time_is_over(fleet, mover, busy, action, status, 
     where = "kvm2" if status == "completed" else "kvm1"
     assert fleet.settled() == {"busy": (where, "running")}
     reason = fleet.run(where, "virsh domstate --reason busy")
-    assert ("booted" if action == "shutdown" else "migrat") in reason
+    assert ("migrat" if action in ("post_copy", "pause") else "booted" if action == "shutdown" else "running") in reason
     # It is still the same guest, and heeds its power button.
     fleet.run(where, "virsh shutdown busy; for i in $(seq 100); do virsh domstate busy | grep -q off && exit 0; sleep 0.1; done; exit 1")
 
