@@ -246,3 +246,36 @@ def test_a_newer_libvirt_is_asked_for_before_anything_is_moved(fleet, mover, bus
     else:
         assert outcome["status"] == "failed" and "needs libvirt 9.4.0" in outcome["message"], outcome
         assert fleet.settled() == {"busy": ("kvm1", "running")}
+
+
+#: QEMU as a user without rights, as distributions run it.
+UNPRIVILEGED = """
+set -e
+cp /etc/libvirt/qemu.conf /etc/libvirt/qemu.conf.before
+sed -i 's/^user = .*/user = "libvirt-qemu"/; s/^group = .*/group = "libvirt-qemu"/' /etc/libvirt/qemu.conf
+chown -R libvirt-qemu:libvirt-qemu /var/lib/libvirt/qemu /var/cache/libvirt/qemu
+/etc/init.d/libvirtd restart
+"""
+PRIVILEGED = """
+mv /etc/libvirt/qemu.conf.before /etc/libvirt/qemu.conf
+chown -R root:root /var/lib/libvirt/qemu /var/cache/libvirt/qemu
+/etc/init.d/libvirtd restart
+"""
+
+
+def test_post_copy_where_qemu_may_not_fetch_memory(fleet, mover):
+    """QEMU at the destination refuses before anything is sent; what to do about it is said."""
+    if fleet.run("kvm3", "cat /proc/sys/vm/unprivileged_userfaultfd").strip() != "0":
+        pytest.skip("every user may use userfaultfd here")
+    domain = Domain("plain", disks=0)
+    fleet.make("kvm1", domain)
+    fleet.playbook("discover")
+    fleet.run("kvm3", UNPRIVILEGED)
+    try:
+        outcome = mover(domain, {"post_copy": True, "on_timeout": "post_copy"}, destination="kvm3")
+    finally:
+        fleet.run("kvm3", PRIVILEGED)
+    assert outcome["status"] == "failed" and "vm.unprivileged_userfaultfd=1" in outcome["message"], outcome
+    assert fleet.settled() == {"plain": ("kvm1", "running")}
+    # Without it the move goes through.
+    assert mover(domain, {}, destination="kvm3")["status"] == "completed"
