@@ -52,6 +52,10 @@ INHERITED = (
 #: Seconds that a guest gets to shut down in good order.
 SHUTDOWN = 180
 
+#: Seconds to try to get a post-copy going again that broke off, and the pause between two attempts.
+RESUME = 300
+RESUME_PAUSE = 5
+
 POLL = 0.5
 
 
@@ -368,12 +372,17 @@ class Worker:
             flags |= libvirt.VIR_MIGRATE_PERSIST_DEST | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
         if self.move.get("migrate_uri"):
             parameters[libvirt.VIR_MIGRATE_PARAM_URI] = self.move["migrate_uri"]
-        try:
-            domain.migrateToURI3(self.move["destination_uri"], parameters, flags)
-        except libvirt.libvirtError:
-            # Where it is by now is all that counts.
-            pass
-        return self._settled()
+        deadline = time.monotonic() + RESUME
+        while True:
+            try:
+                domain.migrateToURI3(self.move["destination_uri"], parameters, flags)
+            except libvirt.libvirtError:
+                # It may go on by itself: QEMU's own connections often outlive an interruption that libvirt's did not.
+                pass
+            verdict = self._settled()
+            if verdict != state.BROKEN or time.monotonic() >= deadline:
+                return verdict
+            time.sleep(RESUME_PAUSE)
 
     # -- the last resort ---------------------------------------------------------------------
 

@@ -386,6 +386,18 @@ def test_a_broken_post_copy_is_a_conflict_and_gone_on_with_when_asked_again(slow
     record, dummy = slow.move(post_copy=True, on_timeout="post_copy")
     assert record["status"] == "conflict" and "its memory is partly on each host" in record["message"]
 
+    monkeypatch.setattr(worker_module, "RESUME", 0.2)
+    monkeypatch.setattr(worker_module, "RESUME_PAUSE", 0.05)
+    attempts = []
+
+    def still_running(domain, flags):
+        attempts.append(flags)
+        raise libvirt.libvirtError("QEMU reports migration is still running")
+
+    slow.behave = still_running
+    record, dummy = slow.move(post_copy=True, on_timeout="post_copy")
+    assert record["status"] == "conflict" and len(attempts) > 1
+
     def recover(domain, flags):
         assert flags & libvirt.VIR_MIGRATE_POSTCOPY_RESUME and flags & libvirt.VIR_MIGRATE_POSTCOPY
         broken[0] = False
