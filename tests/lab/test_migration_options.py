@@ -74,7 +74,11 @@ class Mover:
     def start(self, domains, options):
         """Start the playbook and return once QEMU is sending."""
         run = self.fleet.start("migrate.yml", *self.words(domains, options))
-        eventually(lambda: "Memory remaining" in self.job(domains[0].name), 30)
+        try:
+            eventually(lambda: "Memory remaining" in self.job(domains[0].name), 60)
+        except AssertionError:
+            run.kill()
+            raise
         return run
 
     def __call__(self, domain, options, destination="kvm2"):
