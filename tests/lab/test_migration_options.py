@@ -34,7 +34,9 @@ set -e
 mkdir -p /etc/pki/qemu && cd /etc/pki/qemu
 cp /srv/shared/ca-cert.pem .
 openssl req -newkey rsa:2048 -nodes -keyout server-key.pem -subj /CN=$(hostname) -out request.pem
-printf 'subjectAltName=DNS:%s\\nkeyUsage=digitalSignature,keyEncipherment\\nextendedKeyUsage=serverAuth,clientAuth\\n' $(hostname) > extensions
+echo "subjectAltName=DNS:$(hostname)" > extensions
+echo keyUsage=digitalSignature,keyEncipherment >> extensions
+echo extendedKeyUsage=serverAuth,clientAuth >> extensions
 openssl x509 -req -in request.pem -CA ca-cert.pem -CAkey /srv/shared/ca-key.pem -set_serial 0x$(openssl rand -hex 8) -days 2 \\
     -extfile extensions -out server-cert.pem
 cp server-cert.pem client-cert.pem; cp server-key.pem client-key.pem
