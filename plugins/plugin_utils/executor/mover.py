@@ -18,6 +18,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import jo
 # How long (seconds) one call on the hypervisor waits for news, and how often one instance is mentioned.
 WAIT = 2
 MENTION = 10
+# After how many answers that do not mention a move it is given up.
+SILENT = 5
+# How a migration ends that leaves the instance at its source.
+UNDONE = ("failed", "cancelled")
 # How often (seconds) the lease is renewed while nothing new is begun.
 RENEW = 30
 
@@ -33,12 +37,15 @@ class Mover:
     :param limit: the most migrations at a time from this host.
     :param keep: a function (connection) that renews the lease of the host, or raises DroverError when it
         is lost: then nothing more is begun, and what has begun is left to whoever has the lease now.
+    :param since: the time (seconds since 1970) from which on an instance whose move was aborted is not moved again; None for never.
     """
 
-    def __init__(self, store, hypervisor, show, limit, keep):
+    def __init__(self, store, hypervisor, show, limit, keep, since=None):
         self.store, self.hypervisor, self.show, self.limit, self.keep = store, hypervisor, show, limit, keep
+        self._since = since
         self._kept = time.monotonic()
         self.finished = []
+        self._silent = {}
         self._running = {}
         self._mentioned = {}
         self._total = 0
@@ -58,6 +65,17 @@ class Mover:
             self.show(f"{host}: an earlier run left {len(left)} migration(s) open, looking after: {names}")
         self._total += len(left)
         self._follow(left)
+        while self._running:
+            self._follow([])
+        return self.finished
+
+    def abort(self, orders):
+        """Follow migrations to their end whose hypervisor was made to abort whatever it is asked to follow.
+
+        :returns: the outcomes. One that was too late is completed.
+        """
+        self._total += len(orders)
+        self._running.update({order["uuid"]: order for order in orders})
         while self._running:
             self._follow([])
         return self.finished
@@ -85,10 +103,16 @@ class Mover:
             kind = "live-migration" if move["live"] else "migration"
             try:
                 with self.store.write(together=True) as connection:
+                    if self._since is not None:
+                        journal.refuse_aborted(connection, move, self._since)
                     opened = moves.begin(
                         connection, move["uuid"], move["host"], move.get("node"), kind, time.time(), move["from_host"]
                     )
                     orders.append(journal.order(connection, opened["uuid"]))
+            except journal.WasAborted as problem:
+                self._close(
+                    {**move, "source": move["from_host"], "destination": move["host"]}, "cancelled", str(problem)
+                )
             except DroverError as problem:
                 self._close({**move, "source": move["from_host"], "destination": move["host"]}, "failed", str(problem))
         return orders
@@ -103,7 +127,9 @@ class Mover:
             return
         if time.monotonic() - self._kept > RENEW:
             self._renew()
-        for result in self.hypervisor(orders, known, WAIT):
+        results = self.hypervisor(orders, known, WAIT)
+        self._give_up({result["uuid"] for result in results})
+        for result in results:
             order = self._running.get(result["uuid"])
             if order is None:
                 continue
@@ -112,6 +138,19 @@ class Mover:
             else:
                 del self._running[order["uuid"]]
                 self._record(order, result)
+
+    def _give_up(self, mentioned):
+        """End what the hypervisor does not mention any more, or the run would wait for it for ever."""
+        for uuid, order in list(self._running.items()):
+            self._silent[uuid] = 0 if uuid in mentioned else self._silent.get(uuid, 0) + 1
+            if self._silent[uuid] >= SILENT:
+                del self._running[uuid]
+                self._close(
+                    order,
+                    "lost",
+                    f"{order['source']} has said nothing of it {SILENT} times, though it answers. Its migration is still open in the "
+                    "store; look at both hosts, then run this again: it is asked for anew.",
+                )
 
     def _renew(self):
         with self.store.write() as connection:
@@ -123,12 +162,12 @@ class Mover:
         if status == "completed":
             with self.store.write(together=True) as connection:
                 moves.finish(connection, order["migration"], result.get("destination_state") or "running", time.time())
-        elif status == "failed" and result.get("source_state") in (None, "absent"):
+        elif status in UNDONE and result.get("source_state") in (None, "absent"):
             # Its room at the source is given back only where it was seen there.
             status, message = "lost", f"{message} It was not seen at the source."
-        elif status == "failed":
+        elif status in UNDONE:
             with self.store.write(together=True) as connection:
-                moves.undo(connection, order["migration"], message, time.time())
+                moves.undo(connection, order["migration"], message, time.time(), status)
         self._close(order, status, message, result)
 
     def _close(self, order, status, message, result=None):
