@@ -30,6 +30,7 @@ class ActionModule(DroverAction):
         "max_wait": {"type": "int", "default": PATIENCE},
         "shutdown_timeout": {"type": "int", "default": 300},
         "bandwidth_mib": {"type": "int"},
+        "options": {"type": "dict", "default": {}},
         **STORE_SPEC,
     }
     VARIABLES = (
@@ -92,7 +93,7 @@ class ActionModule(DroverAction):
         if taken["taken_over"]:
             self.show(taken["taken_over"])
         try:
-            yield lambda connection: leases.renew(connection, host, actor, time.time())
+            yield lambda connection: _renew(connection, host, actor)
         finally:
             if taken["changed"]:
                 with store.write() as connection:
@@ -130,6 +131,8 @@ class ActionModule(DroverAction):
         results = []
         for uri, started, followed in _by_uri(start, follow):
             given = {"uri": uri, "start": started, "follow": followed, "wait": wait}
+            own = {order["uuid"]: order["migration_options"] for order in start}
+            given["start"] = [{**move, **args["options"], **own[move["uuid"]]} for move in started]
             if args["bandwidth_mib"] is not None:
                 given["start"] = [{**move, "bandwidth_mib": args["bandwidth_mib"]} for move in started]
             results += self._module(host, given, args, task_vars)
@@ -170,6 +173,12 @@ class ActionModule(DroverAction):
         if result.get("failed"):
             raise DroverError(f"Host {host}: {result.get('msg')} {advice}")
         return to_plain(result["moves"])
+
+
+def _renew(connection, host, actor):
+    now = time.time()
+    leases.renew(connection, host, actor, now)
+    leases.renew_all(connection, actor, now)
 
 
 def _by_uri(start, follow):

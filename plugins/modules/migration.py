@@ -62,6 +62,12 @@ options:
   bandwidth_mib:
     description: The most each migration may send, in MiB per second. Without it libvirt decides.
     type: int
+  options:
+    description:
+      - How each migration is carried out, suboptions of O(drover.compute.domain_migration#module:start). What the policy of an instance
+        says under C(migration) goes before it.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     support: full
