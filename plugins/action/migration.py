@@ -16,10 +16,11 @@ from ansible_collections.drover.compute.plugins.module_utils import _migration_o
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.actor import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.executor.mover import UNDONE, Mover
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import journal
+from ansible_collections.drover.compute.plugins.plugin_utils.executor.mover import PATIENCE, UNDONE, Mover
+from ansible_collections.drover.compute.plugins.plugin_utils.executor.restarting import ACTIVE, Restarts
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import caps, journal
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
-from ansible_collections.drover.compute.plugins.plugin_utils.store import leases
+from ansible_collections.drover.compute.plugins.plugin_utils.store import leases, moving
 
 
 # How long (seconds) another run, which holds the lease of the host, gets to write down what was aborted.
@@ -33,14 +34,23 @@ class ActionModule(DroverAction):
         "moves": {"type": "list", "elements": "dict", "default": []},
         "instances": {"type": "list", "elements": "str", "default": []},
         "max_migrations": {"type": "int", "default": 2},
+        "max_migrations_per_destination": {"type": "int"},
+        "max_migrations_overall": {"type": "int"},
+        "max_wait": {"type": "int", "default": PATIENCE},
+        "shutdown_timeout": {"type": "int", "default": 300},
         "options": {"type": "dict", "options": _migration_options.SPEC},
         **STORE_SPEC,
     }
-    VARIABLES = ("max_migrations",)
+    VARIABLES = (
+        "max_migrations",
+        "max_migrations_per_destination",
+        "max_migrations_overall",
+        "max_wait",
+        "shutdown_timeout",
+    )
 
     def act(self, args, task_vars):
-        if args["max_migrations"] < 1:
-            raise DroverError("max_migrations must be at least 1, or nothing would ever move.")
+        limits = caps.of_options(args)
         host = self.target(task_vars)
         store = self.store(args, task_vars)
         options = Options(args["options"] or {}, args["moves"])
@@ -54,12 +64,18 @@ class ActionModule(DroverAction):
                 raise DroverError(f"The playbook that moves instances off {host} is gone. Run it again.")
             return self._hypervisor(host, start, follow, abort, wait, options, task_vars)
 
+        def switch(order, there, on, timeout):
+            if os.getppid() != playbook:
+                raise DroverError(f"The playbook that moves instances off {host} is gone. Run it again.")
+            return self._switch(order, there, on, timeout, task_vars)
+
+        power = Restarts(lambda order: self._look(host, order, task_vars), switch, args["shutdown_timeout"])
         if args["state"] == "aborted":
             if args["moves"]:
                 raise DroverError(
                     "state aborted takes no moves: name the instances, or none for all that are being moved off the host."
                 )
-            return self._abort(store, host, args["instances"], hypervisor)
+            return self._abort(store, host, args["instances"], hypervisor, power)
         if args["instances"]:
             raise DroverError(
                 "instances says whose moves to abort, with state aborted; what is to be moved is said with moves."
@@ -70,7 +86,7 @@ class ActionModule(DroverAction):
         with self._leased(store, host) as keep:
             with store.read() as connection:
                 since = leases.begun(connection, host)
-            mover = Mover(store, hypervisor, self.show, args["max_migrations"], keep, since)
+            mover = Mover(store, hypervisor, self.show, limits, keep, power, args["max_wait"], since)
             mover.settle(host)
             outcomes = mover.run(wanted)
         return self._result(outcomes)
@@ -91,7 +107,7 @@ class ActionModule(DroverAction):
 
     # Aborting
 
-    def _abort(self, store, host, instances, hypervisor):
+    def _abort(self, store, host, instances, hypervisor, power):
         """Abort what is being moved off the host, whoever is moving it.
 
         The hypervisor is told, whoever holds the lease: that needs no lease, as nothing is begun by it. The
@@ -109,7 +125,14 @@ class ActionModule(DroverAction):
         first = hypervisor([], [], 0, orders)
         try:
             with self._leased(store, host, "aborting migrations") as keep:
-                mover = Mover(store, lambda start, follow, wait: hypervisor([], [], wait, follow), self.show, 1, keep)
+                mover = Mover(
+                    store,
+                    lambda start, follow, wait: hypervisor([], [], wait, follow),
+                    self.show,
+                    caps.Caps(),
+                    keep,
+                    power,
+                )
                 return self._result(mover.abort(self._still_open(store, orders)))
         except leases.Held as other:
             self.show(f"{other} It is told by {host}, and writes down itself how it ends.")
@@ -160,7 +183,7 @@ class ActionModule(DroverAction):
         if taken["taken_over"]:
             self.show(taken["taken_over"])
         try:
-            yield lambda connection: leases.renew(connection, host, actor, time.time())
+            yield lambda connection: _renew(connection, host, actor)
         finally:
             if taken["changed"]:
                 with store.write() as connection:
@@ -180,10 +203,12 @@ class ActionModule(DroverAction):
         """What the hypervisors say of the moves, without moving anything."""
         with store.read() as connection:
             orders = [journal.unopened(connection, move) for move in self._of_this_host(args["moves"], host)]
+            states = moving.domain_states(connection, [order["uuid"] for order in orders])
+        stopped = {order["uuid"] for order in orders if not order["live"] and states.get(order["uuid"]) in ACTIVE}
         results = []
         for uri, (start, dummy, none) in _by_uri(orders, [], []).items():
-            given = {"uri": uri, "check": True, "start": [_move(order, options) for order in start]}
-            results += self._module(host, given, task_vars)
+            asked = [{**_move(order, options), "will_stop": order["uuid"] in stopped} for order in start]
+            results += self._module(host, {"uri": uri, "check": True, "start": asked}, task_vars)
         providers = {order["uuid"]: order["provider"] for order in orders}
         results = [{**found, "provider": providers[found["uuid"]]} for found in results]
         return {
@@ -205,6 +230,29 @@ class ActionModule(DroverAction):
             results += self._module(host, given, task_vars)
         return results
 
+    def _look(self, host, order, task_vars):
+        """The states of an order's domain at its source and destination, as executor.restarting takes them."""
+        given = {"uri": order["source_uri"] or "qemu:///system", "check": True, "start": [_move(order)]}
+        (found,) = self._module(host, given, task_vars)
+        return found["source_state"], found["destination_state"]
+
+    def _switch(self, order, there, on, timeout, task_vars):
+        """Bring a domain up or down, at the destination too from the source: libvirt there answers it anyway."""
+        try:
+            result = self._execute_module(
+                module_name="drover.compute.domain",
+                module_args={
+                    "uri": order["destination_uri"] if there else order["source_uri"] or "qemu:///system",
+                    "uuid": order["uuid"],
+                    "state": "running" if on else "shutoff",
+                    "timeout": timeout,
+                },
+                task_vars=task_vars,
+            )
+        except AnsibleConnectionFailure as problem:
+            return f"the host cannot be reached: {' '.join(str(problem).split())}."
+        return (result.get("msg") or "the module domain failed without a message.") if result.get("failed") else None
+
     def _module(self, host, given, task_vars):
         advice = "Migrations that had begun go on by themselves; run the drain again and it looks after them first."
         try:
@@ -217,6 +265,12 @@ class ActionModule(DroverAction):
         if result.get("failed"):
             raise DroverError(f"Host {host}: {result.get('msg')} {advice}")
         return to_plain(result["moves"])
+
+
+def _renew(connection, host, actor):
+    now = time.time()
+    leases.renew(connection, host, actor, now)
+    leases.renew_all(connection, actor, now)
 
 
 class Options:

@@ -65,6 +65,10 @@ options:
       auto_converge:
         description: Slow the guest's CPUs down when it writes to memory faster than it can be sent.
         type: bool
+      will_stop:
+        description: With O(check=true), that the domain runs and will be shut down before its cold move; it is no reason to refuse it then.
+        type: bool
+        default: false
       post_copy:
         description:
           - Begin the migration so that it can be switched over to post-copy, where the guest runs at the destination
@@ -262,6 +266,7 @@ MOVE_SPEC = {
     "migrate_uri": {"type": "str"},
     "live": {"type": "bool"},
     "autostart": {"type": "bool"},
+    "will_stop": {"type": "bool", "default": False},
     **_migration_options.SPEC,
 }
 

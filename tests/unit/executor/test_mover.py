@@ -16,6 +16,7 @@ import pytest
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.executor.mover import Mover
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import journal, moves
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.caps import Caps
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -123,7 +124,7 @@ def plan(*names, to="kvm2", live=True):
 
 
 def mover(url, world, limit=2, lines=None, keep=lambda connection: None, since=None):
-    return Mover(Store.open(url), world, (lines if lines is not None else []).append, limit, keep, since)
+    return Mover(Store.open(url), world, (lines if lines is not None else []).append, Caps(limit), keep, since=since)
 
 
 def open_moves(url):
