@@ -11,7 +11,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_pla
 from ansible_collections.drover.compute.plugins.plugin_utils.report import table
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances, named
 
-NAMED = ("uri", "flavor", "nodes", "named", "migration")
+NAMED = ("uri", "flavor", "nodes", "migration")
 
 
 class ActionModule(DroverAction):
@@ -45,6 +45,7 @@ class ActionModule(DroverAction):
                 {
                     **listed[row["uuid"]],
                     **{key: row[key] for key in NAMED},
+                    "asked": {key: row[key] for key in ("uuid", "name") if key == "uuid" or row["named"]},
                     "request": resizing.request(connection, row),
                 }
             )

@@ -80,7 +80,7 @@ instances:
     uri: {description: The libvirt URI of its compute node., type: str, returned: with O(instances)}
     flavor: {description: Its flavor., type: str, returned: with O(instances)}
     nodes: {description: All compute nodes that showed its domain when they last reported., type: list, elements: str, returned: with O(instances)}
-    named: {description: Whether it was asked for by its name., type: bool, returned: with O(instances)}
+    asked: {description: "Its C(uuid), and its C(name) where it was asked for by that.", type: dict, returned: with O(instances)}
     migration:
       description:
         - The migration that holds room for it, with C(uuid), C(type), C(status), C(source) and C(destination); null when there is none.
