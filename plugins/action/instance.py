@@ -92,11 +92,9 @@ class ActionModule(DroverAction):
         result = {"changed": any(each["changed"] for each in answers), "host": host, "instances": answers}
         if self._task.diff:
             result["diff"] = differences
-        failed = [
-            f"Instance {each['name']} on {host}: {each['message']}" for each in answers if each["status"] != "done"
-        ]
+        failed = [_told(each, host) for each in answers if each["status"] != "done"]
         if failed:
-            raise DroverError(" ".join(_sentence(each) for each in failed), **result)
+            raise DroverError(" ".join(failed), **result)
         return result
 
     def _power(self, host, store, found, args, task_vars):
@@ -228,5 +226,8 @@ def _answer(entry):
     return answer
 
 
-def _sentence(text):
+def _told(answer, host):
+    """The sentence about one that failed; many a message names it already."""
+    name, text = answer["name"], answer["message"]
+    text = text if text.startswith(f"{name} ") else f"Instance {name} on {host}: {text}"
     return text if text.endswith(".") else f"{text}."
