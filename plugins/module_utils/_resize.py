@@ -74,7 +74,9 @@ def _set_vcpus(root, vcpus):
     if topology is not None:
         per_socket = math.prod(integer(topology.get(key), 1) for key in ("dies", "clusters", "cores", "threads"))
         if vcpus % per_socket:
-            raise _by_hand(name, f"its topology has {per_socket} vCPUs in each socket, and {vcpus} is no multiple of that")
+            raise _by_hand(
+                name, f"its topology has {per_socket} vCPUs in each socket, and {vcpus} is no multiple of that"
+            )
         topology.set("sockets", str(vcpus // per_socket))
     tuning = root.find("cputune")
     if tuning is not None:
@@ -141,7 +143,9 @@ def growth(facts, disk_gb):
     name = facts["name"]
     disks = [disk for disk in facts["disks"] if disk["device"] == "disk" and not disk["readonly"] and disk["source"]]
     if any(disk["capacity_bytes"] is None for disk in disks):
-        raise LibvirtProblem(f"The sizes of the disks of {name} on {host_name()} cannot be told, so none is made larger.")
+        raise LibvirtProblem(
+            f"The sizes of the disks of {name} on {host_name()} cannot be told, so none is made larger."
+        )
     have = sum(disk["capacity_bytes"] for disk in disks)
     if math.ceil(have / GIB) > disk_gb:
         raise LibvirtProblem(
@@ -152,7 +156,9 @@ def growth(facts, disk_gb):
         return None
     if not disks or disks[0]["type"] != "file":
         what = "is no image file" if disks else "does not exist"
-        raise LibvirtProblem(f"The first disk of {name} on {host_name()} {what}: make it larger yourself, then run this again.")
+        raise LibvirtProblem(
+            f"The first disk of {name} on {host_name()} {what}: make it larger yourself, then run this again."
+        )
     return disks[0], disks[0]["capacity_bytes"] + disk_gb * GIB - have
 
 

@@ -103,7 +103,7 @@ def test_names_that_are_wrong(fleet):
     # It was renamed behind our back: by its old name it is left alone, by its uuid it is not.
     fleet.run("kvm1", "virsh destroy one && virsh domrename one three")
     said = refused(fleet, "delete", "one")
-    assert "belongs to the domain 'three'" in said
+    assert "belongs to the domain" in said
     assert fleet.where()["three"] == ("kvm1", "shutoff") and "one-0.qcow2" in fleet.files(SHARED)
     act(fleet, "delete", one)
     assert set(fleet.where()) == {"two"} and fleet.files(SHARED) == ["two-0.qcow2"]
@@ -216,7 +216,8 @@ def test_a_resize_that_is_killed_is_gone_on_with(fleet, moment):
     finally:
         run.kill()
     # Nothing else touches it meanwhile, and it holds its room at both ends.
-    assert "open resize" in refused(fleet, "start", "vm") or moment is moved
+    if moment is not moved:
+        assert "open resize" in refused(fleet, "start", "vm")
     fleet.playbook("discover", "-e", json.dumps({"drover_instances_path": LOCAL}))
     assert booked(fleet, "vm") == {"it": {"kvm2": BIG}, "migration": {"kvm1": SMALL}}
     act(fleet, "resize", "vm", drover_flavor="big", drover_host="kvm2")

@@ -43,7 +43,14 @@ class Hypervisors:
         answers = []
         for each in args["domains"]:
             found = self.domains.get((target, each["uuid"]))
-            answer = {"uuid": each["uuid"], "name": each["name"], "changed": False, "status": "done", "message": "", "domain": found}
+            answer = {
+                "uuid": each["uuid"],
+                "name": each["name"],
+                "changed": False,
+                "status": "done",
+                "message": "",
+                "domain": found,
+            }
             if found is None:
                 answer.update(status="absent", message="there is no domain")
             elif each["uuid"] in self.refuses:
@@ -64,7 +71,12 @@ class Hypervisors:
                 return {"failed": True, "msg": "it did not shut down.", "domain_left": True}
             if changing:
                 self.domains.pop(key, None)
-            return {"changed": found is not None, "domain": None, "removed_disks": ["/x"] if found else [], "kept_disks": []}
+            return {
+                "changed": found is not None,
+                "domain": None,
+                "removed_disks": ["/x"] if found else [],
+                "kept_disks": [],
+            }
         if found is None:
             return {"failed": True, "msg": "There is no domain.", "domain_left": False}
         if changing and args["uuid"] in self.refuses and args["state"] == "shutoff" and found["state"] == "running":
@@ -101,7 +113,9 @@ def there(monkeypatch):
 
 @pytest.fixture
 def fleet_url(prepared_url):
-    fleets.discover(prepared_url, host("kvm1", domain("web", disk_gb=1), domain("db", disk_gb=1)), host("kvm2"), host("kvm3"))
+    fleets.discover(
+        prepared_url, host("kvm1", domain("web", disk_gb=1), domain("db", disk_gb=1)), host("kvm2"), host("kvm3")
+    )
     with Store.open(prepared_url).write() as connection:
         flavors.ensure(connection, "big", {"vcpus": 2, "memory_mb": 128, "disk_gb": 2}, fleets.NOW)
     return prepared_url
@@ -174,7 +188,9 @@ def test_a_removal_that_was_killed_is_finished(fleet_url, there, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         on("kvm1", "instance", fleet_url, state="absent", instances=["web"])
     monkeypatch.setattr(on_host, "run", real)
-    assert fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm1": SMALL}, "it holds its room until it is known to be gone"
+    assert fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm1": SMALL}, (
+        "it holds its room until it is known to be gone"
+    )
     assert on("kvm1", "instance", fleet_url, state="absent", instances=["web"])["changed"] is True
     assert states(fleet_url) == {"db": "running"}
 
@@ -243,7 +259,8 @@ def test_a_guest_that_does_not_shut_down_keeps_its_size_and_its_room(fleet_url, 
 def test_another_resize_has_to_wait(fleet_url, there):
     step(fleet_url, "begun", flavor="big", host="kvm2")
     assert "is being resized to big on kvm2 already" in failure(
-        "kvm1", "resize", fleet_url, state="begun", instance="web", flavor="big", host="kvm3")
+        "kvm1", "resize", fleet_url, state="begun", instance="web", flavor="big", host="kvm3"
+    )
     assert "open resize" in failure("kvm1", "instance", fleet_url, state="stopped", instances=["web"])
     assert step(fleet_url, "begun", flavor="big")["changed"] is True, "the same one is gone on with"
 

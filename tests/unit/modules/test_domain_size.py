@@ -68,7 +68,10 @@ def test_a_running_domain_keeps_its_size(run_module, vm):
     [
         ("<cpu><topology sockets='1' cores='2' threads='1'/></cpu>", "3 is no multiple"),
         ("<cpu><numa><cell id='0' cpus='0-1' memory='64' unit='MiB'/></numa></cpu>", "NUMA cells"),
-        ("<maxMemory slots='2' unit='MiB'>100</maxMemory><cpu><numa><cell id='0' cpus='0-1' memory='64' unit='MiB'/></numa></cpu>", "NUMA"),
+        (
+            "<maxMemory slots='2' unit='MiB'>100</maxMemory><cpu><numa><cell id='0' cpus='0-1' memory='64' unit='MiB'/></numa></cpu>",
+            "NUMA",
+        ),
     ],
 )
 def test_what_numbers_cannot_say_is_refused_before_it_is_shut_down(domain_xml, extra, words):
@@ -82,7 +85,9 @@ def test_what_numbers_cannot_say_is_refused_before_it_is_shut_down(domain_xml, e
 def test_the_rest_of_the_xml_stays(domain_xml):
     from ansible_collections.drover.compute.plugins.module_utils import _resize
 
-    text = domain_xml("vm", 7, extra=EXTRA).replace("<vcpu>2<", "<currentMemory unit='MiB'>32</currentMemory><vcpu current='1'>2<")
+    text = domain_xml("vm", 7, extra=EXTRA).replace(
+        "<vcpu>2<", "<currentMemory unit='MiB'>32</currentMemory><vcpu current='1'>2<"
+    )
     new = _resize.resized(text, vcpus=4, memory_mb=64, flavor="big")
     assert "<app:info" in new and ">kept<" in new and "currentMemory" not in new and "current=" not in new
     assert 'sockets="2"' in new and "<drover:flavor>big</drover:flavor>" in new
@@ -110,7 +115,9 @@ def test_images_that_others_need_are_kept(run_module, fake_host, domain_xml, tmp
     for name in ("own", "base", "far"):
         subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", paths[name], "1M"], check=True)
     for name, behind in (("top", "base"), ("clone", "top")):
-        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", paths[behind], "-F", "qcow2", paths[name]], check=True)
+        subprocess.run(
+            ["qemu-img", "create", "-q", "-f", "qcow2", "-b", paths[behind], "-F", "qcow2", paths[name]], check=True
+        )
     library = str(tmp_path / "vm.iso")
     mine = str(tmp_path / f"vm-{UUID[:8]}-seed.iso")
     for path in (library, mine):

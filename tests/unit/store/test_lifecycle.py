@@ -30,7 +30,12 @@ def fleet_url(prepared_url):
         host("kvm3", {**domain("other"), "name": "twin"}),
     )
     with Store.open(prepared_url).write() as connection:
-        for name, vcpus, memory_mb, disk_gb in (("big", 2, 128, 10), ("less", 1, 64, 1), ("nodisk", 2, 64, 0), ("huge", 4, 64, 5)):
+        for name, vcpus, memory_mb, disk_gb in (
+            ("big", 2, 128, 10),
+            ("less", 1, 64, 1),
+            ("nodisk", 2, 64, 0),
+            ("huge", 4, 64, 5),
+        ):
             values = {"vcpus": vcpus, "memory_mb": memory_mb, "disk_gb": disk_gb}
             flavors.ensure(connection, name, values, fleets.NOW)
     return prepared_url
@@ -48,7 +53,10 @@ def find(url, *wanted, **more):
 
 def test_by_name_by_uuid_and_by_both(fleet_url):
     found = find(fleet_url, "web", uuid_of("db"), {"name": "web", "uuid": uuid_of("web")})
-    assert [(each["name"], each["host"], each["named"]) for each in found] == [("web", "kvm1", True), ("db", "kvm1", False)]
+    assert [(each["name"], each["host"], each["named"]) for each in found] == [
+        ("web", "kvm1", True),
+        ("db", "kvm1", False),
+    ]
     assert found[0]["nodes"] == ["kvm1"] and found[0]["migration"] is None
 
 
@@ -88,7 +96,9 @@ def test_on_two_hosts_it_is_left_alone(fleet_url):
 
 
 def test_while_it_is_resized(fleet_url):
-    opened = write(fleet_url, moves.begin_resize, uuid_of("web"), "kvm2", None, {"flavor": "big", "resources": NEW}, fleets.NOW)
+    opened = write(
+        fleet_url, moves.begin_resize, uuid_of("web"), "kvm2", None, {"flavor": "big", "resources": NEW}, fleets.NOW
+    )
     assert "open resize from kvm1 to kvm2" in refusal(fleet_url, "web")
     write(fleet_url, moves.finish, opened["uuid"], "running", fleets.NOW)
     (instance,) = find(fleet_url, "web")
@@ -132,10 +142,17 @@ def test_a_resize_can_be_gone_on_with_by_another_run(fleet_url):
         found = resizes.describe(connection, opened["uuid"])
         # A drain of its host leaves it to whoever resizes.
         assert journal.pending(connection, "kvm1") == []
-    assert (found["source"], found["destination"], found["same_host"], found["running"]) == ("kvm1", "kvm2", False, True)
+    assert (found["source"], found["destination"], found["same_host"], found["running"]) == (
+        "kvm1",
+        "kvm2",
+        False,
+        True,
+    )
     assert found["old"] == {"flavor": None, "vcpus": 1, "memory_mb": 64, "disk_gb": 5}
     assert found["new"] == {"flavor": "big", "vcpus": 2, "memory_mb": 128, "disk_gb": 10}
-    assert found["order"]["destination"] == "kvm2" and found["back"]["destination"] == "kvm1" and found["arrived"] is False
+    assert (
+        found["order"]["destination"] == "kvm2" and found["back"]["destination"] == "kvm1" and found["arrived"] is False
+    )
     write(fleet_url, moves.finish, opened["uuid"], "shutoff", fleets.NOW)
     write(fleet_url, moves.note, opened["uuid"], {"arrived": True}, fleets.NOW)
     with Store.open(fleet_url).read() as connection:
@@ -176,6 +193,8 @@ def test_disks_are_never_made_smaller(fleet_url):
     with pytest.raises(DroverError, match="never made smaller"):
         where(fleet_url, "less")
     assert where(fleet_url, "nodisk")[1:] == (
-        {"VCPU": 2, "MEMORY_MB": 64, "DISK_GB": 5}, {"flavor": "nodisk", "vcpus": 2, "memory_mb": 64, "disk_gb": 5})
+        {"VCPU": 2, "MEMORY_MB": 64, "DISK_GB": 5},
+        {"flavor": "nodisk", "vcpus": 2, "memory_mb": 64, "disk_gb": 5},
+    )
     with pytest.raises(DroverError, match="Flavor nosuch is not in the store"):
         where(fleet_url, "nosuch")
