@@ -30,7 +30,8 @@ def run(action, host, module, args, task_vars, lost):
         raise DroverError(
             f"Host {host} cannot be reached: {' '.join(str(problem).split())}. {lost}", host=host
         ) from None
-    return to_plain(result)
+    # A failure may come with an object of Ansible's own that holds the traceback.
+    return to_plain({key: value for key, value in result.items() if key != "exception"})
 
 
 def foretell(action, host, module, args, task_vars, lost):
