@@ -112,7 +112,7 @@ domains:
   contains:
     uuid: {description: The uuid., type: str, returned: always}
     name: {description: "The name, as libvirt has it where it is known.", type: str, returned: always}
-    changed: {description: Whether it was started, shut off or rebooted., type: bool, returned: always}
+    changed: {description: "Whether it was started, shut off or rebooted.", type: bool, returned: always}
     status: {description: "V(done), V(absent) (it is not here) or V(failed).", type: str, returned: always}
     message: {description: What failed., type: str, returned: always}
     domain: {description: "The domain as M(drover.compute.hypervisor_info) describes it, after the change. Null if it is not here.", type: dict, returned: always}
