@@ -191,17 +191,17 @@ def test_a_resize_that_cannot_be_done_leaves_it_as_it_was(fleet):
 
 def shut_down(fleet, run):
     """Its host has it shut off; nothing of it has moved."""
-    eventually(lambda: "shut" in fleet.run("kvm1", "virsh domstate vm || true"))
+    eventually(lambda: "shut" in fleet.run("kvm1", "virsh domstate vm || true"), 120)
 
 
 def moved(fleet, run):
     """It is at its destination, where nobody has started it."""
     eventually(lambda: "vm" in fleet.run("kvm2", "virsh list --all --name").split()
-               and "vm" not in fleet.run("kvm1", "virsh list --all --name").split())
+               and "vm" not in fleet.run("kvm1", "virsh list --all --name").split(), 120)
 
 
 def written_down(fleet, run):
-    eventually(lambda: fleet.query("SELECT status FROM migrations") != [])
+    eventually(lambda: fleet.query("SELECT status FROM migrations") != [], 120)
 
 
 @pytest.mark.parametrize("moment", [written_down, shut_down, moved])
@@ -235,7 +235,7 @@ def test_a_revert_that_is_killed_is_gone_on_with(fleet):
     act(fleet, "resize", "vm", drover_flavor="big", drover_host="kvm2")
     run = fleet.start("instance_resize", "-e", json.dumps({"drover_instance": "vm", "drover_resize": "revert", "drover_timeout": 30}))
     try:
-        eventually(lambda: "vm" in fleet.run("kvm1", "virsh list --all --name").split())
+        eventually(lambda: "vm" in fleet.run("kvm1", "virsh list --all --name").split(), 120)
     finally:
         run.kill()
     act(fleet, "resize", "vm", drover_resize="revert")
