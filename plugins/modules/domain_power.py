@@ -115,7 +115,10 @@ domains:
     changed: {description: "Whether it was started, shut off or rebooted.", type: bool, returned: always}
     status: {description: "V(done), V(absent) (it is not here) or V(failed).", type: str, returned: always}
     message: {description: What failed., type: str, returned: always}
-    domain: {description: "The domain as M(drover.compute.hypervisor_info) describes it, after the change. Null if it is not here.", type: dict, returned: always}
+    domain:
+      description: The domain as M(drover.compute.hypervisor_info) describes it, after the change. Null if it is not here.
+      type: dict
+      returned: always
 """
 
 import uuid as uuid_module
