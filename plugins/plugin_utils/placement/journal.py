@@ -18,9 +18,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
 def pending(connection, host):
     """The migrations off a host that an earlier run left open.
 
+    Not resizes: whoever resizes shut the instance down, and alone knows the size that it shall have.
+
     :returns: a list of orders, see order().
     """
-    return [order(connection, row.uuid) for row in moves.open_migrations(connection, host=host).values()]
+    left = moves.open_migrations(connection, host=host).values()
+    return [order(connection, row.uuid) for row in left if row.type != moves.RESIZE]
 
 
 def order(connection, migration_uuid):

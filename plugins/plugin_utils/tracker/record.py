@@ -312,3 +312,13 @@ def record_built(connection, uuid, host, domain, now):
         return False
     instance_rows.set_state(connection, [row], "active")
     return True
+
+
+def record_seen(connection, uuid, host, domain, now):
+    """Record what a host has just shown of an instance that is recorded there; else nothing is recorded.
+
+    :param domain: the domain as tracker.domain.describe() returns it.
+    """
+    node = instance_rows.place(connection, uuid)
+    if node is not None and node.host == host:
+        node_rows.write_domain(connection, node.id, domain, now)
