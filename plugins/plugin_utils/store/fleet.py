@@ -30,10 +30,10 @@ def read_zones(connection):
     return {host: sorted(names) for host, names in zones.items()}
 
 
-def read_host_instances(connection, host):
-    """The instances of one host with what a planner needs to know of them.
+def read_host_instances(connection, host=None):
+    """The instances of one host, or of all, with what a planner needs to know of them.
 
-    :returns: a list of dicts sorted by name: uuid, name, node, state (of the domain, or building or
+    :returns: a list of dicts sorted by name: uuid, name, host, node, state (of the domain, or building or
         missing), vcpus, memory_mb, disk_gb, server_group, availability_zone, project, user, flavor (its
         name), extra_specs (of the flavor as it is now), image (its properties), and of the domain:
         persistent, autostart, disks, hostdevs, managed_save, snapshots.
@@ -43,6 +43,7 @@ def read_host_instances(connection, host):
     query = (
         sa.select(
             instances,
+            nodes.c.host,
             nodes.c.hypervisor_hostname,
             groups.c.name.label("group_name"),
             flavors.c.extra_specs,
@@ -58,9 +59,10 @@ def read_host_instances(connection, host):
             domains,
             sa.and_(domains.c.uuid == instances.c.uuid, domains.c.compute_node_id == instances.c.compute_node_id),
         )
-        .where(nodes.c.host == host)
         .order_by(instances.c.name, instances.c.uuid)
     )
+    if host is not None:
+        query = query.where(nodes.c.host == host)
     found = []
     for row in connection.execute(query):
         facts = row.facts or {}
@@ -68,6 +70,7 @@ def read_host_instances(connection, host):
             {
                 "uuid": row.uuid,
                 "name": row.name,
+                "host": row.host,
                 "node": row.hypervisor_hostname,
                 "state": row.domain_state if row.state == "active" and row.domain_state else row.state,
                 "vcpus": row.vcpus,
@@ -89,3 +92,38 @@ def read_host_instances(connection, host):
             }
         )
     return found
+
+
+def read_amounts(connection):
+    """What every instance needs and where it is, without what libvirt shows of it: of millions.
+
+    :returns: a list of dicts: uuid, name, host, node, state, vcpus, memory_mb, disk_gb, server_group,
+        availability_zone, project, flavor.
+    """
+    instances, nodes, groups = tables.instances, tables.compute_nodes, tables.server_groups
+    names = ("uuid", "name", "state", "vcpus", "memory_mb", "disk_gb", "availability_zone", "project", "flavor")
+    place = {row[0]: row[1:] for row in connection.execute(sa.select(nodes.c.id, nodes.c.host, nodes.c.hypervisor_hostname))}
+    group = dict(connection.execute(sa.select(groups.c.id, groups.c.name)).tuples().all())
+    columns = [instances.c[name] for name in names]
+    query = sa.select(instances.c.compute_node_id, instances.c.server_group_id, *columns).where(
+        instances.c.compute_node_id.is_not(None)
+    )
+    found = []
+    for node, group_id, *values in connection.execute(query).tuples():
+        each = dict(zip(names, values))
+        each["host"], each["node"] = place[node]
+        each["server_group"] = group.get(group_id)
+        found.append(each)
+    return found
+
+
+def moved_since(connection, since):
+    """The uuids of instances whose last move ended after a time, or has not ended, as a set."""
+    table = tables.migrations
+    query = sa.select(table.c.instance_uuid).where(
+        sa.or_(
+            sa.and_(table.c.updated_at > since, table.c.status.not_in(("failed", "cancelled"))),
+            table.c.status.in_(tables.HOLDING_MIGRATION),
+        )
+    )
+    return set(connection.execute(query).scalars())
