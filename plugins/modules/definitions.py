@@ -27,12 +27,13 @@ options:
       - Definitions as data in place of a file. Each has C(name) and C(memory_mb) (MiB), and may have C(vcpus) (default 1),
         C(disks) (each C(size_gb), and if wanted C(image), C(image_format), C(path)), C(networks) (each a C(bridge) or a C(network),
         and if wanted C(mac), C(model)), C(server_group), C(availability_zone), C(hints), C(project), C(user), C(cloud_init)
-        (C(user_data), C(meta_data), C(network_config)), C(autostart), C(uuid).
+        (C(user_data), C(meta_data), C(network_config)), C(autostart), C(policy) (C(move), C(on_drain), C(priority), C(migration), see the role
+        place), C(uuid).
     type: list
     elements: dict
   server_groups:
     description:
-      - Server groups of the definitions given as data, each C(name), C(policy), C(max_server_per_host).
+      - Server groups of the definitions given as data, each C(name), C(policy), C(max_server_per_host), C(max_moving).
     type: list
     elements: dict
     default: []
@@ -86,7 +87,7 @@ EXAMPLES = r"""
 RETURN = r"""
 instances:
   description:
-    - The definitions with defaults filled in, each with C(uuid), C(disk_gb), the C(host), C(node) and C(state) of the store (C(new) for
+    - The definitions with defaults filled in, each with C(uuid), C(disk_gb), C(policy_metadata) (the texts of the policy), the C(host), C(node) and C(state) of the store (C(new) for
       one that it does not know), C(request) for P(drover.compute.schedule#lookup) and C(selection) for M(drover.compute.allocation).
   returned: success
   type: list

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.forecast import plan_seconds
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import is_live, is_to_shut_down, why_unmovable
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import is_to_shut_down, why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.reach import board_of
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import move_of
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.waves import assign_waves
@@ -49,7 +49,7 @@ def plan_return(fleet, instances, policy, homes, limits=None):
         for each in left:
             item, home = item_of[each["uuid"]], rows[tuple(homes[each["uuid"]])]
             if board.fits(item)[home]:
-                moves.append({**move_of(board, item, home), "live": is_live(each)})
+                moves.append(move_of(board, item, home))
                 board.move(item, home)
                 moved = True
             else:
