@@ -164,13 +164,13 @@ def read_amounts(connection):
     names = ("uuid", "name", "state", "vcpus", "memory_mb", "disk_gb", "availability_zone", "project", "flavor")
     query = sa.select(nodes.c.id, nodes.c.host, nodes.c.hypervisor_hostname)
     place = {row[0]: row[1:] for row in connection.execute(query)}
-    group = dict(connection.execute(sa.select(groups.c.id, groups.c.name)).tuples().all())
+    group = {row[0]: row[1] for row in connection.execute(sa.select(groups.c.id, groups.c.name))}
     columns = [instances.c[name] for name in names]
     query = sa.select(instances.c.compute_node_id, instances.c.server_group_id, *columns).where(
         instances.c.compute_node_id.is_not(None)
     )
     found = []
-    for node, group_id, *values in connection.execute(query).tuples():
+    for node, group_id, *values in connection.execute(query):
         each = dict(zip(names, values))
         each["host"], each["node"] = place[node]
         each["server_group"] = group.get(group_id)
