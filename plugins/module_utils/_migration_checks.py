@@ -40,7 +40,7 @@ def state_reasons(domain, move, seen):
     reasons = []
     if live and seen["state"] not in ("running", "blocked", "paused"):
         reasons.append(f"it is {seen['state']}, and only a running or paused instance can be moved live: ask for a cold move")
-    if not live and seen["active"]:
+    if not live and seen["active"] and not move.get("will_stop"):
         reasons.append(f"it is {seen['state']}, and a cold move wants it shut off: shut it down, or ask for a live move")
     if not seen["active"] and not live and domain.hasManagedSaveImage(0):
         reasons.append("it has a managed save image, which cannot be moved: start it, or remove the image (virsh managedsave-remove)")

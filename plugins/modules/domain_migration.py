@@ -71,6 +71,10 @@ options:
         description: Slow the guest's CPUs down when it writes to memory faster than it can be sent.
         type: bool
         default: false
+      will_stop:
+        description: With O(check=true), that the domain runs and will be shut down before its cold move; it is no reason to refuse it then.
+        type: bool
+        default: false
       timeout:
         description:
           - Seconds after which a live move is aborted and the guest goes on at the source.
@@ -204,6 +208,7 @@ MOVE_SPEC = {
     "autostart": {"type": "bool"},
     "max_downtime_ms": {"type": "int"},
     "auto_converge": {"type": "bool", "default": False},
+    "will_stop": {"type": "bool", "default": False},
     "timeout": {"type": "int"},
 }
 

@@ -19,6 +19,8 @@ description:
   - Each move is written into the store before it begins and when it has ended, that is when the instance is seen at its destination and
     gone from its source. While it is under way both hosts hold the room.
   - Moves that an earlier run left open, because it was killed for instance, are finished or undone first. With no O(moves) that is all it does.
+  - An instance that runs and is to move cold is shut down in good order, moved and started again. If it does not move, it is started where
+    it was.
   - A move that fails leaves the instance at its source. It is listed in RV(failed_moves) and the task goes on with the others.
 options:
   moves:
@@ -30,13 +32,42 @@ options:
     default: []
   max_migrations:
     description:
-      - The most migrations at a time from this host.
+      - The most migrations at a time from this host. This limit and those below count all runs that work on the store, and so does
+        C(max_moving) of a server group.
       - The variable C(drover_max_migrations) sets it too.
     type: int
     default: 2
+  max_migrations_per_destination:
+    description:
+      - The most migrations at a time to one host. The variable C(drover_max_migrations_per_destination) sets it too.
+    type: int
+  max_migrations_overall:
+    description:
+      - The most migrations at a time in all. The variable C(drover_max_migrations_overall) sets it too.
+    type: int
+  max_wait:
+    description:
+      - How long to wait, in seconds, while other runs have all that the limits allow and nothing of this one is under way. What then has
+        not begun has failed, and says who was in the way.
+      - The variable C(drover_max_wait) sets it too.
+    type: int
+    default: 3600
+  shutdown_timeout:
+    description:
+      - How long an instance that runs and moves cold may take to shut down, in seconds. After that it goes on running where it is and its
+        move has failed.
+      - The variable C(drover_shutdown_timeout) sets it too.
+    type: int
+    default: 300
   bandwidth_mib:
     description: The most each migration may send, in MiB per second. Without it libvirt decides.
     type: int
+  options:
+    description:
+      - How each migration is carried out, suboptions of O(drover.compute.domain_migration#module:start). What the policy of an instance
+        says under C(migration) goes before it.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     support: full

@@ -27,7 +27,7 @@ def order(connection, migration_uuid):
 
     :returns: a dict: migration, uuid (the instance's), name, source, destination, provider (of the
         destination), destination_uri,
-        migration_address, live, source_uri.
+        migration_address, live, source_uri, restart (it is shut down for the move and is to run again after it).
     """
     migrations, nodes = tables.migrations, tables.compute_nodes
     source, destination = nodes.alias("source"), nodes.alias("destination")
@@ -38,7 +38,9 @@ def order(connection, migration_uuid):
             destination.c.migration_address,
             destination.c.uuid.label("provider"),
             source.c.uri.label("source_uri"),
+            tables.instances.c.policy,
         )
+        .outerjoin(tables.instances, tables.instances.c.uuid == migrations.c.instance_uuid)
         .outerjoin(source, source.c.id == migrations.c.source_node_id)
         .outerjoin(destination, destination.c.id == migrations.c.destination_node_id)
         .where(migrations.c.uuid == migration_uuid)
@@ -54,7 +56,14 @@ def order(connection, migration_uuid):
         "migration_address": row.migration_address,
         "source_uri": row.source_uri,
         "live": row.type == "live-migration",
+        "restart": bool((row.details or {}).get("restart")),
+        "migration_options": _options(row.policy),
     }
+
+
+def _options(policy):
+    """The options of its own that an instance's policy brings."""
+    return (policy or {}).get("migration") or {}
 
 
 def unopened(connection, move):
@@ -62,6 +71,8 @@ def unopened(connection, move):
 
     :param move: uuid, name, from_host, host, node, live.
     """
+    table = tables.instances
+    policy = connection.execute(sa.select(table.c.policy).where(table.c.uuid == move["uuid"])).scalar()
     source = claims.find_node(connection, move["from_host"], move.get("from_node"))
     destination = claims.find_node(connection, move["host"], move.get("node"))
     return {
@@ -74,4 +85,5 @@ def unopened(connection, move):
         "migration_address": destination.migration_address,
         "source_uri": source.uri,
         "live": move["live"],
+        "migration_options": _options(policy),
     }

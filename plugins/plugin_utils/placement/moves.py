@@ -19,10 +19,10 @@ except ImportError:
     sa = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, groups, supply
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, caps, groups, supply
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.chooser import Chooser, Place, class_ids
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.claims import find_node
-from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, moving, tables
 
 UNDER_WAY = tables.OPEN_MIGRATION
 RESIZE, EVACUATION = "resize", "evacuation"
@@ -33,16 +33,33 @@ UNMOVABLE = {
 }
 
 
-def begin(connection, instance_uuid, host, node, move_type, now, source_host=None):
+def begin(connection, instance_uuid, host, node, move_type, now, source_host=None, notes=None):
     """Open a migration: swap the source's room to it and claim the destination, in one transaction.
 
     :param move_type: live-migration, migration (cold) or evacuation (the source is dead).
     :param source_host: where the instance is to be; the move is refused when it is elsewhere by now.
+    :param notes: None, or a dict that is kept in the details: restart (it was shut down for the move and is to run again
+        after it), for_host (the host that it makes room for).
     :returns: a dict uuid, instance_uuid, name, source, destination, resources, new. With new False the
         same migration was open already.
     :raises DroverError: unknown instance, no room, a migration to elsewhere is open.
     """
-    return _begin(connection, instance_uuid, host, node, move_type, now, source_host)
+    return _begin(connection, instance_uuid, host, node, move_type, now, source_host, notes=notes)
+
+
+def begin_within(connection, limits, given_up, move, move_type, now, notes=None):
+    """As begin(), unless a cap is reached.
+
+    The caller's transaction is one that writes alone, so that nobody counts at the same moment.
+
+    :param limits: caps.Caps.
+    :param given_up: see caps.refuse().
+    :param move: uuid, name, from_host, host, node.
+    :raises caps.Busy: a cap is reached; nothing was written.
+    """
+    budget = moving.budgets(connection, [move["uuid"]]).get(move["uuid"])
+    caps.refuse(limits, move, moving.open_moves(connection), budget, given_up)
+    return begin(connection, move["uuid"], move["host"], move.get("node"), move_type, now, move["from_host"], notes)
 
 
 def begin_resize(connection, instance_uuid, host, node, wanted, now, source_host=None):
@@ -56,7 +73,7 @@ def begin_resize(connection, instance_uuid, host, node, wanted, now, source_host
     return _begin(connection, instance_uuid, host, node, RESIZE, now, source_host, wanted)
 
 
-def _begin(connection, instance_uuid, host, node, move_type, now, source_host, wanted=None):
+def _begin(connection, instance_uuid, host, node, move_type, now, source_host, wanted=None, notes=None):
     found = groups.of_instance(connection, instance_uuid)
     instance = bulk.hold(connection, tables.instances, "uuid", [instance_uuid]).get(instance_uuid)
     if instance is None or instance.compute_node_id is None:
@@ -90,7 +107,7 @@ def _begin(connection, instance_uuid, host, node, move_type, now, source_host, w
             destination=destination.host,
             type=move_type,
             status="accepted",
-            details=details,
+            details={**(details or {}), **(notes or {})} or None,
             created_at=now,
             updated_at=now,
         )
@@ -267,8 +284,9 @@ def _hold_instance(connection, migration):
 def _set_holds(connection, migration, which, now):
     """Let the instance hold what it held before ("old") or shall hold ("new"), and the migration nothing."""
     instance, uuid = migration.instance_uuid, migration.uuid
-    if migration.details:
-        amounts = _restored(connection, migration.details[which]["holds"])
+    details = migration.details or {}
+    if which in details:
+        amounts = _restored(connection, details[which]["holds"])
     elif which == "old":
         amounts = None
     else:

@@ -31,9 +31,9 @@ def read_zones(connection):
     return {host: sorted(names) for host, names in zones.items()}
 
 
-def read_host_instances(connection, host):
-    """The instances of one host, see read_instances()."""
-    return read_instances(connection, [host])
+def read_host_instances(connection, host=None):
+    """The instances of one host, or of all, see read_instances()."""
+    return read_instances(connection, None if host is None else [host])
 
 
 def read_instances(connection, hosts=None, but=()):

@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.executor.mover import Mover
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.caps import Caps
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -120,7 +121,7 @@ def plan(*names, to="kvm2", live=True):
 
 
 def mover(url, world, limit=2, lines=None, keep=lambda connection: None):
-    return Mover(Store.open(url), world, (lines if lines is not None else []).append, limit, keep)
+    return Mover(Store.open(url), world, (lines if lines is not None else []).append, Caps(limit), keep)
 
 
 def open_moves(url):
