@@ -84,7 +84,7 @@ def test_all_hosts_with_a_hook_and_everything_comes_back(powered):
     assert reboots(fleet) == [(host, "completed") for host in fleet.hosts]
     assert rolling(fleet) == {} and fleet.query("SELECT name FROM leases") == []
     for host in fleet.hosts:
-        assert f"{host}: done, up, enabled, 1 instances" in said(done)
+        assert f"{host}: done, up, enabled, 1 instance" in said(done)
 
     again = roll(fleet, drover_bring_back=True)
     assert "There is nothing to do" in said(again) and boots(fleet) == after
