@@ -102,7 +102,9 @@ class LookupModule(DroverLookup):
             raise DroverError("max_migrations must be at least 1, or nothing would ever move.")
         homes = {}
         for each in [one for term in terms for one in (term if isinstance(term, list) else [term])]:
-            if not isinstance(each, dict) or not all(isinstance(each.get(key), str) for key in ("uuid", "host", "node")):
+            if not isinstance(each, dict) or not all(
+                isinstance(each.get(key), str) for key in ("uuid", "host", "node")
+            ):
                 raise DroverError(f"home_plan takes mappings with uuid, host and node, not {each!r}.")
             homes[each["uuid"]] = (each["host"], each["node"])
         with self.store().read() as connection:
@@ -110,6 +112,8 @@ class LookupModule(DroverLookup):
             columns = read_columns(
                 connection, time.time(), self.get_option("service_down_time"), wanted_to_move(instances, policy)
             )
-        plan = plan_return(columns, told(instances, columns), policy, homes, {"per_source": most, "per_destination": most})
+        plan = plan_return(
+            columns, told(instances, columns), policy, homes, {"per_source": most, "per_destination": most}
+        )
         plan["lines"] = home_lines(plan)
         return [plan]

@@ -43,7 +43,12 @@ def rebalance_lines(plan):
             for each in moves
         ]
         lines.extend(
-            align(("WAVE", "INSTANCE", "MiB", "FROM -> TO", "HOW", "GAIN"), rows, right=("WAVE", "MiB", "GAIN"), indent="  ")
+            align(
+                ("WAVE", "INSTANCE", "MiB", "FROM -> TO", "HOW", "GAIN"),
+                rows,
+                right=("WAVE", "MiB", "GAIN"),
+                indent="  ",
+            )
         )
     lines.append(f"No more, as {plan['reason']}.")
     if plan["cooling"]:

@@ -49,7 +49,9 @@ def test_capacity_of_a_request_and_of_a_flavor(fleet_url):
     assert found["with_loss"] == {"total": 3, "host": "kvm1", "survives": True}
     with Store.open(fleet_url).write() as connection:
         flavors.ensure(connection, "small", {"vcpus": 1, "memory_mb": 100}, time.time())
-    one, other = ask("capacity", "small", {"flavor": "small", "availability_zone": "az2"}, store_url=fleet_url, loss=False)
+    one, other = ask(
+        "capacity", "small", {"flavor": "small", "availability_zone": "az2"}, store_url=fleet_url, loss=False
+    )
     assert (one["name"], one["total"], one["with_loss"]) == ("small", 12, None)
     assert [each["count"] for each in other["hosts"]] == [0, 0, 2] and other["hosts"][0]["short"] is None
 
@@ -127,7 +129,12 @@ def test_rebalance_keeps_out_of_a_maintenance(movable_url):
 
 def test_what_has_moved_cools_down(movable_url):
     def moved(status, at):
-        values = {"uuid": uuid_of(f"{status}{at}"), "instance_uuid": uuid_of("web1"), "instance_name": "web1", "source": "kvm2"}
+        values = {
+            "uuid": uuid_of(f"{status}{at}"),
+            "instance_uuid": uuid_of("web1"),
+            "instance_name": "web1",
+            "source": "kvm2",
+        }
         values.update(destination="kvm1", type="live-migration", status=status, created_at=at, updated_at=at)
         with Store.open(movable_url).write() as connection:
             connection.execute(sa.insert(tables.migrations).values(values))
@@ -149,7 +156,9 @@ def test_home_plan(movable_url):
     found = plan("home_plan", homes, store_url=movable_url)
     # kvm3 has 256 MiB, all of which web1 takes; off is at home.
     assert [(move["name"], move["host"], move["live"]) for move in found["moves"]] == [("web1", "kvm3", True)]
-    assert [each["name"] for each in found["staying"]] == ["idle"] and "kvm3 has no room" in found["staying"][0]["reason"]
+    assert [each["name"] for each in found["staying"]] == ["idle"] and "kvm3 has no room" in found["staying"][0][
+        "reason"
+    ]
     assert found["lines"][0] == "1 move home."
     gone = [{"uuid": uuid_of("nobody"), "host": "kvm3", "node": "kvm3"}]
     assert plan("home_plan", gone, store_url=movable_url)["moves"] == []
