@@ -100,7 +100,7 @@ def test_policies_and_priority(fleet):
     assert "pinned: its migration policy is 'never'" in said(done)
     assert "odd: its policy cannot be read" in said(done)
     assert re.search(r"\d cold running .* cold, shut down and started again", said(done)), said(done)
-    assert "Shut down by their policy, and stay there: halts." in said(done)
+    assert "To be shut down by their policy: halts." in said(done)
 
     done = fleet.drain("kvm1", drover_unmovable="skip", drover_max_migrations=1)
     where = fleet.settled()

@@ -64,4 +64,9 @@ def _resolved(definition, found, groups):
     resources = {"VCPU": instance["vcpus"], "MEMORY_MB": instance["memory_mb"], "DISK_GB": instance["disk_gb"]}
     selection = {key: instance[key] for key in ("name", "uuid", "host", "node")}
     metadata = instance_policy.to_metadata(instance.get("policy"))
-    return {**instance, "policy_metadata": metadata, "request": request, "selection": {**selection, "resources": resources}}
+    return {
+        **instance,
+        "policy_metadata": metadata,
+        "request": request,
+        "selection": {**selection, "resources": resources},
+    }

@@ -115,9 +115,7 @@ class Mover:
                 kind = "live-migration" if move["live"] else "migration"
                 # Alone: two runs that count at the same moment would both find room for one more.
                 with self.store.write() as connection:
-                    opened = moves.begin_within(
-                        connection, self.limits, self._given_up, move, kind, time.time(), notes
-                    )
+                    opened = moves.begin_within(connection, self.limits, self._given_up, move, kind, time.time(), notes)
                     orders.append(journal.order(connection, opened["uuid"]))
                     under_way = moving.open_moves(connection)
             except caps.Busy as busy:
@@ -237,7 +235,11 @@ class Mover:
         if problem is None:
             return status, message, {**result, "destination_state" if there else "source_state": "running"}
         where = order["destination"] if there else order["source"]
-        return "conflict", f"{message} It was shut down for the move and does not start on {where}: {problem}".strip(), result
+        return (
+            "conflict",
+            f"{message} It was shut down for the move and does not start on {where}: {problem}".strip(),
+            result,
+        )
 
     def _close(self, order, status, message, result=None):
         result = result or {}

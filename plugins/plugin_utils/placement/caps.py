@@ -64,8 +64,12 @@ def refuse(caps, move, open_moves, budget=None, given_up=()):
         # It is open already: whoever begins it again begins nothing new.
         return
     counted = [row for row in others if row.type != EVACUATION and row.uuid not in given_up]
-    _refuse(move, [row for row in counted if row.source == move["from_host"]], caps.per_source, "from " + move["from_host"])
-    _refuse(move, [row for row in counted if row.destination == move["host"]], caps.per_destination, "to " + move["host"])
+    _refuse(
+        move, [row for row in counted if row.source == move["from_host"]], caps.per_source, "from " + move["from_host"]
+    )
+    _refuse(
+        move, [row for row in counted if row.destination == move["host"]], caps.per_destination, "to " + move["host"]
+    )
     _refuse(move, counted, caps.overall, "in all")
     if budget:
         name, most = budget

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import fitting, making_room, proof
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.forecast import move_seconds, plan_seconds
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.ladder import Ladder
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.ladder import AS_WEIGHED, Ladder
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import (
     LIVE_STATES,
     is_live,
@@ -166,10 +166,14 @@ def plan_lines(plan):
         ]
         headings = ["WAVE", "INSTANCE", "STATE", "VCPU", "MiB", "GiB", "FROM", "", "TO", "HOW"]
         lines.extend(align(headings, rows, right=("WAVE", "VCPU", "MiB", "GiB"), indent="  "))
-        lines.append(f"Expected to take about {_duration(plan['seconds'])}. Places found: {plan['method']}.")
+        lines.append(f"Expected to take about {_duration(plan['seconds'])}.")
+        if plan["method"] != AS_WEIGHED:
+            lines.append(
+                f"The places are not those that the policy weighs highest, but were found so: {plan['method']}."
+            )
     off = [each["name"] for each in plan["shutdowns"]]
     if off:
-        lines.append(f"Shut down by their policy, and stay there: {', '.join(off)}.")
+        lines.append(f"To be shut down by their policy: {', '.join(off)}.")
     restless = [move["name"] for move in moves if not move["converges"]]
     if restless:
         lines.append(

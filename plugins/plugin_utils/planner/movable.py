@@ -56,7 +56,9 @@ def why_unmovable(instance):
         return "its migration policy is 'never'"
     state = instance.get("state")
     if policy == "cold" and state == "paused":
-        return "it is paused and its migration policy is 'cold', and what stands still cannot shut down; resume it first"
+        return (
+            "it is paused and its migration policy is 'cold', and what stands still cannot shut down; resume it first"
+        )
     if policy == "live" and state in COLD_STATES:
         return "it is shut off and its migration policy is 'live'; start it first, or change the policy"
     if state not in LIVE_STATES + COLD_STATES:

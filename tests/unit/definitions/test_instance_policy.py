@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import pytest
-
 from ansible_collections.drover.compute.plugins.plugin_utils import instance_policy
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import check, identity
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
@@ -80,6 +79,9 @@ def test_a_definition_brings_the_texts_for_the_metadata():
     groups = check.server_groups([{"name": "g", "policy": "anti-affinity", "max_moving": 1}], str)
     wanted = check.instances([{"name": "vm2", "memory_mb": 64, "server_group": "g"}], str)
     # The scheduler is told nothing of the budget: it is for moves.
-    assert identity.resolve(wanted, [], groups)[0]["request"]["server_group"] == {"name": "g", "policy": "anti-affinity"}
+    assert identity.resolve(wanted, [], groups)[0]["request"]["server_group"] == {
+        "name": "g",
+        "policy": "anti-affinity",
+    }
     with pytest.raises(DroverError, match="max_moving must be a whole number from 1"):
         check.server_groups([{"name": "g", "policy": "anti-affinity", "max_moving": 0}], str)

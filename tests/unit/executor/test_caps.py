@@ -9,9 +9,6 @@ import functools
 
 import pytest
 import sqlalchemy as sa
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.executor import mover as mover_module
 from ansible_collections.drover.compute.plugins.plugin_utils.executor.mover import Mover
@@ -22,6 +19,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import Store,
 from ansible_collections.drover.compute.tests.unit.executor.test_mover import Killed, World
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 HOSTS = ("kvm1", "kvm2", "kvm3", "kvm4")
 NAMES = ("web1", "web2", "web3", "other")
@@ -134,7 +133,7 @@ def test_whatever_is_begun_and_ended_no_cap_and_no_budget_is_exceeded(prepared_u
             if rows:
                 end(prepared_url, rows[step[1] % len(rows)].uuid, step[2])
             continue
-        dummy, name, to = step
+        name, to = step[1:]
         try:
             begin(prepared_url, limits, move(name, to, fleets.where(prepared_url)[name]))
         except Busy as busy:
@@ -152,7 +151,10 @@ def test_whatever_is_begun_and_ended_no_cap_and_no_budget_is_exceeded(prepared_u
             assert most is None or all(values.count(value) <= most for value in values)
 
 
-def mover(url, world, limits=Caps(2), lines=None, keep=lambda connection: None, power=None, patience=3600):
+TWO = Caps(2)
+
+
+def mover(url, world, limits=TWO, lines=None, keep=lambda connection: None, power=None, patience=3600):
     return Mover(Store.open(url), world, (lines if lines is not None else []).append, limits, keep, power, patience)
 
 

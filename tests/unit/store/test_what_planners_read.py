@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pytest
 import sqlalchemy as sa
-
 from ansible_collections.drover.compute.plugins.plugin_utils.deciding import told, wanted_to_move
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import groups, moves
@@ -88,8 +87,12 @@ def test_all_resource_classes_and_none_of_those_that_hold_two_places(prepared_ur
     discover(prepared_url)
     with Store.open(prepared_url).write() as connection:
         consumer = connection.scalar(sa.select(tables.consumers.c.id).where(tables.consumers.c.uuid == uuid_of("web")))
-        provider = connection.scalar(sa.select(tables.allocations.c.provider_id).where(tables.allocations.c.consumer_id == consumer))
-        number = connection.execute(sa.insert(tables.resource_classes).values(name="CUSTOM_GOLD")).inserted_primary_key[0]
+        provider = connection.scalar(
+            sa.select(tables.allocations.c.provider_id).where(tables.allocations.c.consumer_id == consumer)
+        )
+        number = connection.execute(sa.insert(tables.resource_classes).values(name="CUSTOM_GOLD")).inserted_primary_key[
+            0
+        ]
         connection.execute(
             sa.insert(tables.allocations).values(consumer_id=consumer, provider_id=provider, class_id=number, used=3)
         )
@@ -110,8 +113,15 @@ def test_all_resource_classes_and_none_of_those_that_hold_two_places(prepared_ur
     with Store.open(prepared_url).write() as connection:
         connection.execute(
             sa.insert(tables.migrations).values(
-                uuid=uuid_of("m"), instance_uuid=uuid_of("web"), instance_name="web", source="kvm9", destination="kvm1",
-                type="evacuation", status="done", created_at=1.0, updated_at=1.0,
+                uuid=uuid_of("m"),
+                instance_uuid=uuid_of("web"),
+                instance_name="web",
+                source="kvm9",
+                destination="kvm1",
+                type="evacuation",
+                status="done",
+                created_at=1.0,
+                updated_at=1.0,
             )
         )
     assert read(prepared_url)["web"]["resources"] == {}
