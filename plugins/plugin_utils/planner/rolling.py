@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import packing
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import is_to_shut_down, why_unmovable
@@ -98,7 +100,7 @@ class _World:
         for item in items:
             self.on.setdefault(states.host[board.at[item]], []).append(item)
         self._known = {}
-        self._loads = {}
+        self._loads, self._by_load = {}, None
 
     def load(self, name):
         """The share of the fleet's free room that a host's instances need, of the scarcest class."""
@@ -203,12 +205,12 @@ class _World:
 
     def fullest(self, but):
         """The hosts that would be missed most, as many as are to be spared; None when there are not so many others."""
-        board = self.board
-        staying = sorted(
-            (name for name in self.rows if name not in but and board.open[self.rows[name]].any()),
-            key=lambda name: (-self.load(name), name),
-        )
-        return staying[: self.spare] if len(staying) > self.spare else None
+        if self._by_load is None:
+            self._by_load = sorted(self.rows, key=lambda name: (-self.load(name), name))
+        but = set(but)
+        staying = (name for name in self._by_load if name not in but and self.board.open[self.rows[name]].any())
+        found = list(itertools.islice(staying, self.spare + 1))
+        return found[: self.spare] if len(found) > self.spare else None
 
     def settle(self, names, placed=None):
         """The instances of these hosts stay where they went."""
@@ -217,7 +219,7 @@ class _World:
             self.on[board.states.host[board.at[item]]].remove(item)
             board.move(item, node)
             self.on.setdefault(board.states.host[node], []).append(item)
-        self._known, self._loads = {}, {}
+        self._known, self._loads, self._by_load = {}, {}, None
 
 
 class _Tried:
