@@ -27,8 +27,8 @@ options:
       - Definitions as data in place of a file. Each has C(name) and C(memory_mb) (MiB), and may have C(vcpus) (default 1),
         C(disks) (each C(size_gb), and if wanted C(image), C(image_format), C(path)), C(networks) (each a C(bridge) or a C(network),
         and if wanted C(mac), C(model)), C(server_group), C(availability_zone), C(hints), C(project), C(user), C(cloud_init)
-        (C(user_data), C(meta_data), C(network_config)), C(autostart), C(policy) (C(move), C(on_drain), C(priority), C(migration), see the role
-        place), C(uuid).
+        (C(user_data), C(meta_data), C(network_config)), C(autostart), C(uuid), C(policy) (C(move), C(on_drain), C(priority),
+        C(migration), see the role place), C(state). One whose C(state) is V(absent) is left out of RV(instances), so that nobody builds it.
     type: list
     elements: dict
   server_groups:
@@ -42,6 +42,13 @@ options:
       - Write host and uuid of each instance that the store has seen back into O(path).
     type: bool
     default: false
+  mark_absent:
+    description:
+      - Do nothing but write C(state) V(absent) into O(path) beside these instances, which were removed. Each is a name, a uuid, or a
+        mapping with C(name) and C(uuid). Take that line out to have one built again.
+    type: list
+    elements: raw
+    default: []
 attributes:
   check_mode:
     support: full
@@ -97,6 +104,16 @@ server_groups:
   returned: success
   type: list
   elements: dict
+absent:
+  description: Names of those that are marked as absent.
+  returned: success
+  type: list
+  elements: str
+still_there:
+  description: Those of them that the store has all the same. They are removed with the playbook C(drover.compute.instance_delete).
+  returned: success
+  type: list
+  elements: str
 table:
   description: The instances that the store has seen, as lines of a plain text table.
   returned: success

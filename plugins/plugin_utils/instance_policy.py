@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 
+from ansible_collections.drover.compute.plugins.module_utils import _migration_options
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 
 KEYS = ("move", "on_drain", "priority", "migration")
@@ -18,22 +19,8 @@ KEYS = ("move", "on_drain", "priority", "migration")
 MOVES = ("never", "cold", "live")
 #: on_drain: it is not moved but shut down where it is.
 ON_DRAIN = ("shutdown",)
-#: What drover_migration knows, and what kind of value each key takes.
-MIGRATION = {
-    "bandwidth_mib": int,
-    "parallel_connections": int,
-    "auto_converge": bool,
-    "post_copy": bool,
-    "tls": bool,
-    "tunnelled": bool,
-    "compression": (bool, str),
-    "max_downtime_ms": int,
-    "timeout_per_gib": int,
-    "on_timeout": str,
-    "copy_storage": str,
-}
-ON_TIMEOUT = ("abort", "post_copy", "pause", "shutdown")
-COPY_STORAGE = ("auto", "never")
+#: What kind of value each option of a migration takes.
+MIGRATION = {key: {"int": int, "bool": bool, "str": str}[spec["type"]] for key, spec in _migration_options.SPEC.items()}
 MOST_PRIORITY = 10**6
 
 
@@ -125,12 +112,10 @@ def _migration(options, who):
     for key, value in options.items():
         kinds = MIGRATION[key]
         if not isinstance(value, kinds) or (kinds is int and isinstance(value, bool)):
-            word = {int: "a whole number", bool: "true or false", str: "a text"}.get(kinds, "a text, or true or false")
+            word = {int: "a whole number", bool: "true or false", str: "a text"}[kinds]
             raise DroverError(f"{who}: migration.{key} must be {word}, not {value!r}.")
-        if kinds is int and value < 1:
-            raise DroverError(f"{who}: migration.{key} must be 1 or more, not {value}.")
-    _one_of(options, "on_timeout", ON_TIMEOUT, f"{who}: migration")
-    _one_of(options, "copy_storage", COPY_STORAGE, f"{who}: migration")
+        if "choices" in _migration_options.SPEC[key]:
+            _one_of(options, key, _migration_options.SPEC[key]["choices"], f"{who}: migration")
 
 
 def _no_contradiction(policy, who):
@@ -142,8 +127,9 @@ def _no_contradiction(policy, who):
         raise DroverError(f"{who}: move is cold, but migration.{live_only[0]} is for live moves only; keep one.")
     if move == "live" and policy.get("on_drain") == "shutdown":
         raise DroverError(f"{who}: move live says that it must not be stopped, on_drain shutdown stops it; keep one.")
-    if options.get("on_timeout") == "post_copy" and options.get("post_copy") is False:
-        raise DroverError(f"{who}: migration.on_timeout is post_copy, but migration.post_copy is false; keep one.")
-    for key in ("post_copy", "parallel_connections", "tls"):
-        if options.get("tunnelled") and options.get(key):
-            raise DroverError(f"{who}: libvirt cannot tunnel a migration with {key}; keep one of the two.")
+    if options.get("on_timeout") == "post_copy" and "post_copy" not in options:
+        # The options of the task may allow it.
+        options = {**options, "post_copy": True}
+    reasons = _migration_options.contradictions(options)
+    if reasons:
+        raise DroverError(f"{who}: migration: {'; '.join(reasons)}.")

@@ -28,6 +28,7 @@ def written_down(fleet, run):
 
 def in_the_middle(fleet, run):
     """Memory or disk is on its way."""
+    written_down(fleet, run)
     eventually(lambda: migrates(fleet, "slow"))
 
 

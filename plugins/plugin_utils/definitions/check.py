@@ -28,7 +28,9 @@ KEYS = {
     "cloud_init": dict,
     "autostart": bool,
     "policy": dict,
+    "state": str,
 }
+STATES = ("present", "absent")
 DISK_KEYS = {"size_gb": int, "image": str, "image_format": str, "path": str}
 NETWORK_KEYS = {"bridge": str, "network": str, "mac": str, "model": str}
 GROUP_KEYS = {"name": str, "policy": str, "max_server_per_host": int, "max_moving": int}
@@ -56,6 +58,8 @@ def instances(items, where):
         _name(item["name"], place)
         _at_least(item, "vcpus", 1, place, default=1)
         _at_least(item, "memory_mb", 1, place)
+        if item.get("state") not in (None, *STATES):
+            raise DroverError(f"{place}: state must be {' or '.join(STATES)}, not {item['state']!r}.")
         if item.get("uuid"):
             _uuid(item["uuid"], place)
             _unique(uuids, item["uuid"], place, "uuid")

@@ -20,6 +20,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import moving
 # How long (seconds) one call on the hypervisor waits for news, and how often one instance is mentioned.
 WAIT = 2
 MENTION = 10
+# After how many answers that do not mention a move it is given up.
+SILENT = 5
+# How a migration ends that leaves the instance at its source.
+UNDONE = ("failed", "cancelled")
 # How often (seconds) the lease is renewed while nothing new is begun.
 RENEW = 30
 # How long (seconds) to wait while other runs have all that the caps allow, and how often that is said.
@@ -41,13 +45,16 @@ class Mover:
     :param power: executor.restarting.Restarts, for those that are shut down for a cold move; None where no
         instance that runs moves cold.
     :param patience: seconds to wait for other runs while nothing can be begun.
+    :param since: the time (seconds since 1970) from which on an instance whose move was aborted is not moved again; None for never.
     """
 
-    def __init__(self, store, hypervisor, show, limits, keep, power=None, patience=PATIENCE):
+    def __init__(self, store, hypervisor, show, limits, keep, power=None, patience=PATIENCE, since=None):
         self.store, self.hypervisor, self.show, self.limits, self.keep = store, hypervisor, show, limits, keep
         self.power, self.patience = power, patience
+        self._since = since
         self._kept = time.monotonic()
         self.finished = []
+        self._silent = {}
         self._running = {}
         self._mentioned = {}
         self._total = 0
@@ -71,6 +78,17 @@ class Mover:
             self.show(f"{host}: an earlier run left {len(left)} migration(s) open, looking after: {names}")
         self._total += len(left)
         self._follow(left)
+        while self._running:
+            self._follow([])
+        return self.finished
+
+    def abort(self, orders):
+        """Follow migrations to their end whose hypervisor was made to abort whatever it is asked to follow.
+
+        :returns: the outcomes. One that was too late is completed.
+        """
+        self._total += len(orders)
+        self._running.update({order["uuid"]: order for order in orders})
         while self._running:
             self._follow([])
         return self.finished
@@ -115,12 +133,18 @@ class Mover:
                 kind = "live-migration" if move["live"] else "migration"
                 # Alone: two runs that count at the same moment would both find room for one more.
                 with self.store.write() as connection:
+                    if self._since is not None:
+                        journal.refuse_aborted(connection, move, self._since)
                     opened = moves.begin_within(connection, self.limits, self._given_up, move, kind, time.time(), notes)
                     orders.append(journal.order(connection, opened["uuid"]))
                     under_way = moving.open_moves(connection)
             except caps.Busy as busy:
                 self._blocked[move["uuid"]] = busy
                 continue
+            except journal.WasAborted as problem:
+                self._close(
+                    {**move, "source": move["from_host"], "destination": move["host"]}, "cancelled", str(problem)
+                )
             except DroverError as problem:
                 self._close({**move, "source": move["from_host"], "destination": move["host"]}, "failed", str(problem))
             queue.remove(move)
@@ -177,7 +201,9 @@ class Mover:
             return
         if time.monotonic() - self._kept > RENEW:
             self._renew()
-        for result in self.hypervisor(orders, known, WAIT):
+        results = self.hypervisor(orders, known, WAIT)
+        self._give_up({result["uuid"] for result in results})
+        for result in results:
             order = self._running.get(result["uuid"])
             if order is None:
                 continue
@@ -201,6 +227,20 @@ class Mover:
                 self._record(order, {"status": problem.status, "message": str(problem), "source_state": problem.state})
         return ready
 
+    def _give_up(self, mentioned):
+        """End what the hypervisor does not mention any more, or the run would wait for it for ever."""
+        for uuid, order in list(self._running.items()):
+            self._silent[uuid] = 0 if uuid in mentioned else self._silent.get(uuid, 0) + 1
+            if self._silent[uuid] >= SILENT:
+                del self._running[uuid]
+                self._given_up.add(order["migration"])
+                self._close(
+                    order,
+                    "lost",
+                    f"{order['source']} has said nothing of it {SILENT} times, though it answers. Its migration is still open in the "
+                    "store; look at both hosts, then run this again: it is asked for anew.",
+                )
+
     def _renew(self):
         with self.store.write() as connection:
             self.keep(connection)
@@ -208,18 +248,18 @@ class Mover:
 
     def _record(self, order, result):
         status, message = result["status"], result.get("message") or ""
-        if order.get("restart") and status in ("completed", "failed"):
+        if order.get("restart") and status in ("completed", *UNDONE):
             status, message, result = self._restarted(order, status, message, result)
         if status == "completed":
             with self.store.write(together=True) as connection:
                 moves.finish(connection, order["migration"], result.get("destination_state") or "running", time.time())
-        elif status == "failed" and result.get("source_state") in (None, "absent"):
+        elif status in UNDONE and result.get("source_state") in (None, "absent"):
             # Its room at the source is given back only where it was seen there.
             status, message = "lost", f"{message} It was not seen at the source."
-        elif status == "failed":
+        elif status in UNDONE:
             with self.store.write(together=True) as connection:
-                moves.undo(connection, order["migration"], message, time.time())
-        if status not in ("completed", "failed"):
+                moves.undo(connection, order["migration"], message, time.time(), status)
+        if status not in ("completed", *UNDONE):
             self._given_up.add(order["migration"])
         self._close(order, status, message, result)
 

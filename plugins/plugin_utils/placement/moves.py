@@ -67,7 +67,9 @@ def begin_resize(connection, instance_uuid, host, node, wanted, now, source_host
 
     Both sizes are held until confirm() or revert().
 
-    :param wanted: dict flavor (name or None) and resources (dict class name -> amount).
+    :param wanted: dict flavor (name or None) and resources (dict class name -> amount); and maybe running
+        (whether it ran when the resize began) and sizes (dict old and new, each vcpus, memory_mb and disk_gb of the
+        domain), which the details keep for a run that goes on with it.
     :returns: as begin().
     """
     return _begin(connection, instance_uuid, host, node, RESIZE, now, source_host, wanted)
@@ -124,6 +126,11 @@ def _already(instance, running, destination, move_type):
     same = running.destination_node_id == destination.id and (running.type == RESIZE) == (move_type == RESIZE)
     if same:
         return _described(running, new=False)
+    if running.type == RESIZE:
+        raise DroverError(
+            f"Instance {instance.name} is being resized, from {running.source} to {running.destination}. Run "
+            "drover.compute.instance_resize for it again: that ends it."
+        )
     raise DroverError(
         f"Instance {instance.name} has an open migration from {running.source} to {running.destination}. "
         "Run the drain again: it finishes or undoes that first."
@@ -163,6 +170,7 @@ def _swap(connection, instance, source, destination, found, uuid, move_type, now
         details["old"].update({name: getattr(instance, name) for name in names})
         sizes = {name: resources.get(resource, 0) for name, resource in SIZES.items()}
         details["new"].update({"flavor": wanted.get("flavor"), **sizes})
+        details.update({name: wanted[name] for name in ("running", "sizes") if name in wanted})
     return details
 
 
@@ -260,6 +268,13 @@ def undo(connection, uuid, message, now, status="failed"):
     _hold_instance(connection, migration)
     _set_holds(connection, migration, "old", now)
     _set_status(connection, uuid, status, message, now)
+
+
+def note(connection, uuid, facts, now):
+    """Add facts to the details of a resize, for the run that comes next."""
+    migration, table = _migration(connection, uuid), tables.migrations
+    details = {**(migration.details or {}), **facts}
+    connection.execute(sa.update(table).where(table.c.uuid == uuid).values(details=details, updated_at=now))
 
 
 def _is_closed(migration, from_status, to_status):

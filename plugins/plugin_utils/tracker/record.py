@@ -12,7 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
     moves,
     provider_tree,
     providers,
-    sharing,
+    supply,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, services
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances as instance_rows
@@ -205,7 +205,7 @@ def _shares(connection, held, here, provider_ids, disk):
         for key in places
         if key not in own and disk.get(provider_ids[here[uuid][0]]) != key
     }
-    return {**shares, **sharing.reachable(connection, others, own), **provider_tree.roots(connection, others)}
+    return {**shares, **supply.reachable(connection, own, others), **provider_tree.roots(connection, others)}
 
 
 def _taken(resources, provider, disk, held, shares):
@@ -312,3 +312,13 @@ def record_built(connection, uuid, host, domain, now):
         return False
     instance_rows.set_state(connection, [row], "active")
     return True
+
+
+def record_seen(connection, uuid, host, domain, now):
+    """Record what a host has just shown of an instance that is recorded there; else nothing is recorded.
+
+    :param domain: the domain as tracker.domain.describe() returns it.
+    """
+    node = instance_rows.place(connection, uuid)
+    if node is not None and node.host == host:
+        node_rows.write_domain(connection, node.id, domain, now)

@@ -23,10 +23,10 @@ CONTRADICTIONS = [
     ({"move": "cold", "migration": {"post_copy": True}}, "migration.post_copy is for live moves only"),
     ({"move": "cold", "migration": {"bandwidth_mib": 9}}, "migration.bandwidth_mib is for live moves only"),
     ({"move": "live", "on_drain": "shutdown"}, "on_drain shutdown stops it"),
-    ({"migration": {"on_timeout": "post_copy", "post_copy": False}}, "post_copy is false"),
-    ({"migration": {"tunnelled": True, "post_copy": True}}, "cannot tunnel a migration with post_copy"),
-    ({"migration": {"tunnelled": True, "tls": True}}, "cannot tunnel a migration with tls"),
-    ({"migration": {"tunnelled": True, "parallel_connections": 2}}, "with parallel_connections"),
+    ({"migration": {"on_timeout": "post_copy", "post_copy": False}}, "post_copy is not true"),
+    ({"migration": {"tunnelled": True, "post_copy": True}}, "tunnelled and post_copy do not go together"),
+    ({"migration": {"tunnelled": True, "tls": True}}, "tunnelled and tls do not go together"),
+    ({"migration": {"tunnelled": True, "parallel_connections": 2}}, "tunnelled and parallel_connections do not go together"),
 ]
 MALFORMED = [
     ("never", "must be a mapping"),
@@ -37,7 +37,7 @@ MALFORMED = [
     ({"priority": True}, "priority must be a whole number"),
     ({"migration": [1]}, "migration must be a mapping"),
     ({"migration": {"speed": 1}}, "unknown key speed"),
-    ({"migration": {"bandwidth_mib": 0}}, "must be 1 or more"),
+    ({"migration": {"bandwidth_mib": 0}}, "bandwidth_mib is 0: give 1 or more"),
     ({"migration": {"bandwidth_mib": True}}, "must be a whole number"),
     ({"migration": {"post_copy": "yes"}}, "must be true or false"),
     ({"migration": {"on_timeout": "cry"}}, "on_timeout must be abort or"),
