@@ -49,8 +49,8 @@ bench-nova: setup  ## compare the scheduler with Nova's own, which is installed 
 bench-placement: setup  ## compare allocation candidates and claims with Placement's own, which is installed into .venv-placement
 	tests/benchmarks/bench-placement.sh
 
-bench-drain: setup  ## plans of drains of seeded fleets, judged by the verifier
-	tests/benchmarks/bench-drain.sh
+bench-drain: setup  ## plans of drains of seeded fleets, judged by the verifier; DRAIN=FOLDER has fleetgen.py and verify.py
+	.venv/bin/python tests/benchmarks/drain_families.py $(BENCH_DRAIN)
 
 build: setup  ## the collection's tarball, in build/
 	.venv/bin/ansible-galaxy collection build --force --output-path build
