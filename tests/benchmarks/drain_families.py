@@ -21,6 +21,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import resource
 import statistics
 import subprocess
 import sys
@@ -37,17 +38,24 @@ LEAST = {
 }
 #: Most seconds of wall time for one plan.
 SECONDS = {"planted": 1.0, "churn": 5.0, "spread": 5.0, "full": 5.0, "large": 1.0}
-#: Longest that the generator may take for one fleet; the largest take 4 s of CPU.
-MAKING = 12
+#: Most seconds of CPU for the generator of one fleet; the largest take 4.
+MAKING = 10
 #: Longest that a plan may take beside the solver's time, far above every bar.
 PLANNING = 60
 
 
-def run(command, seconds, source=None):
-    """(standard output or None, standard error) of a command."""
+def run(command, seconds, source=None, busy=None):
+    """(standard output or None, standard error) of a command; ``busy``: most seconds of CPU."""
+
+    def limit():
+        if busy:
+            resource.setrlimit(resource.RLIMIT_CPU, (busy, busy))
+
     try:
         with open(source or os.devnull, encoding="utf-8") as stream:
-            done = subprocess.run(command, stdin=stream, capture_output=True, text=True, timeout=seconds, check=False)
+            done = subprocess.run(
+                command, stdin=stream, capture_output=True, text=True, timeout=seconds, check=False, preexec_fn=limit
+            )
     except subprocess.TimeoutExpired:
         return None, f"not done in {seconds} s"
     return (done.stdout if done.returncode == 0 or done.stdout else None), done.stderr
@@ -60,7 +68,7 @@ def one(case, options):
         command = [sys.executable, str(options.drain / "fleetgen.py")]
         for key, value in case.items():
             command += [f"--{key}", str(value)]
-        text, _error = run(command, MAKING)
+        text, _error = run(command, 10 * MAKING, busy=MAKING)
         if not text:
             return {"verdict": "not made"}
         fleet.write_text(text, encoding="utf-8")
@@ -77,7 +85,7 @@ def planned(fleet, answer, options, solver):
     if text is None:
         return {"verdict": "no plan", "error": error[-300:], "wall_s": time.monotonic() - began, "cpu_s": 0.0}
     answer.write_text(text, encoding="utf-8")
-    judged, error = run([sys.executable, str(options.drain / "verify.py"), str(fleet), str(answer)], MAKING)
+    judged, error = run([sys.executable, str(options.drain / "verify.py"), str(fleet), str(answer)], PLANNING)
     if judged is None:
         return {"verdict": "no verdict", "error": error[-300:], "wall_s": time.monotonic() - began, "cpu_s": 0.0}
     plan = json.loads(text)

@@ -89,12 +89,10 @@ class Scenario:
         self.said, self.runs, self.dead = [], 0, set()
         for module in (mover_module, evacuation_module):
             patch.setattr(module, "time", self.clock)
-        self.discover(Store.open(url))
-        policies = {each["name"]: each["policy"] for each in data.get("stored") or ()}
-        with Store.open(url).write() as connection:
-            for name, policy in policies.items():
-                table = tables.instances
-                connection.execute(sa.update(table).where(table.c.name == name).values(policy=policy))
+
+    def begin(self):
+        """Discover the fleet into an empty store."""
+        self.discover(Store.open(self.url))
 
     def do(self, command):
         """Carry out one command: {word: its object, and options}."""
@@ -339,15 +337,15 @@ class Scenario:
     def check_places(self):
         """Wherever an instance is there is room held for it, and none is held where it neither is nor goes."""
         self.fleet.check()
-        held = fleets.holdings(self.url)
-        for row in self._migrations():
+        held, migrations = fleets.holdings(self.url), self._migrations()
+        for row in migrations:
             if row.uuid in held:
                 mine = held.setdefault(row.instance_uuid, {})
                 for host, amounts in held[row.uuid].items():
                     mine.setdefault(host, amounts)
         for uuid, name in self.fleet.names.items():
             where, rooms = set(self.fleet.where(uuid)), set(held.get(uuid, {}))
-            rows = [row for row in self._migrations() if row.instance_uuid == uuid]
+            rows = [row for row in migrations if row.instance_uuid == uuid]
             ends = {end for row in rows if row.status in tables.HOLDING_MIGRATION for end in (row.source, row.destination)}
             if where - rooms:
                 raise Violation(f"{name} is on {where}, and room is held on {rooms}")

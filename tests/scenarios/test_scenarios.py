@@ -74,26 +74,37 @@ def empty(memory):
     return memory / "empty.db"
 
 
+@pytest.fixture(scope="session")
+def store(memory):
+    """One engine for all: what SQLAlchemy has compiled is kept with it."""
+    return Store.open(f"sqlite:///{memory}/store.db")
+
+
 @pytest.fixture
-def url(memory, empty):
-    path = memory / "store.db"
-    for each in memory.glob("store.db*"):
-        each.unlink()
-    shutil.copyfile(empty, path)
-    return f"sqlite:///{path}"
+def fresh(memory, empty, store, monkeypatch):
+    """A function (folder) that gives the Scenario of a folder, with a store in which its fleet is discovered."""
+    monkeypatch.setattr(Store, "open", lambda url: store)
 
+    def make(folder):
+        path, known = memory / "store.db", memory / f"{folder.name}.db"
+        for each in memory.glob("store.db*"):
+            each.unlink()
+        shutil.copyfile(known if known.exists() else empty, path)
+        scenario = Scenario(f"sqlite:///{path}", load(folder / "state.yml"), monkeypatch)
+        if not known.exists():
+            scenario.begin()
+            shutil.copyfile(path, known)
+        return scenario
 
-def outcome(url, folder, commands, patch):
-    """What a case comes to: lines."""
-    scenario = Scenario(url, load(folder / "state.yml"), patch)
-    for command in commands:
-        scenario.do(command)
-    return scenario.said + scenario.journal()
+    return make
 
 
 @pytest.mark.parametrize("folder, name, commands", ALL, ids=[f"{folder.name}: {name}" for folder, name, dummy in ALL])
-def test_scenario(folder, name, commands, url, monkeypatch):
-    found = outcome(url, folder, commands, monkeypatch)
+def test_scenario(folder, name, commands, fresh):
+    scenario = fresh(folder)
+    for command in commands:
+        scenario.do(command)
+    found = scenario.said + scenario.journal()
     path = folder / "expected.yml"
     if WRITE:
         write(path, name, found)
