@@ -252,11 +252,13 @@ class Scenario:
                         raise DroverError(str(problem)) from None
         found = self._record(store, read.values())
         if found["stale"]:
-            stale = {fleets.uuid_of(name) for name in found["stale"]}
+            recorded = fleets.where(self.url)
             for name in read:
-                here = self.fleet.hosts[name]
-                here.domains = {uuid: each for uuid, each in here.domains.items() if uuid not in stale or each.active}
-            # What is stale on one host runs on another, so nothing may be lost by this.
+                here = self.fleet.hosts[name].domains
+                for uuid, domain in list(here.items()):
+                    if domain.name in found["stale"] and recorded.get(domain.name) != name and not domain.active:
+                        del here[uuid]
+            # What is stale on one host is on another, so nothing may be lost by this.
             self.fleet.check()
             self._record(store, [self.fleet.report(name) for name in read])
         return list(read)
