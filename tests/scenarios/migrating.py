@@ -134,7 +134,9 @@ class Worker:
                 seconds = next(course, None)
             except Broken as problem:
                 begun = self._begun() or self.record["took_over"]
-                self._end("lost" if begun else "failed", f"{problem}. " + ("Start the move again." if begun else "Not begun."))
+                self._end(
+                    "lost" if begun else "failed", f"{problem}. " + ("Start the move again." if begun else "Not begun.")
+                )
                 return
             if seconds is None:
                 return
@@ -235,12 +237,20 @@ class Worker:
         here, there = yield from self._look()
         if verdict == state.THERE:
             yield from self._arrived(there)
-        elif verdict in (state.OFF_HERE, state.BOTH_OFF) and self._begun() and (self.record["was"] == "shutoff") == (verdict == state.BOTH_OFF):
+        elif (
+            verdict in (state.OFF_HERE, state.BOTH_OFF)
+            and self._begun()
+            and (self.record["was"] == "shutoff") == (verdict == state.BOTH_OFF)
+        ):
             del self.host.domains[self.uuid]
             here, there = yield from self._look()
             yield from self._arrived(there)
         elif verdict in (state.HERE, state.OFF_THERE):
-            words = "; it is paused at the source now, resume it" if self.record["was"] == "running" and here["state"] == "paused" else ""
+            words = (
+                "; it is paused at the source now, resume it"
+                if self.record["was"] == "running" and here["state"] == "paused"
+                else ""
+            )
             self._end("failed", f"{self.job.error or 'it did not go through'}{words}.")
         elif verdict == state.NOWHERE:
             self._end("lost" if self._begun() else "failed", "Neither host knows it.")
@@ -295,7 +305,9 @@ class Module:
 
     def _reach(self):
         if not self._reachable():
-            raise DroverError(f"Host {self.host} cannot be reached: timed out. Migrations that had begun go on by themselves.")
+            raise DroverError(
+                f"Host {self.host} cannot be reached: timed out. Migrations that had begun go on by themselves."
+            )
 
     def _under_way(self, orders):
         here = self.fleet.hosts[self.host]
@@ -327,5 +339,3 @@ class Module:
             "destination_state": record.get("destination_state"),
             "leftovers": [],
         }
-
-

@@ -348,7 +348,9 @@ class Scenario:
         for uuid, name in self.fleet.names.items():
             where, rooms = set(self.fleet.where(uuid)), set(held.get(uuid, {}))
             rows = [row for row in migrations if row.instance_uuid == uuid]
-            ends = {end for row in rows if row.status in tables.HOLDING_MIGRATION for end in (row.source, row.destination)}
+            ends = {
+                end for row in rows if row.status in tables.HOLDING_MIGRATION for end in (row.source, row.destination)
+            }
             if where - rooms:
                 raise Violation(f"{name} is on {where}, and room is held on {rooms}")
             if rooms - where - ends:
@@ -366,7 +368,8 @@ class Scenario:
     def journal(self):
         """The migrations in their order, and where every instance is: lines."""
         lines = [
-            f"{row.instance_name}: {row.source} -> {row.destination}, {row.type}, {row.status}" for row in self._migrations()
+            f"{row.instance_name}: {row.source} -> {row.destination}, {row.type}, {row.status}"
+            for row in self._migrations()
         ]
         recorded = fleets.where(self.url)
         for uuid, name in sorted(self.fleet.names.items(), key=lambda pair: pair[1]):
@@ -375,5 +378,7 @@ class Scenario:
                 for host, each in sorted(self.fleet.where(uuid).items())
             )
             known = recorded.get(name)
-            lines.append(f"{name} is {seen}" + ("" if [known] == list(self.fleet.where(uuid)) else f", recorded on {known}"))
+            lines.append(
+                f"{name} is {seen}" + ("" if [known] == list(self.fleet.where(uuid)) else f", recorded on {known}")
+            )
         return lines

@@ -49,7 +49,12 @@ class Domain:
     def facts(self):
         """As hypervisor_info tells of it."""
         disk = {"target": "vda", "device": "disk", "type": "file", "source": f"/nfs/{self.name}.qcow2"}
-        more = {"state": self.state, "persistent": self.persistent, "xml": f"<domain>{self.name}</domain>", "disks": [disk]}
+        more = {
+            "state": self.state,
+            "persistent": self.persistent,
+            "xml": f"<domain>{self.name}</domain>",
+            "disks": [disk],
+        }
         return fleets.domain(self.name, self.vcpus, self.memory_mb, **more)
 
 
@@ -217,4 +222,3 @@ FAULTS = {
     "destination dies": _destination_dies,
     "source dies": _source_dies,
 }
-

@@ -77,7 +77,9 @@ def test_a_paused_source_and_a_running_destination(fleet):
     simulated = Simulated("running")
     for fault in ({"at": "handover", "fault": "network cut", "for": 5}, {}):
         found, wanted = simulated.move(**fault), really(fleet, "running", half)
-        assert [found[key] for key in COMPARED] == [wanted[key] for key in COMPARED] == ["conflict", "paused", "running"]
+        assert (
+            [found[key] for key in COMPARED] == [wanted[key] for key in COMPARED] == ["conflict", "paused", "running"]
+        )
 
 
 def test_the_destination_is_lost_and_back(fleet):
