@@ -46,7 +46,7 @@ class Clock:
         """Let time pass, and stop early when ``until`` holds."""
         end = self.now + seconds
         while not until() and self._due and self._due[0][0] <= end:
-            self.now, dummy, act = heapq.heappop(self._due)
+            self.now, _number, act = heapq.heappop(self._due)
             act()
         if not until():
             self.now = max(self.now, end)

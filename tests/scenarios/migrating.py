@@ -204,7 +204,7 @@ class Worker:
         yield CHECK / 2
         self.fleet.happen("check", order["name"], job)
         yield CHECK / 2
-        here, dummy = yield from self._look()
+        here, _there = yield from self._look()
         if here["active"] != order["live"]:
             job.refused = f"it is {here['state']}"
         if job.refused:

@@ -31,7 +31,7 @@ WRITE = bool(os.environ.get("DROVER_WRITE_EXPECTED"))
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def load(path):
     """A file of YAML; read once."""
     return yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
@@ -114,7 +114,7 @@ def test_scenario(folder, name, commands, fresh, written):
         assert found == expected(folder).get(name)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def expected(folder):
     """{name of a case: lines}."""
     return {name: group["journal"] for group in load(folder / "expected.yml") for name in group["cases"]}
