@@ -88,9 +88,12 @@ class Mover:
                     opened = moves.begin(
                         connection, move["uuid"], move["host"], move.get("node"), kind, time.time(), move["from_host"]
                     )
-                    orders.append(journal.order(connection, opened["uuid"]))
+                    order = journal.order(connection, opened["uuid"])
             except DroverError as problem:
                 self._close({**move, "source": move["from_host"], "destination": move["host"]}, "failed", str(problem))
+            else:
+                # Not before the store has it for certain: a commit may fail too.
+                orders.append(order)
         return orders
 
     def _follow(self, orders):
