@@ -36,7 +36,7 @@ LEAST = {
     "churn": {0.97: 0.79},
     "spread": {0.97: 0.56},
 }
-#: Most seconds of wall time for one plan.
+#: Most seconds of CPU for one plan: it works on one core and waits for nothing, and wall time is that of the machine.
 SECONDS = {"planted": 1.0, "churn": 5.0, "spread": 5.0, "full": 5.0, "large": 1.0}
 #: Most seconds of CPU for the generator of one fleet; the largest take 4.
 MAKING = 10
@@ -68,7 +68,7 @@ def one(case, options):
         command = [sys.executable, str(options.drain / "fleetgen.py")]
         for key, value in case.items():
             command += [f"--{key}", str(value)]
-        text, _error = run(command, 10 * MAKING, busy=MAKING)
+        text, _error = run(command, 60 * MAKING, busy=MAKING)
         if not text:
             return {"verdict": "not made"}
         fleet.write_text(text, encoding="utf-8")
@@ -149,9 +149,9 @@ def missed(rows):
         for key in ("invalid", "wrong_infeasible", "no_plan", "unexplained"):
             if any(row[key] for row in found):
                 said.append(f"{where}: {key} {sum(row[key] for row in found)}")
-        slowest = max(row["wall_s"]["max"] for row in found)
+        slowest = max(row["cpu_s"]["max"] for row in found)
         if slowest > SECONDS[family]:
-            said.append(f"{where}: {slowest} s of wall time, more than {SECONDS[family]}")
+            said.append(f"{where}: {slowest} s of CPU, more than {SECONDS[family]}")
         fleets = sum(row["fleets"] for row in found)
         drained = sum(row["drained_percent"] * row["fleets"] / 100 for row in found) / fleets
         if family == "full" and drained:
