@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from ansible.errors import AnsibleConnectionFailure
@@ -16,7 +15,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.executor.evacuation import Evacuation
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy, merged
 from ansible_collections.drover.compute.plugins.plugin_utils.store import leases, services
 
 
@@ -59,16 +57,9 @@ class ActionModule(DroverAction):
         said = evacuation.settle() if claim else []
         for sentence in said:
             self.show(sentence)
-        plan = evacuation.plan(self._policy(args, task_vars), args["service_down_time"], args["failed"], claim)
+        policy = policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir"))
+        plan = evacuation.plan(policy, args["service_down_time"], args["failed"], claim)
         return {"changed": bool(claim and (said or plan["restarts"])), "settled": said, **plan}
-
-    def _policy(self, args, task_vars):
-        given, file = args["policy"], args["policy_file"]
-        folders = [str(task_vars["playbook_dir"])] if task_vars.get("playbook_dir") else []
-        if file:
-            folders.append(os.path.dirname(os.path.abspath(file)))
-            given = merged(policy_file.read_policy(file), given) if given else policy_file.read_policy(file)
-        return Policy.from_mapping(given, folders)
 
     def _restart(self, evacuation, args, task_vars):
         destination = self.target(task_vars)

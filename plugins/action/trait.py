@@ -5,23 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.custom_names import CustomNames
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import names
 
 
-class ActionModule(DroverAction):
-    ARGUMENT_SPEC = {
-        "names": {"type": "list", "elements": "str", "required": True, "aliases": ["name"]},
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        **STORE_SPEC,
-    }
-    _requires_connection = False
-
-    def act(self, args, task_vars):
-        change = names.ensure if args["state"] == "present" else names.delete
-        with self.store(args, task_vars).write() as connection:
-            before, after = change(connection, names.TRAIT, args["names"])
-        result = {"changed": before != after, "names": after}
-        if self._task.diff:
-            result["diff"] = [{"before": {"names": before}, "after": {"names": after}}]
-        return result
+class ActionModule(CustomNames):
+    KIND = names.TRAIT

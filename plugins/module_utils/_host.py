@@ -19,6 +19,7 @@ from ansible_collections.drover.compute.plugins.module_utils._domains import rea
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import is_local, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import read_mounts
 from ansible_collections.drover.compute.plugins.module_utils._storage import (
+    read_addresses,
     read_instances_storage,
     read_networks,
     read_pools,
@@ -38,6 +39,10 @@ def read_hypervisor(conn, uri, instances_path, warn):
     mounts = read_mounts(instances_path) if local else None
     pools = read_pools(conn, mounts)
     domains = read_domains(conn, local, warn)
+    addresses = read_addresses(conn)
+    for domain in domains:
+        for interface in domain["interfaces"]:
+            interface["addresses"] = addresses.get((interface["mac"] or "").lower(), [])
     pci_devices, mdev_devices = read_devices(conn)
     return {
         "uri": uri,

@@ -167,3 +167,24 @@ def read_networks(conn):
                 continue
             raise
     return sorted(found, key=lambda network: network["name"])
+
+
+def read_addresses(conn):
+    """The addresses that libvirt's own networks have given out: dict MAC address -> list; one call for each network.
+
+    Empty where libvirt does not tell.
+    """
+    try:
+        networks = conn.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_ACTIVE)
+    except libvirt.libvirtError:
+        return {}
+    found = {}
+    for network in networks:
+        try:
+            leases = network.DHCPLeases()
+        except libvirt.libvirtError:
+            continue
+        for lease in leases or ():
+            found.setdefault((lease.get("mac") or "").lower(), set()).add(lease["ipaddr"])
+    # Those of IPv4 first.
+    return {mac: sorted(addresses, key=lambda each: (":" in each, each)) for mac, addresses in found.items()}

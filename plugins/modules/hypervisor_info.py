@@ -217,7 +217,8 @@ hypervisor:
               source: /var/lib/libvirt/images/web-1.qcow2
               target: vda
               type: file
-          interfaces: [{mac: "52:54:00:00:00:01", model: virtio, source: default, target: vnet0, type: network}]
+          # The addresses that a network of libvirt's own gave it.
+          interfaces: [{addresses: [192.168.122.5], mac: "52:54:00:00:00:01", model: virtio, source: default, target: vnet0, type: network}]
           hostdevs: []
           metadata: {project: shop, user: ann}
           xml: <domain type='kvm'>...</domain>

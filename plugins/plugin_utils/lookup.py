@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import os
-
 from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
 
@@ -14,7 +12,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils import options
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy, merged
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
 
 
@@ -38,17 +35,9 @@ class DroverLookup(LookupBase):
         raise NotImplementedError
 
     def policy(self):
-        """The scheduler policy of the options ``policy`` and ``policy_file``, the first over the second.
-
-        The user's own host filters and weighers are looked for beside the playbook and the file.
-        """
-        given, file = self.get_option("policy") or {}, self.get_option("policy_file")
-        folders = [str(self._playbook_folder)] if self._playbook_folder else []
-        if not file:
-            return Policy.from_mapping(given, folders)
-        folders.append(os.path.dirname(os.path.abspath(file)))
-        written = policy_file.load(file, folders)
-        return Policy.from_mapping(merged(policy_file.read_policy(file), given), folders) if given else written
+        """The scheduler policy of the options ``policy`` and ``policy_file``, the first over the second."""
+        given, file = self.get_option("policy"), self.get_option("policy_file")
+        return policy_file.combined(given, file, self._playbook_folder)
 
     def store(self):
         """The Store to read."""

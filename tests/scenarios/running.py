@@ -16,6 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.deciding import wan
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.executor import evacuation as evacuation_module
 from ansible_collections.drover.compute.plugins.plugin_utils.executor import mover as mover_module
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.caps import Caps
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, leases, tables
@@ -174,7 +175,7 @@ class Scenario:
 
     def moved(self, store, host, module, limit, keep, moves, failed):
         """The action of module migration: settle, then move."""
-        mover = mover_module.Mover(store, module, lambda line: None, limit, keep)
+        mover = mover_module.Mover(store, module, lambda line: None, Caps(limit), keep)
         self.fleet.most = 0
         mover.settle(host)
         began = self.fleet.most

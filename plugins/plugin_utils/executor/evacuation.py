@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import time
 
-from ansible_collections.drover.compute.plugins.plugin_utils.deciding import wanted_to_move
+from ansible_collections.drover.compute.plugins.plugin_utils.deciding import told, wanted_to_move
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.evacuation import (
@@ -94,7 +94,10 @@ class Evacuation:
         self.store, self.host, self.read, self.keep = store, host, set(read), keep
 
     def picture(self, connection):
-        """What to do about each instance: list of (instance, verdict, where, why), the most important first."""
+        """What to do about each instance, the most important first.
+
+        :returns: a list of (instance, its open migration off the host or None, verdict, where, why).
+        """
         instances = evacuations.instances(connection, self.host)
         shown = evacuations.shown(connection, [each["uuid"] for each in instances], self.host)
         migrations = {
@@ -107,6 +110,7 @@ class Evacuation:
         return [
             (
                 each,
+                migrations.get(each["uuid"]),
                 *sort_out(
                     each, shown.get(each["uuid"], []), migrations.get(each["uuid"]), nodes[each["node"]], self.read
                 ),
@@ -122,13 +126,7 @@ class Evacuation:
         said = self._settle_arrivals()
         with self.store.read() as connection:
             found = self.picture(connection)
-            left = {
-                each["instance_uuid"]: each
-                for each in evacuations.open_migrations(connection, self.host)
-                if each["source"] == self.host
-            }
-        for instance, verdict, where, dummy in found:
-            migration = left.get(instance["uuid"])
+        for instance, migration, verdict, where, dummy in found:
             if verdict == FOUND:
                 said.append(self._record_found(instance, where, migration))
             elif verdict in (RESTART, LOST) and migration is not None:
@@ -231,7 +229,7 @@ class Evacuation:
             nodes = evacuations.storage(connection)
         result = {"restarts": [], "found": [], "left": [], "lost": []}
         waiting = {}
-        for instance, verdict, where, why in found:
+        for instance, dummy, verdict, where, why in found:
             entry = {"uuid": instance["uuid"], "name": instance["name"]}
             if verdict == RESTART:
                 waiting.setdefault(instance["priority"], []).append(instance)
@@ -247,6 +245,7 @@ class Evacuation:
         for dummy, instances in sorted(waiting.items(), reverse=True):
             with self.store.read() as connection:
                 columns = read_columns(connection, time.time(), service_down_time, wanted_to_move(instances, policy))
+            instances = told(instances, columns)
             wanted, stuck = plan_evacuation(columns, instances, self.host, policy, nodes, failed)
             result["left"] += stuck
             for move in wanted:

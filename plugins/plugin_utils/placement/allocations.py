@@ -142,9 +142,9 @@ def replace(connection, wanted, now, consumer_type=INSTANCE, owners=None):
     if not wanted:
         return
     owners = owners or {}
-    classes = bulk.ids_by_name(
+    classes = bulk.ids_by(
         connection,
-        tables.resource_classes,
+        tables.resource_classes.c.name,
         {name for held in wanted.values() for amounts in held.values() for name in amounts},
     )
     flat = {uuid: flatten(held, classes) for uuid, held in wanted.items()}

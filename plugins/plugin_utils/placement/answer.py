@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import gc
-
 try:
     import numpy as np
 except ImportError:
     np = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import candidates, topology
+from ansible_collections.drover.compute.plugins.plugin_utils.store import packed
 
 
 def answer(connection, query):
@@ -25,10 +24,7 @@ def answer(connection, query):
         tree that something would be taken from.
     :raises DroverError: the query names a class or a trait that does not exist.
     """
-    collects = gc.isenabled()
-    # Many new dicts and no rubbish: the collector would look at each in vain.
-    gc.disable()
-    try:
+    with packed.uncollected():
         read = topology.read(connection, query)
         rows = candidates.find(read, query)
         slots = candidates.slots(query)
@@ -38,9 +34,6 @@ def answer(connection, query):
             "allocation_requests": requests(read, rows, slots),
             "provider_summaries": _summaries(read, touched, rest, traits),
         }
-    finally:
-        if collects:
-            gc.enable()
 
 
 def requests(topology, rows, slots):

@@ -11,7 +11,7 @@ except ImportError:
     sa = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import groups, room, supply
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import groups, providers, room, supply
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import names as resource_names
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 
@@ -198,9 +198,7 @@ def provider_ids(connection, uuids):
 
     :raises DroverError: one is not in the store.
     """
-    table = tables.resource_providers
-    query = sa.select(table.c.uuid, table.c.id)
-    found = {row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, uuids)}
+    found = providers.ids(connection, uuids)
     for uuid in sorted(set(uuids) - set(found)):
         raise DroverError(
             f"Resource provider {uuid} is not in the store. Run drover.compute.discover, then schedule again; "
@@ -216,9 +214,7 @@ def class_ids(connection, names):
 
     :raises DroverError: one is not in the store.
     """
-    table = tables.resource_classes
-    query = sa.select(table.c.name, table.c.id)
-    found = {row.name: row.id for row in bulk.among(connection, query, table.c.name, names)}
+    found = bulk.ids_by(connection, tables.resource_classes.c.name, names, make=False)
     for name in sorted(set(names) - set(found)):
         raise DroverError(
             f"Resource class {name} is not in the store: no provider has it. Correct the name; nothing was claimed.",

@@ -24,8 +24,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 
 CUSTOM = "CUSTOM_"
-# A provider with it serves every tree that has a provider in one of its aggregates.
-SHARES = "MISC_SHARES_VIA_AGGREGATE"
 MAX_LENGTH = 255
 _ALLOWED = re.compile(r"[A-Z0-9_]+")
 # How many providers a refusal names.

@@ -44,10 +44,7 @@ def ensure(connection, names):
 
 def ids(connection, uuids):
     """Ids of providers: dict uuid -> id."""
-    table = tables.resource_providers
-    return {
-        row.uuid: row.id for row in bulk.among(connection, sa.select(table.c.uuid, table.c.id), table.c.uuid, uuids)
-    }
+    return bulk.ids_by(connection, tables.resource_providers.c.uuid, uuids, make=False)
 
 
 def ratios(connection, provider_ids):
@@ -81,8 +78,8 @@ def set_inventories(connection, wanted, owned=None):
     :returns: set of provider ids that changed; their generation went up by one.
     """
     table = tables.inventories
-    classes = bulk.ids_by_name(
-        connection, tables.resource_classes, {name for inventories in wanted.values() for name in inventories}
+    classes = bulk.ids_by(
+        connection, tables.resource_classes.c.name, {name for inventories in wanted.values() for name in inventories}
     )
     current = {}
     for row in bulk.among(connection, sa.select(table), table.c.provider_id, wanted):
@@ -148,24 +145,42 @@ def set_traits(connection, wanted, owned=None):
     :param owned: function of provider id and trait name: whether it may be taken away; None for all.
     :returns: set of provider ids that changed; their generation went up by one.
     """
-    table = tables.provider_traits
-    ids = bulk.ids_by_name(connection, tables.traits, {name for names in wanted.values() for name in names})
-    current = {}
-    for row in bulk.among(connection, sa.select(table), table.c.provider_id, wanted):
-        current.setdefault(row.provider_id, set()).add(row.trait_id)
+    column = tables.provider_traits.c.trait_id
+    ids = bulk.ids_by(connection, tables.traits.c.name, {name for names in wanted.values() for name in names})
+    current = links(connection, column, wanted)
     wanted = {provider: {ids[name] for name in names} for provider, names in wanted.items()}
     if owned is not None:
         _keep(connection, wanted, current, owned)
-    new, changed = [], set()
+    return set_links(connection, column, wanted, current)
+
+
+def links(connection, column, provider_ids):
+    """What providers are linked to: dict provider id -> set of the values of ``column``, without empty ones."""
+    table, found = column.table, {}
+    query = sa.select(table.c.provider_id, column)
+    for row in bulk.among(connection, query, table.c.provider_id, provider_ids):
+        found.setdefault(row.provider_id, set()).add(row[1])
+    return found
+
+
+def set_links(connection, column, wanted, current):
+    """Bring providers to exactly these links.
+
+    :param column: what they are linked to, in a table of pairs with provider_id.
+    :param wanted: dict provider id -> set of values of the column.
+    :param current: what links() gives of them.
+    :returns: set of provider ids that changed; their generation went up by one.
+    """
+    table, new, changed = column.table, [], set()
     for provider, want in wanted.items():
         have = current.get(provider, set())
         if want == have:
             continue
         changed.add(provider)
-        new.extend({"provider_id": provider, "trait_id": trait} for trait in sorted(want - have))
+        new.extend({"provider_id": provider, column.name: value} for value in sorted(want - have))
         gone = have - want
         if gone:
-            connection.execute(sa.delete(table).where(table.c.provider_id == provider, table.c.trait_id.in_(gone)))
+            connection.execute(sa.delete(table).where(table.c.provider_id == provider, column.in_(gone)))
     bulk.insert(connection, table, new)
     bump(connection, changed)
     return changed
@@ -184,7 +199,7 @@ def _keep(connection, wanted, current, owned):
 def set_disabled_trait(connection, provider_ids, disabled):
     """Give or take COMPUTE_STATUS_DISABLED, leaving every other trait as it is."""
     table = tables.provider_traits
-    trait = bulk.ids_by_name(connection, tables.traits, {DISABLED_TRAIT})[DISABLED_TRAIT]
+    trait = bulk.ids_by(connection, tables.traits.c.name, {DISABLED_TRAIT})[DISABLED_TRAIT]
     query = sa.select(table.c.provider_id).where(table.c.trait_id == trait)
     have = {row.provider_id for row in bulk.among(connection, query, table.c.provider_id, provider_ids)}
     changed = set(provider_ids) - have if disabled else have

@@ -18,9 +18,8 @@ except ImportError:
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, providers, room, selections
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.chooser import class_ids
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.inventory_values import DEFAULTS
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-
-_DEFAULTS = {"reserved": 0, "min_unit": 1, "max_unit": 2**31 - 1, "step_size": 1, "allocation_ratio": 1.0}
 
 
 def replace(connection, consumers, now):
@@ -221,11 +220,11 @@ def _check_room(connection, holdings, flat, ids, classes):
 
 
 def _inventory(name, kind, values):
-    unknown = sorted(set(values) - {"total", *_DEFAULTS})
+    unknown = sorted(set(values) - {"total", *DEFAULTS})
     if unknown or "total" not in values:
         what = f"{unknown[0]} is unknown" if unknown else "total is missing"
-        raise DroverError(f"inventories, {name}, {kind}: {what}. There are: total, {', '.join(_DEFAULTS)}.")
-    inventory = {**_DEFAULTS, **values}
+        raise DroverError(f"inventories, {name}, {kind}: {what}. There are: total, {', '.join(DEFAULTS)}.")
+    inventory = {**DEFAULTS, **values}
     for field, value in inventory.items():
         most = 2**31 - 1
         least = 0 if field == "reserved" else 1

@@ -19,7 +19,7 @@ except ImportError:
 
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, providers
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.names import SHARES
+from ansible_collections.drover.compute.plugins.plugin_utils.store.pools import SHARES
 
 PREFIXES = ("pool/", "ip/")
 # Longer names are refused elsewhere.
@@ -37,7 +37,9 @@ def set_members(connection, wanted, leaving):
     uuids = {uuid for each in (wanted, leaving) for names in each.values() for uuid in names}
     if not uuids:
         return {}, False
-    ids = _aggregates(connection, {uuid for names in wanted.values() for uuid in names}, uuids)
+    column = tables.placement_aggregates.c.uuid
+    ids = bulk.ids_by(connection, column, {uuid for names in wanted.values() for uuid in names})
+    ids.update(bulk.ids_by(connection, column, uuids - set(ids), make=False))
     query = sa.select(table.c.provider_id, table.c.aggregate_id)
     have = {
         (row.provider_id, row.aggregate_id)
@@ -56,17 +58,6 @@ def set_members(connection, wanted, leaving):
         _leave(connection, aggregate, members)
     providers.bump(connection, {provider for provider, dummy in [*new, *gone]})
     return joined, bool(new or gone)
-
-
-def _aggregates(connection, wanted, uuids):
-    """Ids of aggregates by uuid; those ``wanted`` are made when new."""
-    table = tables.placement_aggregates
-    query = sa.select(table.c.uuid, table.c.id)
-    ids = {row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, uuids)}
-    new = sorted(set(wanted) - set(ids))
-    bulk.insert(connection, table, [{"uuid": uuid} for uuid in new])
-    ids.update({row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, new)})
-    return ids
 
 
 def _leave(connection, aggregate, members):
@@ -132,7 +123,7 @@ def ensure(connection, pools):
     known = providers.ids(connection, pools)
     new = sorted(set(pools) - set(known))
     ids = {**known, **providers.ensure(connection, _names(connection, {uuid: pools[uuid]["name"] for uuid in new}))}
-    trait = bulk.ids_by_name(connection, tables.traits, {SHARES})[SHARES]
+    trait = bulk.ids_by(connection, tables.traits.c.name, {SHARES})[SHARES]
     bulk.insert(connection, tables.provider_traits, [{"provider_id": ids[uuid], "trait_id": trait} for uuid in new])
     set_members(connection, {ids[uuid]: {uuid} for uuid in pools}, {})
     changed = _write_inventories(connection, {ids[uuid]: pool for uuid, pool in pools.items() if pool["total"]})
@@ -161,7 +152,7 @@ def _names(connection, wanted):
 def _write_inventories(connection, wanted):
     """:returns: set of provider ids that changed."""
     table = tables.inventories
-    classes = bulk.ids_by_name(connection, tables.resource_classes, {pool["resource"] for pool in wanted.values()})
+    classes = bulk.ids_by(connection, tables.resource_classes.c.name, {pool["resource"] for pool in wanted.values()})
     rows = bulk.among(connection, sa.select(table), table.c.provider_id, wanted)
     stored = {(row.provider_id, row.class_id): row for row in rows}
     new, different, changed = [], [], set()
@@ -191,7 +182,7 @@ def move(connection, wanted, resource, now):
 
     :param wanted: dict provider id -> id of the provider that has it from now on.
     """
-    class_id = bulk.ids_by_name(connection, tables.resource_classes, {resource})[resource]
+    class_id = bulk.ids_by(connection, tables.resource_classes.c.name, {resource})[resource]
     _hold(connection, wanted, class_id)
     table, consumers = tables.allocations, tables.consumers
     query = (
@@ -222,29 +213,6 @@ def _hold(connection, provider_ids, class_id):
     table = tables.inventories
     query = sa.select(table.c.id).where(table.c.class_id == class_id).order_by(table.c.provider_id, table.c.class_id)
     bulk.among(connection, query.with_for_update(), table.c.provider_id, provider_ids)
-
-
-def reachable(connection, sharing_ids, provider_ids):
-    """Which providers each sharing provider serves.
-
-    :param sharing_ids: providers, of which those without the trait are left out.
-    :returns: dict sharing provider id -> set of those of ``provider_ids`` that it serves.
-    """
-    if not sharing_ids:
-        return {}
-    mine, others = tables.provider_aggregates.alias("mine"), tables.provider_aggregates.alias("others")
-    traits = tables.provider_traits
-    query = (
-        sa.select(mine.c.provider_id.label("sharing"), others.c.provider_id)
-        .join(others, others.c.aggregate_id == mine.c.aggregate_id)
-        .join(traits, traits.c.provider_id == mine.c.provider_id)
-        .join(tables.traits, tables.traits.c.id == traits.c.trait_id)
-        .where(tables.traits.c.name == SHARES, mine.c.provider_id.in_(sorted(sharing_ids)))
-    )
-    found = {}
-    for row in bulk.among(connection, query, others.c.provider_id, provider_ids):
-        found.setdefault(row.sharing, set()).add(row.provider_id)
-    return found
 
 
 def remove_unused(connection, left):

@@ -14,8 +14,9 @@ try:
 except ImportError:
     sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.names import SHARES
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import provider_tree
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.pools import SHARES
 
 
 class Supply:
@@ -56,8 +57,14 @@ def read(connection, nodes):
     more = {node.provider_id for node in nodes if node.nested or node.in_aggregates}
     if not more:
         return supplies
-    trees = _trees(connection, more)
-    shared = _sharing(connection, trees)
+    below = provider_tree.trees(connection, more)
+    trees = {root: [root, *sorted(below.get(root, set()) - {root})] for root in more}
+    root_of = {key: root for root, keys in trees.items() for key in keys}
+    served = {root: set() for root in more}
+    for sharing, providers in reachable(connection, root_of).items():
+        for root in {root_of[key] for key in providers}:
+            served[root].add(sharing)
+    shared = {root: sorted(keys - set(trees[root])) for root, keys in served.items()}
     classes = _classes(connection, {key for keys in (*trees.values(), *shared.values()) for key in keys})
     supplies.update({root: Supply(trees[root], shared[root], classes) for root in more})
     return supplies
@@ -71,32 +78,32 @@ def tree(connection, uuid):
     return set(connection.execute(query).scalars())
 
 
-def _trees(connection, roots):
-    table = tables.resource_providers
-    trees = {root: [root] for root in roots}
-    query = sa.select(table.c.id, table.c.root_id)
-    for row in sorted(bulk.among(connection, query, table.c.root_id, roots), key=lambda row: row.id):
-        if row.id != row.root_id:
-            trees[row.root_id].append(row.id)
-    return trees
+def reachable(connection, provider_ids, sharing_ids=None):
+    """Which providers each sharing provider serves.
 
-
-def _sharing(connection, trees):
+    :param sharing_ids: the only ones that matter, of which those without the trait are left out; None for all.
+    :returns: dict sharing provider id -> set of those of ``provider_ids`` that it serves, without empty ones.
+    """
     members, traits, names = tables.provider_aggregates, tables.provider_traits, tables.traits
-    sharers = (
+    query = (
         sa.select(members.c.aggregate_id, members.c.provider_id)
         .join(traits, traits.c.provider_id == members.c.provider_id)
         .join(names, names.c.id == traits.c.trait_id)
         .where(names.c.name == SHARES)
     )
-    by_aggregate = {}
-    for row in connection.execute(sharers):
+    by_aggregate, found = {}, {}
+    rows = (
+        connection.execute(query)
+        if sharing_ids is None
+        else bulk.among(connection, query, members.c.provider_id, sharing_ids)
+    )
+    for row in rows:
         by_aggregate.setdefault(row.aggregate_id, set()).add(row.provider_id)
-    root_of = {key: root for root, keys in trees.items() for key in keys}
-    shared = {root: set() for root in trees}
-    for row in bulk.among(connection, sa.select(members), members.c.provider_id, root_of):
-        shared[root_of[row.provider_id]] |= by_aggregate.get(row.aggregate_id, set())
-    return {root: sorted(keys - set(trees[root])) for root, keys in shared.items()}
+    if by_aggregate:
+        for row in bulk.among(connection, sa.select(members), members.c.provider_id, provider_ids):
+            for sharing in by_aggregate.get(row.aggregate_id, ()):
+                found.setdefault(sharing, set()).add(row.provider_id)
+    return found
 
 
 def _classes(connection, provider_ids):

@@ -10,7 +10,6 @@ one text that the database makes: for ten thousand providers that is three times
 from __future__ import annotations
 
 import functools
-import gc
 from dataclasses import dataclass, field
 
 try:
@@ -21,7 +20,7 @@ except ImportError:
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import require
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import names
-from ansible_collections.drover.compute.plugins.plugin_utils.store import packed, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import packed, pools, tables
 
 #: More than there will be resource classes.
 KEY = 1048576
@@ -94,14 +93,8 @@ def read(connection, query):
     :raises DroverError: the query names a class or a trait that does not exist.
     """
     require("NumPy", np)
-    collects = gc.isenabled()
-    # Many new tuples and no rubbish: the collector would look at each in vain.
-    gc.disable()
-    try:
+    with packed.uncollected():
         return _read(connection, query)
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _read(connection, query):
@@ -130,14 +123,14 @@ def _read(connection, query):
     topology.parents[children] = parents
     topology.roots[children] = roots
     wanted = {name: class_ids[name] for name in query.classes() if name in class_ids}
-    deciding = {name: trait_ids.get(name) for name in [*asked, names.SHARES]}
+    deciding = {name: trait_ids.get(name) for name in [*asked, pools.SHARES]}
     room, owned, joined = packed.together(
         connection,
         packed.where(statements.room, _of_classes(wanted, class_ids)),
         packed.where(
             statements.owned, packed.among("trait_id", [each for each in deciding.values() if each is not None])
         ),
-        packed.where(statements.joined, _of_aggregates(connection, query, deciding[names.SHARES], topology)),
+        packed.where(statements.joined, _of_aggregates(connection, query, deciding[pools.SHARES], topology)),
     )
     read_inventories = _inventories(room, wanted, places)
     topology.inventories = {name: Inventory(*columns) for name, columns in read_inventories.items()}
@@ -200,7 +193,7 @@ def _members(topology, trait_ids, owned, joined):
     which, provider = map(packed.numbers, joined)
     topology.aggregates = {name: topology.mask(provider[which == each]) for name, each in topology.aggregates.items()}
     where = topology.places[provider]
-    for place in np.flatnonzero(topology.traits[names.SHARES]).tolist():
+    for place in np.flatnonzero(topology.traits[pools.SHARES]).tolist():
         mine = np.isin(which, which[where == place])
         topology.reached[place] = np.unique(np.append(topology.roots[where[mine]], topology.roots[place]))
 

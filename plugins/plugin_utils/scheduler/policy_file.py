@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Mapping
 
 try:
@@ -16,10 +17,26 @@ except ImportError:
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import require
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import PolicyError
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy, merged
 
 #: The one key under which a file of variables holds the policy.
 KEY = "drover_scheduler"
+
+
+def combined(given, path, playbook_folder):
+    """The Policy of a mapping over that in a file, either of which may be empty.
+
+    The user's own host filters and weighers are looked for beside the playbook and the file.
+
+    :param playbook_folder: None where there is none.
+    :raises PolicyError: with file, line and column where only the file can be wrong.
+    """
+    folders = [str(playbook_folder)] if playbook_folder else []
+    if not path:
+        return Policy.from_mapping(given or {}, folders)
+    folders.append(os.path.dirname(os.path.abspath(path)))
+    written = load(path, folders)
+    return Policy.from_mapping(merged(read_policy(path), given), folders) if given else written
 
 
 def load(path, folders=()):

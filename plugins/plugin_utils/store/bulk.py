@@ -177,16 +177,17 @@ def delete(connection, table, column, values):
         connection.execute(sa.delete(table).where(column.in_(values[start : start + NAMED_VALUES])))
 
 
-def ids_by_name(connection, table, names):
-    """The ids of names in a table of names (resource classes, traits), which are added when new.
+def ids_by(connection, column, values, make=True):
+    """The ids of values of a unique column, such as the names of resource classes.
 
-    :returns: dict name -> id.
+    :param make: add the values that are new; the table has no other column that has to be given.
+    :returns: dict value -> id, without those that are new when they are not made.
     """
-    names = set(names)
-    query = sa.select(table.c.name, table.c.id)
-    found = {row.name: row.id for row in among(connection, query, table.c.name, names)}
-    new = sorted(names - set(found))
+    table, values = column.table, set(values)
+    query = sa.select(column, table.c.id)
+    found = {row[0]: row.id for row in among(connection, query, column, values)}
+    new = sorted(values - set(found)) if make else ()
     if new:
-        insert(connection, table, [{"name": name} for name in new])
-        found.update({row.name: row.id for row in among(connection, query, table.c.name, new)})
+        insert(connection, table, [{column.name: value} for value in new])
+        found.update({row[0]: row.id for row in among(connection, query, column, new)})
     return found

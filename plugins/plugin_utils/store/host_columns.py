@@ -9,7 +9,6 @@ requests ask about none of them.
 
 from __future__ import annotations
 
-import gc
 import itertools
 from dataclasses import dataclass, field
 
@@ -19,7 +18,7 @@ try:
 except ImportError:
     np = sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, pools, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, packed, pools, services, tables
 
 RESOURCE_CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
 #: In place of names: every instance, every server group with its members.
@@ -34,12 +33,13 @@ class Wanted:
 
     columns: names out of ON_WISH, traits, node_flavors, node_images and num_io_ops (which without being
     wanted is only what hosts reported); instances: uuids or names, or ALL; groups: names of server
-    groups, or ALL.
+    groups, or ALL; classes: names of resource classes beside RESOURCE_CLASSES.
     """
 
     columns: set = field(default_factory=set)
     instances: set | str = field(default_factory=set)
     groups: set | str = field(default_factory=set)
+    classes: set = field(default_factory=set)
 
 
 def read_columns(connection, now, service_down_time=0, wanted=None):
@@ -60,21 +60,16 @@ def read_columns(connection, now, service_down_time=0, wanted=None):
         reaches. Such a class has the field ``pool``: nodes with the same number have one inventory, -1 is
         a node's own.
     """
-    collects = gc.isenabled()
-    # Hundreds of thousands of new tuples would have the collector look at each several times in vain.
-    gc.disable()
-    try:
+    with packed.uncollected():
         return _read(connection, now, service_down_time, wanted or Wanted())
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _read(connection, now, service_down_time, wanted):
     columns, ids, providers = _nodes(connection, now, service_down_time, wanted)
     size = len(columns["host"])
     place_of = _places(ids)
-    columns.update(_resources(connection, providers, size))
+    names = (*RESOURCE_CLASSES, *sorted(wanted.classes - set(RESOURCE_CLASSES)))
+    columns.update(_resources(connection, providers, size, names))
     columns["aggregates"] = _aggregates(connection)
     columns["num_instances"] = _counts(connection, place_of, size)
     columns.update(_named(connection, wanted, place_of))
@@ -90,16 +85,6 @@ def _read(connection, now, service_down_time, wanted):
     return columns
 
 
-def _rows(connection, query):
-    """The rows as the driver gives them: plain tuples, without a wrapper for each."""
-    if query is None:
-        return []
-    result = connection.execute(query)
-    rows = result.cursor.fetchall()
-    result.close()
-    return rows
-
-
 def _nodes(connection, now, service_down_time, wanted):
     nodes, providers = tables.compute_nodes, tables.resource_providers
     extra = [name for name in ON_WISH if name in wanted.columns]
@@ -109,7 +94,7 @@ def _nodes(connection, now, service_down_time, wanted):
         return sa.cast(found, sa.Text) if isinstance(found.type, sa.JSON) else found
 
     # In the order of the tables, without joins: sorting and matching are cheaper in memory.
-    rows = _rows(
+    rows = packed.rows(
         connection,
         sa.select(
             nodes.c.id,
@@ -127,7 +112,7 @@ def _nodes(connection, now, service_down_time, wanted):
     )
     found = list(zip(*rows)) if rows else [()] * (10 + len(extra))
     size = len(rows)
-    provider_of = dict(_rows(connection, sa.select(providers.c.uuid, providers.c.id)))
+    provider_of = dict(packed.rows(connection, sa.select(providers.c.uuid, providers.c.id)))
     disabled, disabled_reason, reasons = _service_states(connection, found[1], found[9], now, service_down_time)
     columns = {
         "host": list(found[2]),
@@ -163,7 +148,7 @@ def _service_states(connection, service_ids, reported, now, service_down_time):
         telling += [known.c.last_seen_up < now - service_down_time, known.c.last_seen_up > now + service_down_time]
     fields = ("id", "disabled", "disabled_reason", "forced_down", "last_seen_up", "last_error")
     query = sa.select(*[known.c[each] for each in fields]).where(sa.or_(*telling))
-    told = {row[0]: row[1:] for row in _rows(connection, query)}
+    told = {row[0]: row[1:] for row in packed.rows(connection, query)}
     size = len(service_ids)
     disabled, disabled_reason, reasons = np.zeros(size, dtype=bool), [None] * size, [None] * size
     for place, service in enumerate(service_ids):
@@ -199,14 +184,14 @@ def _place(places, ids):
     return places[np.where((ids >= 0) & (ids < len(places)), ids, len(places) - 1)]
 
 
-def _resources(connection, providers, size):
-    """resources, pools and beyond; providers: their ids by row."""
+def _resources(connection, providers, size, names):
+    """resources, pools and beyond; providers: their ids by row; names: of the classes."""
     classes = dict(
         (row[0], row[1])
-        for row in _rows(
+        for row in packed.rows(
             connection,
             sa.select(tables.resource_classes.c.id, tables.resource_classes.c.name).where(
-                tables.resource_classes.c.name.in_(RESOURCE_CLASSES)
+                tables.resource_classes.c.name.in_(names)
             ),
         )
     )
@@ -222,12 +207,12 @@ def _resources(connection, providers, size):
             **{key: np.full(length, value, dtype=np.int64) for key, value in empty.items()},
             "ratio": np.ones(length),
         }
-        for name in RESOURCE_CLASSES
+        for name in names
     }
     inventories = tables.inventories
     # Whole tables, in their own order: other classes than these are few.
     key = (inventories.c.provider_id, inventories.c.class_id)
-    rows = _rows(
+    rows = packed.rows(
         connection,
         sa.select(
             *key, inventories.c.total, inventories.c.max_unit, inventories.c.allocation_ratio, inventories.c.used
@@ -236,7 +221,7 @@ def _resources(connection, providers, size):
     table = _table(rows, 6)
     strangers = _put(columns, classes, ("total", "max_unit", "ratio", "used"), table, places)
     rare = {"reserved": 0, "min_unit": 1, "step_size": 1}
-    rows = _rows(
+    rows = packed.rows(
         connection,
         sa.select(*key, *[inventories.c[name] for name in rare]).where(
             sa.or_(*[inventories.c[name] != usual for name, usual in rare.items()])
@@ -295,7 +280,7 @@ def _aggregates(connection):
         # One text per aggregate rather than a row per member.
         joined = sa.func.aggregate_strings(hosts.c.host, "\n")
         query = sa.select(hosts.c.aggregate_id, joined).group_by(hosts.c.aggregate_id)
-        for aggregate, names in _rows(connection, query):
+        for aggregate, names in packed.rows(connection, query):
             found[aggregate]["hosts"] = names.split("\n")
     return list(found.values())
 
@@ -321,7 +306,7 @@ def _io_ops(connection, places, size):
 def _per_node(connection, query, places, size):
     """int64 array: the second column of a query on the rows of the nodes that its first one names."""
     counts = np.zeros(size, dtype=np.int64)
-    table = _table(_rows(connection, query), 2).astype(np.int64)
+    table = _table(packed.rows(connection, query), 2).astype(np.int64)
     where = _place(places, table[:, 0])
     counts[where[where >= 0]] = table[where >= 0, 1]
     return counts
@@ -335,6 +320,7 @@ def _named(connection, wanted, places):
             "uuid": row.uuid,
             "policy": row.policy,
             "max_server_per_host": row.max_server_per_host,
+            "max_moving": row.max_moving,
             "members": [],
             "id": row.id,
         }
@@ -344,7 +330,7 @@ def _named(connection, wanted, places):
     asked = server_groups if wanted.groups == ALL else wanted.groups
     members = {server_groups[name]["id"]: name for name in asked if name in server_groups}
     if wanted.instances == ALL:
-        rows = _rows(connection, query)
+        rows = packed.rows(connection, query)
     else:
         found = bulk.among(connection, query, instances.c.uuid, {each.lower() for each in wanted.instances})
         found += bulk.among(connection, query, instances.c.name, wanted.instances)
@@ -367,7 +353,7 @@ def _grouped(connection, what, places):
     node = tables.instances.c.compute_node_id
     query = sa.select(node, what, sa.func.count()).where(node.is_not(None), what.is_not(None)).group_by(node, what)
     found = []
-    for key, value, count in _rows(connection, query):
+    for key, value, count in packed.rows(connection, query):
         if key < len(places) and places[key] >= 0:
             found.append((int(places[key]), value, count))
     return found
@@ -376,9 +362,9 @@ def _grouped(connection, what, places):
 def _traits(connection, places, size):
     """A list of traits per row; rows with the same traits share it."""
     names, owned = tables.traits, tables.provider_traits
-    known = {row[0]: row[1] for row in _rows(connection, sa.select(names.c.id, names.c.name))}
+    known = {row[0]: row[1] for row in packed.rows(connection, sa.select(names.c.id, names.c.name))}
     found = [[] for _row in range(size)]
-    for provider, trait in _rows(
+    for provider, trait in packed.rows(
         connection, sa.select(owned.c.provider_id, owned.c.trait_id).order_by(owned.c.trait_id)
     ):
         if provider < len(places) and places[provider] >= 0:

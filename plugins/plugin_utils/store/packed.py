@@ -9,6 +9,9 @@ select() and compiled by the caller; nothing but numbers of ours is ever put int
 
 from __future__ import annotations
 
+import contextlib
+import gc
+
 try:
     import numpy as np
     import sqlalchemy as sa
@@ -17,6 +20,18 @@ except ImportError:
 
 #: Between values of one column; in no uuid and no name.
 SEPARATOR = "\x1f"
+
+
+@contextlib.contextmanager
+def uncollected():
+    """While many new tuples or dicts and no rubbish are made: the collector would look at each in vain."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def select(sqlite, *columns):
@@ -35,8 +50,12 @@ def select(sqlite, *columns):
 
 
 def rows(connection, statement):
-    """The rows as the driver gives them: plain tuples, without a wrapper for each."""
-    result = connection.exec_driver_sql(statement)
+    """The rows as the driver gives them: plain tuples, without a wrapper for each.
+
+    :param statement: a text, or a statement of SQLAlchemy.
+    """
+    run = connection.exec_driver_sql if isinstance(statement, str) else connection.execute
+    result = run(statement)
     found = result.cursor.fetchall()
     result.close()
     return found

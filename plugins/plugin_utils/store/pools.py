@@ -15,6 +15,7 @@ except ImportError:
 
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
 
+# The trait of a provider that serves every tree with a provider in one of its aggregates.
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
 

@@ -13,6 +13,8 @@ import subprocess
 import sys
 import types
 
+import pytest
+from ansible.errors import AnsibleActionFail
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.play_context import PlayContext
 from ansible.playbook.task import Task
@@ -43,6 +45,18 @@ def run(module, variables=None, check=False, diff=False, **args):
         shared_loader_obj=None,
     )
     return plugin.run(task_vars=task_vars)
+
+
+def failure(module, **args):
+    """The sentence that a task on localhost fails with."""
+    with pytest.raises(AnsibleActionFail) as caught:
+        run(module, **args)
+    return str(caught.value)
+
+
+def is_plain(value):
+    """Whether ansible-core accepts it in a result, and JSON gives it back unchanged."""
+    return json.loads(json.dumps(value)) == value
 
 
 def play(folder, tasks, settings="", environment=None, options=(), **keywords):

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.tests.unit.action.running import play, run
+from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, play, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
@@ -28,16 +28,6 @@ NASTY = "x'); DROP TABLE resource_providers; --"
 def url(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("web", 2, 512)))
     return prepared_url
-
-
-def failure(module, **args):
-    with pytest.raises(AnsibleActionFail) as caught:
-        run(module, **args)
-    return str(caught.value)
-
-
-def is_plain(value):
-    return json.loads(json.dumps(value)) == value
 
 
 def test_resource_provider(url):

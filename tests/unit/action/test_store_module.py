@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations
 from ansible_collections.drover.compute.plugins.plugin_utils.report.audit import WIDEST, audit_table
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, schema, tables
-from ansible_collections.drover.compute.tests.unit.action.running import run
+from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
@@ -34,16 +34,6 @@ def broken_url(prepared_url):
     with Store.open(prepared_url).write() as connection:
         allocations.replace(connection, {uuid_of("web"): {}}, fleets.NOW)
     return prepared_url
-
-
-def failure(**args):
-    with pytest.raises(AnsibleActionFail) as caught:
-        run("store", **args)
-    return str(caught.value)
-
-
-def is_plain(value):
-    return json.loads(json.dumps(value)) == value
 
 
 def audit(url, *options, variables=None, folder):
@@ -110,23 +100,23 @@ def test_export_and_import(broken_url, tmp_path):
     again = run("store", state="imported", diff=True, **new)
     assert (again["changed"], again["diff"][0]["before"]) == (False, again["diff"][0]["after"])
     fleets.discover(new["store_url"], host("kvm3"))
-    assert "The store is not empty: it has" in failure(state="imported", **new)
+    assert "The store is not empty: it has" in failure("store", state="imported", **new)
 
 
 def test_bad_input_gives_a_sentence(broken_url, tmp_path):
     (tmp_path / "garbage").write_bytes(b"\0garbage")
     before = fleets.snapshot(broken_url)
     one = {"store_url": broken_url}
-    assert "there is no folder" in failure(state="exported", path=str(tmp_path / "no" / "x"), **one)
-    assert "it is a folder" in failure(state="exported", path=str(tmp_path), **one)
-    assert "No such file" in failure(state="imported", path=str(tmp_path / "none"), **one)
-    assert "is no export" in failure(state="imported", path=str(tmp_path / "garbage"), **one)
-    assert "path" in failure(state="imported", **one)
-    assert "heal goes with state=audited, not with state=present" in failure(heal=True, **one)
-    assert "path goes with state=exported or state=imported" in failure(state="audited", path="x", **one)
-    assert "discover" in failure(state="audited", store_url=f"sqlite:///{tmp_path / 'none.db'}")
+    assert "there is no folder" in failure("store", state="exported", path=str(tmp_path / "no" / "x"), **one)
+    assert "it is a folder" in failure("store", state="exported", path=str(tmp_path), **one)
+    assert "No such file" in failure("store", state="imported", path=str(tmp_path / "none"), **one)
+    assert "is no export" in failure("store", state="imported", path=str(tmp_path / "garbage"), **one)
+    assert "path" in failure("store", state="imported", **one)
+    assert "heal goes with state=audited, not with state=present" in failure("store", heal=True, **one)
+    assert "path goes with state=exported or state=imported" in failure("store", state="audited", path="x", **one)
+    assert "discover" in failure("store", state="audited", store_url=f"sqlite:///{tmp_path / 'none.db'}")
     assert "discover" in failure(
-        state="exported", path=str(tmp_path / "x"), store_url=f"sqlite:///{tmp_path / 'none.db'}"
+        "store", state="exported", path=str(tmp_path / "x"), store_url=f"sqlite:///{tmp_path / 'none.db'}"
     )
     assert fleets.snapshot(broken_url) == before
     assert not (tmp_path / "none.db").exists()
@@ -138,7 +128,9 @@ def test_a_file_that_goes_away_under_a_writer(tmp_path, how):
     fleets.discover(f"sqlite:///{path}", host("kvm1"))
     other = tmp_path / "other.db"
     fleets.discover(f"sqlite:///{other}", host("kvm9"))
-    with pytest.raises(DroverError, match="was deleted or replaced while it was written to: what this step wrote is lost"):
+    with pytest.raises(
+        DroverError, match="was deleted or replaced while it was written to: what this step wrote is lost"
+    ):
         with Store.open(f"sqlite:///{path}").write() as connection:
             connection.execute(sa.update(tables.services).values(disabled=True))
             if how == "deleted":
@@ -151,7 +143,7 @@ def test_a_file_that_goes_away_between_two_tasks(tmp_path):
     path = tmp_path / "store.db"
     fleets.discover(f"sqlite:///{path}", host("kvm1"))
     path.unlink()
-    assert "There is no store at" in failure(state="audited", store_url=f"sqlite:///{path}")
+    assert "There is no store at" in failure("store", state="audited", store_url=f"sqlite:///{path}")
     with pytest.raises(DroverError, match="no store at.*drover.compute.discover"):
         fleets.claim(f"sqlite:///{path}", fleets.selection("web", "kvm1"))
 

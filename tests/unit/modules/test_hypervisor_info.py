@@ -49,7 +49,7 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
         "target", "device", "bus", "type", "source", "format", "cache", "readonly", "shareable", "capacity_bytes", "allocation_bytes",
     }
     assert domain["interfaces"] == [
-        {"mac": "aa:bb:cc:dd:ee:ff", "type": "network", "source": "default", "model": None, "target": "testnet0"}
+        {"mac": "aa:bb:cc:dd:ee:ff", "type": "network", "source": "default", "model": None, "target": "testnet0", "addresses": []}
     ]
 
 

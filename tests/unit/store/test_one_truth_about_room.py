@@ -10,10 +10,10 @@ import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils import deciding, exact_room
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import names, selections
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import selections
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, host_columns, hosts, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, host_columns, hosts, pools, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_host_instances
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of
@@ -121,7 +121,7 @@ def test_the_same_answers_as_the_candidates(pool_url):
 
 def test_of_several_pools_the_one_with_the_most_room_is_claimed(pool_url):
     def more(connection):
-        add_provider(connection, "old", {"DISK_GB": 40}, traits=[names.SHARES])
+        add_provider(connection, "old", {"DISK_GB": 40}, traits=[pools.SHARES])
         table, providers = tables.provider_aggregates, tables.resource_providers
         key = connection.execute(sa.select(providers.c.id).where(providers.c.name == "old")).scalar_one()
         group = connection.execute(sa.select(table.c.aggregate_id).limit(1)).scalar_one()
@@ -129,10 +129,10 @@ def test_of_several_pools_the_one_with_the_most_room_is_claimed(pool_url):
 
     write(pool_url, more)
     made = place(pool_url, *(asked(f"web{number}", disk_gb=size) for number, size in enumerate((70, 35, 25))))
-    pools = [
+    from_pools = [
         next(name for name, amounts in held(pool_url)[each["uuid"]].items() if "DISK_GB" in amounts) for each in made
     ]
-    assert pools == ["pool/nfs", "old", "pool/nfs"]
+    assert from_pools == ["pool/nfs", "old", "pool/nfs"]
     assert all(each["allocations"] for each in made)
     assert all(spare["allocations"] for each in made for spare in each["alternates"])
 

@@ -12,8 +12,8 @@ try:
 except ImportError:
     sa = None
 
+from ansible_collections.drover.compute.plugins.plugin_utils.store.pools import SHARES
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.names import SHARES
 
 # Every provider of a compute node has it, and keeps it when the node goes.
 NODE_TRAIT = "COMPUTE_NODE"
