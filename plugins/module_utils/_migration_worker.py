@@ -130,10 +130,26 @@ class Worker:
     def _break_off(self, reason):
         """End without having found out where the instance is, or before anything was begun."""
         reason = reason.rstrip(".")
+        self._look_at_source()
         if self._begun() or self.record["took_over"] or self.record["shut_down"]:
             self._end("lost", f"{self._title()}: {reason}. Where it is cannot be told: start the move again when both hosts answer.")
         else:
             self._end("failed", f"{self._title()} was not begun: {reason}.")
+
+    def _look_at_source(self):
+        """Note what the source alone says: the destination, or the connection to it, is gone."""
+        self.record.update(source_state=None, destination_state=None)
+        source = None
+        try:
+            # A new connection: this one may be what is broken.
+            source = _libvirt.open_connection(self.source_uri)
+            here = state.look(source, self.uuid)
+        except (LibvirtProblem, libvirt.libvirtError):
+            return
+        finally:
+            _libvirt.close(source)
+        if here is None or not here["job"]:
+            self.record["source_state"] = state.state_word(here)
 
     def _begun(self):
         return self.record["phase"] in ("migrating", "verifying", "cleaning")

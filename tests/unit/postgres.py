@@ -192,7 +192,6 @@ class Cluster:
                     "-k", self.folder,
                     "-c", "listen_addresses=127.0.0.1",
                     "-c", "fsync=off",
-                    "-c", "synchronous_commit=off",
                     "-c", "full_page_writes=off",
                     "-c", "shared_buffers=16MB",
                     "-c", "max_connections=50",
