@@ -7,8 +7,6 @@ The playbook itself is killed in test_drain_killed.py.
 """
 from __future__ import annotations
 
-import base64
-import dataclasses
 import itertools
 import json
 import re
@@ -17,38 +15,19 @@ import time
 
 import pytest
 from ansible_collections.drover.compute.tests.unit import postgres as server
-from test_fleet import BOOT_SECTOR, LOCAL, Domain, Fleet, clean, eventually
+from guests import Full
+from test_fleet import LOCAL, Domain, Fleet, clean, eventually
 from watching import Watch
 
 pytest_plugins = ["test_fleet"]
 
 postgres = server.postgres
 
-#: A guest that writes to each page from 1 to 88 MiB once, then waits for the power button and switches itself off.
-#: In real mode with a data segment of 4 GiB; after that as BOOT_SECTOR.
-FILLED = bytes.fromhex(
-    "fa31c08ed8e4920c02e6920f0116687c0f20c00c010f22c0bb08008edb24fe0f22c066bf000010006766ff076681c7001000006681ff0000800572ec"
-    "ba0206b80001effbba0006f4edf6c40174f9ba0406b80020efebfe900000000000000000ffff00000092cf000f00587c0000"
-).ljust(510, b"\0") + b"\x55\xaa"
-
 #: Memory of "full" and the disk of "local" take some 4 s each.
 SLOW = {"drover_host": "kvm1", "drover_max_migrations": 2, "drover_migration": {"bandwidth_mib": 20}}
 
 #: How long (seconds) a run may take to notice and to end.
 PATIENCE = 240
-
-
-@dataclasses.dataclass
-class Full(Domain):
-    """A running guest whose memory is not empty."""
-
-    memory_mb: int = 96
-    boots: bool = True
-    size: str = "8M"
-
-    def script(self):
-        waiting, full = (base64.b64encode(sector).decode() for sector in (BOOT_SECTOR, FILLED))
-        return super().script().replace(waiting, full)
 
 
 # When. Each returns the destination.
@@ -241,3 +220,17 @@ def test_the_database_dies(own_lab, tmp_path, postgres, moment):
             "full": "running", "local": "running", "off": "shutoff"}
         assert fleet.service("kvm1")["maintenance"]
     clean(own_lab)
+
+
+def test_a_destination_that_never_comes_back(fleet):
+    """Once somebody has made sure that it is off, what was on its way there goes elsewhere."""
+    domains = [Full("full"), Domain("off", state="shutoff")]
+    fleet.make("kvm1", *domains)
+    there, status, said = drain_through(fleet, lambda there: fleet.lab.command("kill", there), in_the_middle)
+    assert status == 2 and "full is lost" in said and f"If {there} will not come back" in said, said
+    assert "full is lost" in fleet.refused("drain", "-e", json.dumps(SLOW))
+    fleet.playbook("host_state.yml", "-e", json.dumps({"service_host": there, "forced_down": True}))
+    fleet.drain("kvm1")
+    (other,) = {"kvm2", "kvm3"} - {there}
+    assert fleet.where(["kvm1", other]) == {"full": (other, "running"), "off": (other, "shutoff")}
+    assert set(fleet.booked()["full"]) == {other} and fleet.service("kvm1")["maintenance"]

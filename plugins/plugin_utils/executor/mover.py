@@ -268,6 +268,8 @@ class Mover:
         if status == "lost" and order["fenced"] and result.get("source_state") not in (None, "absent"):
             # Whatever had begun there has ended with the host.
             status, message = "failed", f"{message} {order['destination']} is forced down, so it is where it was."
+        elif status == "lost" and order["destination"] in self._silent_hosts:
+            message += f" If {order['destination']} will not come back, make sure that it is off and evacuate it."
         if order.get("restart") and status in ("completed", *UNDONE):
             status, message, result = self._restarted(order, status, message, result)
         if status == "completed":
