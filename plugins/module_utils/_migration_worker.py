@@ -482,6 +482,10 @@ class Worker:
                 parameters[libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = [entry["target"] for entry in copied]
         else:
             flags |= libvirt.VIR_MIGRATE_OFFLINE
+        if live and proven_safe(storage) and any(entry["mode"] == "shared" for entry in storage.files):
+            # libvirt may not know that the file system is shared: the probe has just shown that it is, and the
+            # disks bypass the host's cache.
+            flags |= libvirt.VIR_MIGRATE_UNSAFE
         if any(entry["backing"] for entry in copied):
             self._flatten_definitions(domain, [entry["target"] for entry in copied], parameters, live)
         if live:
@@ -489,14 +493,7 @@ class Worker:
             self.save(limit=limit, ends=time.time() + limit)
         try:
             with self._watch() if live else contextlib.nullcontext():
-                try:
-                    domain.migrateToURI3(self.move["destination_uri"], parameters, flags)
-                except libvirt.libvirtError as exc:
-                    if _libvirt.code_of(exc) != libvirt.VIR_ERR_MIGRATE_UNSAFE or not proven_safe(storage):
-                        raise
-                    # libvirt does not know this file system to be shared; the probe has just shown that it
-                    # is, and the disks bypass the host's cache.
-                    domain.migrateToURI3(self.move["destination_uri"], parameters, flags | libvirt.VIR_MIGRATE_UNSAFE)
+                domain.migrateToURI3(self.move["destination_uri"], parameters, flags)
         except libvirt.libvirtError as exc:
             raise self._explained(exc, storage, live) from exc
 

@@ -29,7 +29,10 @@ from guests import Full  # noqa: E402
 from lablib.layout import Layout  # noqa: E402
 from test_fleet import Fleet  # noqa: E402
 
-VIRSH = "xargs -P {limit} -I NAME virsh migrate --live --p2p --persistent --undefinesource NAME qemu+ssh://root@{to}/system"
+#: The lab's hosts are given little memory in the store.
+ROOM = {"drover_ram_allocation_ratio": 100.0, "drover_cpu_allocation_ratio": 100.0}
+#: libvirt does not know that the folder of the disks is shared.
+VIRSH = "xargs -P {limit} -I NAME virsh migrate --live --p2p --unsafe --persistent --undefinesource NAME qemu+ssh://root@{to}/system"
 
 
 def seconds(work, *words, **options):
@@ -54,7 +57,7 @@ class Bench:
         return sum(int(line.partition("=")[2]) for line in said.splitlines() if "cpu.time" in line) / 1e9
 
     def drain(self):
-        self.fleet.drain("kvm1", drover_max_migrations=self.limit)
+        self.fleet.drain("kvm1", drover_max_migrations=self.limit, **ROOM)
 
     def virsh(self, source, to):
         names = "\n".join(guest.name for guest in self.guests)
@@ -62,7 +65,7 @@ class Bench:
 
     def back(self):
         self.virsh("kvm2", "kvm1")
-        self.fleet.playbook("discover")
+        self.fleet.playbook("discover", "-e", json.dumps(ROOM))
 
     def see(self, host):
         assert {where for where, state in self.fleet.where().values() if state == "running"} == {host}
@@ -72,7 +75,7 @@ class Bench:
         drained = seconds(self.drain)
         self.see("kvm2")
         started = seconds(self.drain)
-        self.fleet.playbook("undrain", "-e", "drover_host=kvm1")
+        self.fleet.playbook("undrain", "-e", json.dumps({"drover_host": "kvm1", **ROOM}))
         self.back()
         by_virsh = seconds(self.virsh, "kvm1", "kvm2")
         self.see("kvm2")
@@ -94,7 +97,7 @@ def main() -> int:
         lab.command("install")
         fleet = Fleet(lab, folder, f"sqlite:///{folder / 'store.db'}")
         bench = Bench(fleet, options)
-        fleet.playbook("discover")
+        fleet.playbook("discover", "-e", json.dumps(ROOM))
         pairs = [bench.pair() for dummy in range(options.pairs)]
     finally:
         subprocess.run([*command, "down"], check=False, stdout=sys.stderr)

@@ -60,7 +60,7 @@ def destination(run):
 class Fault:
     """says: what the run says if it does not end well."""
 
-    says = r"libvirt at qemu\+ssh://root@{there}/system did not answer within .* check that {there} is up and reachable"
+    says = r"is lost: .*libvirt at qemu\+ssh://root@{there}/system.* If {there} will not come back"
 
     def __init__(self, fleet, watch):
         self.fleet, self.watch = fleet, watch
