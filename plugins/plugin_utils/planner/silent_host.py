@@ -105,20 +105,30 @@ def decide(evidence, limits=Limits(), lifted=()):
         return Decision(
             SOFT_FENCE, None, f"{host} answers over SSH, only its libvirt does not: restart that, its instances go on."
         )
-    for rule, act, sentence in _held_back(evidence, limits, reached):
-        if rule not in lifted:
-            return Decision(
-                act, rule, f"{sentence} To go on all the same: -e drover_evacuate_force={rule}, which lifts just this rule."
-            )
-    if evidence.power == "none":
+    held_back = _first(_lives(evidence, reached), lifted)
+    if held_back is None and evidence.power == "none":
         sentence = f"{host} has no power driver that can tell that it is off: go and see"
-        return Decision(WORD, "no_driver", f"{sentence}{', and switch it off, as it answers over SSH' if evidence.ssh else ''}.")
+        return Decision(
+            WORD, "no_driver", f"{sentence}{', and switch it off, as it answers over SSH' if evidence.ssh else ''}."
+        )
+    held_back = held_back or _first(_not_now(evidence, limits), lifted)
+    if held_back is not None:
+        return held_back
     says = "says that it is on" if evidence.power == "on" else "does not say; only what it confirms counts"
     return Decision(HARD_FENCE, None, f"{host} is to be cut off: its power driver {says}.")
 
 
-def _held_back(evidence, limits, reached):
-    """The rules that hold fencing back now: (rule, act, sentence), the most telling first."""
+def _first(rules, lifted):
+    """The Decision by the first rule that holds and is not lifted, or None."""
+    for rule, act, sentence in rules:
+        if rule not in lifted:
+            told = f"{sentence} To go on all the same: -e drover_evacuate_force={rule}, which lifts just this rule."
+            return Decision(act, rule, told)
+    return None
+
+
+def _lives(evidence, reached):
+    """What shows that it may live: (rule, act, sentence), the most telling first."""
     host = evidence.host
     if not evidence.ssh:
         if reached:
@@ -142,6 +152,11 @@ def _held_back(evidence, limits, reached):
                 f"Nobody can reach {host}, but disks of its instances are in use: they run, or its locks have not run out yet. "
                 "Mend its network, or run this again in some minutes.",
             )
+
+
+def _not_now(evidence, limits):
+    """Why it is not cut off now, though it may well be dead."""
+    host = evidence.host
     if evidence.maintenance:
         yield "maintenance", WAIT, f"{host} is in maintenance, so that somebody may be at work on it. Ask them."
     if evidence.down > 1 and evidence.down * 100 >= limits.down_percent * evidence.hosts:

@@ -48,13 +48,16 @@ def test_a_name_that_is_not_known_is_no_silence(run_module, listening):
     assert run_module("host_probe", addresses=["nowhere.invalid", "127.0.0.1"], port=listening)["reached"] is True
 
 
-@pytest.mark.parametrize("error, answer", [
-    (errno.EHOSTUNREACH, False),
-    (errno.ETIMEDOUT, False),
-    (errno.ENETUNREACH, None),
-    (errno.ECONNREFUSED, True),
-    (errno.ECONNRESET, True),
-])
+@pytest.mark.parametrize(
+    "error, answer",
+    [
+        (errno.EHOSTUNREACH, False),
+        (errno.ETIMEDOUT, False),
+        (errno.ENETUNREACH, None),
+        (errno.ECONNREFUSED, True),
+        (errno.ECONNRESET, True),
+    ],
+)
 def test_what_the_network_says(monkeypatch, error, answer):
     def connect(self, where):
         raise OSError(error, "said by the network")
