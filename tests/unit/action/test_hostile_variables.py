@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 
 import pytest
@@ -29,6 +30,8 @@ CASES = {
             (["kvm1", "kvm2"], NO_NAME),
             ({"kvm1": 1}, NO_NAME),
         )
+        # The other two have that from one file.
+        if role == "evacuate" or name in ("kvm 1", None)
     },
     "no host": ("evacuate", {}, "missing required arguments: drover_host"),
     "a host that is up": ("evacuate", {"drover_host": "kvm2"}, "kvm2 is up in the store"),
@@ -76,7 +79,7 @@ def of_one_run(tmp_path_factory):
                 "rescue": [{"ansible.builtin.copy": said}],
             }
         )
-    code, text = play(folder, tasks, vars={"drover_store_url": url})
+    code, text = play(folder, tasks, vars={"drover_store_url": url, "ansible_python_interpreter": sys.executable})
     assert code == 0 and "Traceback" not in text, text
     files = {name: folder / str(number) for number, name in enumerate(CASES)}
     with Store.open(url).read() as connection:
