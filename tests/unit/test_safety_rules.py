@@ -14,7 +14,9 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECTIONS = re.split(r"^## (?=S\d+ )", (ROOT / "docs" / "safety.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
-NAMED = [(section.split()[0], name) for section in SECTIONS for name in re.findall(r"^- `(.+)`$", section, re.MULTILINE)]
+NAMED = [
+    (section.split()[0], name) for section in SECTIONS for name in re.findall(r"^- `(.+)`$", section, re.MULTILINE)
+]
 
 
 @functools.cache

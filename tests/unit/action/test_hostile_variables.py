@@ -35,11 +35,31 @@ CASES = {
     },
     "no host": ("evacuate", {}, "missing required arguments: drover_host"),
     "a host that is up": ("evacuate", {"drover_host": "kvm2"}, "kvm2 is up in the store"),
-    "true is not the words": ("evacuate", {"drover_host": "kvm1", "drover_host_is_off": True}, 'drover_host_is_off is "True"'),
-    "words for another": ("evacuate", {"drover_host": "kvm1", "drover_host_is_off": "kvm2 is powered off"}, "say exactly"),
-    "a list for the words": ("evacuate", {"drover_host": "kvm1", "drover_host_is_off": ["kvm1 is powered off"]}, "say exactly"),
-    "no number": ("evacuate", {"drover_host": "kvm1", "drover_evacuate_quiet_seconds": "soon"}, "drover_evacuate_quiet_seconds"),
-    "no action": ("power", {"drover_host": "kvm2", "drover_power_action": "explode"}, "value of drover_power_action must be one of"),
+    "true is not the words": (
+        "evacuate",
+        {"drover_host": "kvm1", "drover_host_is_off": True},
+        'drover_host_is_off is "True"',
+    ),
+    "words for another": (
+        "evacuate",
+        {"drover_host": "kvm1", "drover_host_is_off": "kvm2 is powered off"},
+        "say exactly",
+    ),
+    "a list for the words": (
+        "evacuate",
+        {"drover_host": "kvm1", "drover_host_is_off": ["kvm1 is powered off"]},
+        "say exactly",
+    ),
+    "no number": (
+        "evacuate",
+        {"drover_host": "kvm1", "drover_evacuate_quiet_seconds": "soon"},
+        "drover_evacuate_quiet_seconds",
+    ),
+    "no action": (
+        "power",
+        {"drover_host": "kvm2", "drover_power_action": "explode"},
+        "value of drover_power_action must be one of",
+    ),
     "no driver": ("power", {"drover_host": "kvm2"}, "kvm2 has no power driver"),
     "a driver that is a path": ("power", {"drover_host": "path"}, "the power driver ../../../x, which does not exist"),
     "a driver that is a list": ("power", {"drover_host": "list"}, "which does not exist"),
@@ -68,11 +88,17 @@ def of_one_run(tmp_path_factory):
     with Store.open(url).write() as connection:
         services.heartbeat(connection, [*INVENTORY, "gone"], time.time())
         services.record_unreachable(connection, "kvm1", "timed out", time.time())
-    tasks = [{"ansible.builtin.add_host": {"name": name, "ansible_connection": "local", **values}} for name, values in INVENTORY.items()]
+    tasks = [
+        {"ansible.builtin.add_host": {"name": name, "ansible_connection": "local", **values}}
+        for name, values in INVENTORY.items()
+    ]
     for number, (role, variables, dummy) in enumerate(CASES.values()):
         name, dummy, entry = role.partition("/")
         include = {"name": f"drover.compute.{name}", "tasks_from": entry or ("begin" if name == "evacuate" else "main")}
-        said = {"content": "{{ ansible_failed_result.msg | default(ansible_failed_result) | string }}", "dest": f"{folder}/{number}"}
+        said = {
+            "content": "{{ ansible_failed_result.msg | default(ansible_failed_result) | string }}",
+            "dest": f"{folder}/{number}",
+        }
         tasks.append(
             {
                 "block": [{"ansible.builtin.include_role": include, "vars": variables}],

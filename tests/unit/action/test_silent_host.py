@@ -30,7 +30,10 @@ def of_a_fleet(prepared_url, monkeypatch):
     monkeypatch.setattr(plugin, "_uptime", lambda: 10_000.0)
     web = fleets.domain("web", disks=[disk("web"), disk("base", readonly=True), disk("all", shareable=True)])
     moving = fleets.domain("moving", disks=[disk("moving")])
-    hosts = [fleets.host("kvm1", web, moving, pools=[POOL]), *(fleets.host(f"kvm{n}", pools=[POOL]) for n in range(2, 7))]
+    hosts = [
+        fleets.host("kvm1", web, moving, pools=[POOL]),
+        *(fleets.host(f"kvm{n}", pools=[POOL]) for n in range(2, 7)),
+    ]
     fleets.discover(prepared_url, *hosts, now=time.time() - 1000)
     with Store.open(prepared_url).write() as connection:
         services.record_unreachable(connection, "kvm1", "timed out", time.time())
@@ -57,7 +60,9 @@ def test_whom_to_ask(url):
 def test_what_they_say(url):
     assert decide(url) == ("hard_fence", None)
     assert decide(url, seen=[*SILENT, {"item": "kvm4", "reached": True}]) == ("nothing", "peers_reach")
-    assert decide(url, seen=[{"item": "kvm2", "unreachable": True, "msg": "no"}], force=["many_down"])[1] == "no_witness"
+    assert (
+        decide(url, seen=[{"item": "kvm2", "unreachable": True, "msg": "no"}], force=["many_down"])[1] == "no_witness"
+    )
     assert decide(url, seen=[{**SILENT[0], "storage": "active"}, SILENT[1]]) == ("wait", "storage_active")
     # Hosts that this controller cannot ask look dead as well.
     lost = [{"item": "kvm4", "unreachable": True}]
