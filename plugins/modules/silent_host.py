@@ -55,7 +55,7 @@ options:
     default: false
   force:
     description:
-      - Names of rules to lift, of V(peers_reach), V(no_witness), V(storage_active), V(maintenance), V(many_down), V(just_started),
+      - Names of rules to lift, of V(driver_says_on), V(peers_reach), V(no_witness), V(storage_active), V(maintenance), V(many_down), V(just_started),
         V(too_early) and V(quiet_time).
     type: list
     elements: str

@@ -5,11 +5,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 
 from lablib.layout import SWITCH_ADDRESS
-from test_evacuate import copies, discover, evacuate, extra, migrations, refused, said, sharing  # noqa: F401  pylint: disable=unused-import
+from test_evacuate import copies, discover, evacuate, migrations, refused, said, sharing  # noqa: F401  pylint: disable=unused-import
 from test_fleet import Domain
 from test_power import has_power, with_bmcs  # noqa: F401  pylint: disable=unused-import
 

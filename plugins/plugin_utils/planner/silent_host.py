@@ -16,6 +16,7 @@ NOTHING, SOFT_FENCE, WAIT, HARD_FENCE, WORD, RESTART = "nothing", "soft_fence", 
 
 #: Rules that an operator can lift, each by its own name (rule S13).
 LIFTABLE = (
+    "driver_says_on",
     "peers_reach",
     "no_witness",
     "storage_active",
@@ -100,7 +101,8 @@ def decide(evidence, limits=Limits(), lifted=()):
             return Decision(
                 NOTHING, "contradiction", f"{sentence}, or leave out drover_host_is_off where it has a power driver."
             )
-        return Decision(RESTART, None, f"{host} is off, as a person says, and nobody can reach it.")
+        held_back = _first(_says_on(evidence), lifted)
+        return held_back or Decision(RESTART, None, f"{host} is off, as a person says, and nobody can reach it.")
     if evidence.ssh and not evidence.soft_fenced and (not evidence.maintenance or "maintenance" in lifted):
         return Decision(
             SOFT_FENCE, None, f"{host} answers over SSH, only its libvirt does not: restart that, its instances go on."
@@ -125,6 +127,17 @@ def _first(rules, lifted):
             told = f"{sentence} To go on all the same: -e drover_evacuate_force={rule}, which lifts just this rule."
             return Decision(act, rule, told)
     return None
+
+
+def _says_on(evidence):
+    """A person and the power driver do not say the same: somebody may have switched off another machine."""
+    if evidence.power == "on":
+        yield (
+            "driver_says_on",
+            NOTHING,
+            f"You say that {evidence.host} is powered off, but its power driver says that it is on. See that it is this machine that is "
+            "off; or leave out drover_host_is_off, and the driver cuts its power.",
+        )
 
 
 def _lives(evidence, reached):
