@@ -13,6 +13,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner.board impor
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.units import Unit
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.narrowing import asked
 
+#: The method of a plan that is what the scheduler would choose.
+AS_WEIGHED = "as the policy weighs"
 #: How often a host filter that the board does not keep may say no to a plan before it is given up.
 OBJECTIONS = 25
 
@@ -62,7 +64,7 @@ class Ladder:
     def solve(self, extra_moves, solver_seconds):
         """A Solution: everything placed, or else the most that was found and what is known about the rest."""
         weighed = fitting.weighed_attempt(self.states, self.units, self.policy)
-        first = Solution(weighed.places, weighed.stuck, method="as the policy weighs")
+        first = Solution(weighed.places, weighed.stuck, method=AS_WEIGHED)
         if not first.stuck:
             return first
         best = self._checked(self._packed)
