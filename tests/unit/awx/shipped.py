@@ -41,13 +41,19 @@ def read(path):
 
 def objects(**said):
     """dict controller_... -> list, as awx_setup gives them to the modules."""
+    return json.loads(_objects(json.dumps(said)))
+
+
+@functools.cache
+def _objects(said):
+    said = json.loads(said)
     variables = {**read(AWX / "drover_awx.yml"), **SAID, **said}
     raw = {}
     for path in sorted((AWX / "configuration").glob("*.yml")):
         raw.update(read(path))
     templar = Templar(loader=DataLoader(), variables={**variables, **raw})
     # Plain: Ansible marks what it reads.
-    return json.loads(json.dumps({name: templar.template(value) for name, value in raw.items()}))
+    return json.dumps({name: templar.template(value) for name, value in raw.items()})
 
 
 def surveys():
@@ -63,6 +69,7 @@ def surveys():
             kind = node["unified_job_template"]
             if kind["type"] == "job_template" and each.get("survey_spec"):
                 shown.append((each["name"], templates[kind["name"]], each["survey_spec"]["spec"]))
+                break
     return shown
 
 
