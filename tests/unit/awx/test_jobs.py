@@ -154,7 +154,7 @@ def test_undrain_of_a_host_that_was_not_drained(fleet):
         ("hosts", {"drover_host": "kvm9"}, "kvm9"),
         ("discover", {"drover_hypervisors": "kvm9"}, "The inventory has no host that matches 'kvm9'"),
         ("drain", {"drover_host": "kvm9"}, "kvm9"),
-        ("drain", {"drover_host": ""}, "drover_host"),
+        ("drain", {"drover_host": ""}, "is not in the store. Known hosts: kvm1, kvm2"),
         ("drain", {"drover_host": "kvm1", "drover_unmovable": "maybe"}, "drover_unmovable must be one of: fail, skip, shutdown"),
         ("undrain", {"drover_host": "kvm9"}, "kvm9"),
         ("evacuate", {"drover_host": "kvm1"}, "kvm1 is up in the store, so it is not evacuated"),
@@ -180,7 +180,8 @@ def test_secret_of_the_store_is_in_no_output(fleet):
             assert secret not in path.read_text(), path
 
 
-def test_inventory_source_reads_the_store(fleet):
+def test_inventory_source_reads_the_store(fleet, monkeypatch):
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
     out, err = ansible_runner.get_inventory(
         action="list",
         inventories=[str(fleet.base / "project" / "inventory" / "fleet.drover.yml")],
@@ -191,7 +192,6 @@ def test_inventory_source_reads_the_store(fleet):
             "ANSIBLE_INVENTORY_UNPARSED_FAILED": "true",
             "DROVER_STORE_URL": fleet.url,
             "HOME": str(fleet.base),
-            "PATH": os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"],
         },
     )
     assert sorted(out["hypervisors"]["hosts"]) == ["kvm1", "kvm2"], err
