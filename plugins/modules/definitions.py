@@ -94,7 +94,8 @@ EXAMPLES = r"""
 RETURN = r"""
 instances:
   description:
-    - The definitions with defaults filled in, each with C(uuid), C(disk_gb), C(policy_metadata) (the texts of the policy), the C(host), C(node) and C(state) of the store (C(new) for
+    - The definitions with defaults filled in, each with C(uuid), C(disk_gb), C(policy_metadata) (the texts of the policy), the
+      C(host), C(node) and C(state) of the store (C(new) for
       one that it does not know), C(request) for P(drover.compute.schedule#lookup) and C(selection) for M(drover.compute.allocation).
   returned: success
   type: list

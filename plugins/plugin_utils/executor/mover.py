@@ -136,8 +136,8 @@ class Mover:
                     if self._since is not None:
                         journal.refuse_aborted(connection, move, self._since)
                     opened = moves.begin_within(connection, self.limits, self._given_up, move, kind, time.time(), notes)
-                    orders.append(journal.order(connection, opened["uuid"]))
-                    under_way = moving.open_moves(connection)
+                    order = journal.order(connection, opened["uuid"])
+                    counted = moving.open_moves(connection)
             except caps.Busy as busy:
                 self._blocked[move["uuid"]] = busy
                 continue
@@ -147,6 +147,10 @@ class Mover:
                 )
             except DroverError as problem:
                 self._close({**move, "source": move["from_host"], "destination": move["host"]}, "failed", str(problem))
+            else:
+                # Not before the store has it for certain: a commit may fail too.
+                orders.append(order)
+                under_way = counted
             queue.remove(move)
         return orders
 

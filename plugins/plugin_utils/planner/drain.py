@@ -69,7 +69,8 @@ def plan_drain(
         extra_moves (number);
         shutdowns [{uuid, name, state, vcpus, memory_mb, disk_gb}] in the order to do them; unmovable
         [{uuid, name, state, vcpus, memory_mb, disk_gb, reason, nearest, way_out}]; proof (words or
-        None); waves (number); seconds (expected, from memory, dirty rate and bandwidth); lines (the
+        None); hint (None, or a sentence on what may still find a plan, such as a package that is missing);
+        waves (number); seconds (expected, from memory, dirty rate and bandwidth); lines (the
         plan for people).
     :raises PlanError: the store does not know the host, or a limit is no number >= 1.
     """
@@ -125,6 +126,7 @@ def plan_drain(
         "shutdowns": [_identity(each) for each in shutdowns],
         "unmovable": unmovable,
         "proof": _proof(solution) if proven else None,
+        "hint": None if proven else solution.hint,
         "waves": waves,
         "seconds": plan_seconds(moves),
     }
@@ -189,6 +191,8 @@ def plan_lines(plan):
                 lines.append(f"    Way out: {each['way_out']}")
     if plan["proof"]:
         lines.append(f"It cannot be done: {plan['proof']}.")
+    if plan["hint"]:
+        lines.append(plan["hint"])
     return lines
 
 

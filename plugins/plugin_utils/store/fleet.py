@@ -152,3 +152,39 @@ def _held(connection, hosts, but):
     for uuid, name, amount in connection.execute(_of_hosts(query, hosts, but)):
         held.setdefault(uuid, {})[name] = int(amount)
     return held
+
+
+def read_amounts(connection):
+    """What every instance needs and where it is, without what libvirt shows of it: of millions.
+
+    :returns: a list of dicts: uuid, name, host, node, state, vcpus, memory_mb, disk_gb, server_group,
+        availability_zone, project, flavor.
+    """
+    instances, nodes, groups = tables.instances, tables.compute_nodes, tables.server_groups
+    names = ("uuid", "name", "state", "vcpus", "memory_mb", "disk_gb", "availability_zone", "project", "flavor")
+    query = sa.select(nodes.c.id, nodes.c.host, nodes.c.hypervisor_hostname)
+    place = {row[0]: row[1:] for row in connection.execute(query)}
+    group = {row[0]: row[1] for row in connection.execute(sa.select(groups.c.id, groups.c.name))}
+    columns = [instances.c[name] for name in names]
+    query = sa.select(instances.c.compute_node_id, instances.c.server_group_id, *columns).where(
+        instances.c.compute_node_id.is_not(None)
+    )
+    found = []
+    for node, group_id, *values in connection.execute(query):
+        each = dict(zip(names, values))
+        each["host"], each["node"] = place[node]
+        each["server_group"] = group.get(group_id)
+        found.append(each)
+    return found
+
+
+def moved_since(connection, since):
+    """The uuids of instances whose last move ended after a time, or has not ended, as a set."""
+    table = tables.migrations
+    query = sa.select(table.c.instance_uuid).where(
+        sa.or_(
+            sa.and_(table.c.updated_at > since, table.c.status.not_in(("failed", "cancelled"))),
+            table.c.status.in_(tables.HOLDING_MIGRATION),
+        )
+    )
+    return set(connection.execute(query).scalars())

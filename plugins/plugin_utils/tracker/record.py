@@ -48,7 +48,8 @@ def record(connection, reports, now):
     }
     # Their host was asked and does not have them, so what they showed before is not there any more.
     reported.update({row.id: {} for row in gone.values()})
-    left, cleared = _clear_evacuated(connection, set(reports), reported, now)
+    hosts = {rows[key].id: key[0] for key in wanted} | {row.id: key[0] for key, row in gone.items()}
+    left, cleared = _clear_evacuated(connection, hosts, reported, now)
     found = _write_instances(connection, reported, provider_ids["ids"], provider_ids["disk"], left, now)
     instances_changed = found.pop("changed")
     removed, unreported = _retire(connection, gone)
@@ -139,11 +140,17 @@ def _write_providers(connection, wanted, rows, before, now):
 def _clear_evacuated(connection, hosts, reported, now):
     """Close evacuations from hosts that are back and no longer have what was evacuated (NOVA_SEMANTICS 9.4).
 
+    :param hosts: dict node id -> its host.
     :returns: (set of (uuid, node id) that are still there, sorted names of those that are not).
     """
     left, cleared = set(), []
-    for each in evacuations.left_behind(connection, hosts):
-        nodes = [node for node, domains in reported.items() if each["uuid"] in domains and each["host"] not in hosts]
+    for each in evacuations.left_behind(connection, set(hosts.values())):
+        # It may have been read where it runs by now as well, or have moved back.
+        nodes = [
+            node
+            for node, domains in reported.items()
+            if each["uuid"] in domains and hosts[node] == each["source"] != each["host"]
+        ]
         if nodes:
             left.update((each["uuid"], node) for node in nodes)
         else:
