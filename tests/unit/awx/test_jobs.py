@@ -195,7 +195,7 @@ def test_inventory_source_reads_the_store(fleet, monkeypatch):
         },
     )
     assert sorted(out["hypervisors"]["hosts"]) == ["kvm1", "kvm2"], err
-    assert out["_meta"]["hostvars"]["kvm1"]["drover_compute"]["state"] == "up"
+    assert out["_meta"]["hostvars"]["kvm1"]["drover_compute"]["state"] == {"__ansible_unsafe": "up"}
 
 
 def test_requirements_name_this_collection_and_version(collections):
