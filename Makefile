@@ -4,14 +4,14 @@
 # `make` or `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab lab-down test test-unit test-lab test-all test-operations bench-nova bench-placement bench-drain lint build clean
+.PHONY: help setup demo lab lab-down test test-unit test-lab test-all test-operations test-core-versions bench-nova bench-placement bench-drain lint build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
 OPERATIONS := tests/lab/test_power.py tests/lab/test_evacuate.py tests/lab/test_hypervisor.py tests/lab/test_rolling.py
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
-		while IFS="$$(printf '\t')" read -r target text; do printf '  make %-15s %s\n' "$$target" "$$text"; done
+		while IFS="$$(printf '\t')" read -r target text; do printf '  make %-18s %s\n' "$$target" "$$text"; done
 
 setup:  ## install what is missing: Debian packages, a Python environment in .venv
 	@$(SETUP) packages env
@@ -38,6 +38,9 @@ test-lab: setup  ## the playbooks on real hypervisors
 
 test-operations: setup  ## power, fencing, evacuation and the disk lock on real hypervisors: long
 	.venv/bin/pytest -q -n 2 --dist worksteal $(OPERATIONS)
+
+test-core-versions: setup  ## what depends on ansible-core, with each version that is supported: long the first time
+	tests/setup/core-versions.sh
 
 lint: setup  ## ansible-test sanity, ansible-lint, galaxy-importer, antsibull-docs, layering
 	@$(SETUP) lint
