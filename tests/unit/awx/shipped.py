@@ -9,6 +9,7 @@ import functools
 import json
 import pathlib
 import re
+import textwrap
 
 import yaml
 from ansible.parsing.dataloader import DataLoader
@@ -39,6 +40,13 @@ def read(path):
         return loader.load_from_file(str(path)) or {}
 
 
+def documented(language):
+    """The examples in docs/awx.md: YAML as data, others as text."""
+    text = (ROOT / "docs" / "awx.md").read_text()
+    found = [textwrap.dedent(block) for block in re.findall(rf"^ *```{language}\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)]
+    return [yaml.safe_load(each) for each in found] if language == "yaml" else found
+
+
 def objects(**said):
     """dict controller_... -> list, as awx_setup gives them to the modules."""
     return json.loads(_objects(json.dumps(said)))
@@ -53,7 +61,7 @@ def _objects(said):
         raw.update(read(path))
     templar = Templar(loader=DataLoader(), variables={**variables, **raw})
     # Plain: Ansible marks what it reads.
-    return json.dumps({name: templar.template(value) for name, value in raw.items()})
+    return json.dumps({name: templar.template(value) for name, value in raw.items() if name.startswith("controller_")})
 
 
 def surveys():

@@ -21,7 +21,8 @@ from ansible_collections.drover.compute.tests.unit.awx import fake_awx, shipped
 
 TASKS = yaml.safe_load((shipped.ROOT / "playbooks" / "tasks" / "awx.yml").read_text())
 SECRET = "hush-hush"
-SAID = {**shipped.SAID, "drover_awx_store_url": f"postgresql://drover:{SECRET}@db.example.com/drover"}
+# What docs/awx.md says that a user writes down.
+SAID = json.loads(json.dumps(shipped.documented("yaml")[0]).replace(":secret@", f":{SECRET}@"))
 CHANGED = re.compile(r"changed=(\d+)")
 
 
@@ -115,6 +116,7 @@ def _look(awx):
         assert [each["name"] for each in awx.objects[kind]] == [each["name"] for each in wanted[data]]
     (kind,) = [each for each in awx.objects["credential_types"] if each["name"] == "drover-store"]
     assert kind["injectors"] == {"env": {"DROVER_STORE_URL": "{{ store_url }}"}}
+    assert json.loads(awx.objects["hosts"][0]["variables"]) == SAID["drover_awx_hypervisors"]["kvm1"]
     (credential,) = [each for each in awx.objects["credentials"] if each["name"] == "drover-store"]
     assert credential["inputs"] == {"store_url": SAID["drover_awx_store_url"]}
     for template, each in zip(awx.objects["job_templates"], wanted["controller_templates"]):
