@@ -11,8 +11,10 @@
 set -eu
 cd "$(dirname "$0")/../.."
 
-TESTS="tests/unit/action/test_actions.py tests/unit/action/test_store_url.py tests/unit/lookup/test_lookups.py
-    tests/unit/inventory tests/unit/awx/test_jobs.py"
+# What goes through ansible-playbook and ansible-inventory: those that look into ansible-core know only one version of it.
+TESTS="tests/unit/action/test_store_url.py tests/unit/awx/test_jobs.py tests/unit/inventory"
+# Before 2.19 compose makes text of numbers, and ansible-inventory has no --flush-cache.
+NOT="constructed_plugins_have or until_it_is_flushed"
 
 site() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
 
@@ -33,6 +35,6 @@ for version in ${*:-2.17 2.18 2.19}; do
     fi
     "$env/bin/ansible" --version | head -n 1
     # shellcheck disable=SC2086
-    "$env/bin/pytest" -q -n 2 --dist loadfile $TESTS || failed="$failed $version"
+    "$env/bin/pytest" -q -n 2 --dist loadfile -k "not ($NOT)" $TESTS || failed="$failed $version"
 done
 [ -z "$failed" ] || { echo "core-versions: failed with ansible-core$failed" >&2; exit 1; }

@@ -43,7 +43,10 @@ def read(path):
 def documented(language):
     """The examples in docs/awx.md: YAML as data, others as text."""
     text = (ROOT / "docs" / "awx.md").read_text()
-    found = [textwrap.dedent(block) for block in re.findall(rf"^ *```{language}\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)]
+    found = [
+        textwrap.dedent(block)
+        for block in re.findall(rf"^ *```{language}\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
+    ]
     return [yaml.safe_load(each) for each in found] if language == "yaml" else found
 
 
@@ -69,8 +72,7 @@ def surveys():
     found = objects()
     templates = {each["name"]: pathlib.Path(each["playbook"]).stem for each in found["controller_templates"]}
     shown = [
-        (each["name"], templates[each["name"]], each["survey_spec"]["spec"])
-        for each in found["controller_templates"]
+        (each["name"], templates[each["name"]], each["survey_spec"]["spec"]) for each in found["controller_templates"]
     ]
     for each in found["controller_workflows"]:
         for node in each["workflow_nodes"]:
@@ -91,7 +93,9 @@ def options(playbook):
     text = PLAYBOOKS[playbook].read_text()
     found = {}
     for name, default, is_bool in DEFAULT.findall(text):
-        value = {} if default.startswith("omit") or default in ("''", "[]", "{}") else {"default": yaml.safe_load(default)}
+        value = (
+            {} if default.startswith("omit") or default in ("''", "[]", "{}") else {"default": yaml.safe_load(default)}
+        )
         found.setdefault(name, {}).update({"type": "bool" if is_bool else "str", **value})
     for lookup in LOOKUP.findall(text):
         source = (ROOT / "plugins" / "lookup" / f"{lookup}.py").read_text()

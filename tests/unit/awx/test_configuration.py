@@ -43,7 +43,9 @@ ASKS = {
 # Where the hosts of a job are only read, each for itself.
 SLICED = {"discover"}
 # A line by which AWX knows a playbook.
-PLAYBOOK = re.compile(r"^\s*?-?\s*?(?:hosts|(ansible\.builtin\.)?include|(ansible\.builtin\.)?import_playbook):\s*?.*?$")
+PLAYBOOK = re.compile(
+    r"^\s*?-?\s*?(?:hosts|(ansible\.builtin\.)?include|(ansible\.builtin\.)?import_playbook):\s*?.*?$"
+)
 OBJECTS = shipped.objects()
 QUESTIONS = [(name, playbook, question) for name, playbook, spec in shipped.surveys() for question in spec]
 each_question = pytest.mark.parametrize(
@@ -134,7 +136,9 @@ def test_inventory_credential_type_is_one_that_awx_takes():
         assert re.match(r"^[a-zA-Z_]+[a-zA-Z0-9_]*$", name) and not name.startswith("ANSIBLE_") and name.isascii()
         # AWX fills it in, not Ansible while it makes the objects.
         values = {one: f"<{one}>" for one in ids}
-        assert jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(template).render(values) == "<store_url>"
+        assert (
+            jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(template).render(values) == "<store_url>"
+        )
     (credential,) = OBJECTS["controller_credentials"]
     assert credential["credential_type"] == kind["name"]
     assert set(credential["inputs"]) == set(kind["inputs"]["required"])
@@ -238,7 +242,9 @@ def test_no_secret_is_in_the_files():
     for path in [*shipped.AWX.rglob("*.yml"), shipped.ROOT / "execution-environment.yml"]:
         text = path.read_text()
         assert not re.search(r"://[^\s/'\"]*:[^\s/'\"{]*@", text.replace("USER:PASSWORD@", "")), path
-        for key, value in yaml.load(text, Loader=_Loader).items() if isinstance(yaml.load(text, Loader=_Loader), dict) else ():
+        for key, value in (
+            yaml.load(text, Loader=_Loader).items() if isinstance(yaml.load(text, Loader=_Loader), dict) else ()
+        ):
             if re.search("password|secret|token|store_url", str(key)):
                 assert not value or "{{" in str(value), (path, key)
     found = shipped.objects(drover_awx_store_url=said)

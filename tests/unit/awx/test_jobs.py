@@ -123,7 +123,9 @@ def test_hosts_with_a_host_shows_its_instances(fleet):
 
 def test_audit_leaves_its_data_as_artifact(fleet):
     job = succeeded(fleet("audit", drover_heal="true", drover_audit_strict="true"))
-    assert job.results["Keep the data as the job's artifact"][0]["ansible_stats"]["data"]["drover_audit"]["sound"] is True
+    assert (
+        job.results["Keep the data as the job's artifact"][0]["ansible_stats"]["data"]["drover_audit"]["sound"] is True
+    )
 
 
 def test_drain_shows_its_plan_and_changes_nothing(fleet):
@@ -136,6 +138,23 @@ def test_drain_shows_its_plan_and_changes_nothing(fleet):
 def test_drain_as_a_check(fleet):
     job = succeeded(fleet("drain", check=True, drover_host="kvm1", drover_unmovable="skip"))
     assert "Show the plan" in job.results and "Disable the host" not in job.results
+
+
+def test_rolling_maintenance_shows_its_batches(fleet):
+    job = succeeded(
+        fleet("rolling-maintenance", drover_plan_only="true", drover_reboot="always", drover_blocked="skip")
+    )
+    assert "kvm1" in job.stdout
+
+
+def test_rolling_maintenance_in_the_workflow_shows_its_batches_first(fleet):
+    answered = shipped.answers("rolling-maintenance-approved", drover_blocked="skip")
+    assert "drover_plan_only" not in answered
+    succeeded(fleet("rolling-maintenance", drover_plan_only="true", **answered))
+
+
+def test_rebalance_shows_its_moves(fleet):
+    assert "Make the moves" not in succeeded(fleet("rebalance")).results
 
 
 def test_place_takes_definitions_from_the_survey(fleet):
@@ -155,8 +174,13 @@ def test_undrain_of_a_host_that_was_not_drained(fleet):
         ("discover", {"drover_hypervisors": "kvm9"}, "The inventory has no host that matches 'kvm9'"),
         ("drain", {"drover_host": "kvm9"}, "kvm9"),
         ("drain", {"drover_host": ""}, "is not in the store. Known hosts: kvm1, kvm2"),
-        ("drain", {"drover_host": "kvm1", "drover_unmovable": "maybe"}, "drover_unmovable must be one of: fail, skip, shutdown"),
+        (
+            "drain",
+            {"drover_host": "kvm1", "drover_unmovable": "maybe"},
+            "drover_unmovable must be one of: fail, skip, shutdown",
+        ),
         ("undrain", {"drover_host": "kvm9"}, "kvm9"),
+        ("rolling-maintenance", {"drover_reboot": "soon"}, "drover_reboot must be one of: needed, always, never"),
         ("evacuate", {"drover_host": "kvm1"}, "kvm1 is up in the store, so it is not evacuated"),
         ("power", {"drover_host": "kvm1"}, "drover_power_driver"),
         ("place", {}, "There is nothing to place"),
@@ -195,7 +219,8 @@ def test_inventory_source_reads_the_store(fleet, monkeypatch):
         },
     )
     assert sorted(out["hypervisors"]["hosts"]) == ["kvm1", "kvm2"], err
-    assert out["_meta"]["hostvars"]["kvm1"]["drover_compute"]["state"] == {"__ansible_unsafe": "up"}
+    # As a mapping where ansible-core marks what is not to be taken for a template, 2.19 and later.
+    assert out["_meta"]["hostvars"]["kvm1"]["drover_compute"]["state"] in ("up", {"__ansible_unsafe": "up"})
 
 
 def test_requirements_name_this_collection_and_version(collections):
