@@ -88,7 +88,7 @@ def test_every_kind_of_object_is_made():
 
 def test_awx_gets_it_all_and_a_second_run_changes_little(tmp_path):
     with fake_awx.running("hypervisors") as awx:
-        code, text = set_up(tmp_path, awx)
+        code, text = set_up(tmp_path, awx, "-vvv")
         assert code == 0, text
         assert SECRET not in text
         _look(awx)
