@@ -71,7 +71,14 @@ def test_archive_has_no_litter(members):
 
 
 def test_archive_has_what_a_user_needs(members):
-    wanted = {"README.md", "CHANGELOG.rst", "COPYING", "requirements.txt", "requirements-solver.txt", "meta/runtime.yml"}
+    wanted = {
+        "README.md",
+        "CHANGELOG.rst",
+        "COPYING",
+        "requirements.txt",
+        "requirements-solver.txt",
+        "meta/runtime.yml",
+    }
     for folder in ("extensions", "inventory", "playbooks", "plugins", "roles"):
         wanted |= {
             str(path.relative_to(ROOT))
