@@ -44,7 +44,7 @@ def read(connection, now, service_down_time=0):
         "aggregates": _aggregates(connection),
         "instances": instances.listing(connection),
         "newest": _newest(connection, tables.instances, ("uuid", "created_at"), tables.instances.c.created_at),
-        "migrations": _newest(connection, tables.migrations, _MIGRATION),
+        "migrations": _newest(connection, tables.migrations, _MIGRATION, tables.migrations.c.created_at),
         "days": _days(connection),
         "power_events": _newest(connection, tables.power_events, _POWER),
         "leases": _all(connection, tables.leases, _LEASE),
