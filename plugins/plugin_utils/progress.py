@@ -26,4 +26,4 @@ def milestone(host, hosts):
     place = hosts.index(host) + 1
     if place * LINES // count == (place - 1) * LINES // count:
         return None
-    return f"about {place} of {count} hosts done ({100 * place // count} %), {host} is"
+    return f"{host} is done: about {place} of {count} hosts ({100 * place // count} %)"
