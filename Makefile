@@ -7,7 +7,7 @@
 .PHONY: help setup demo lab lab-down test test-unit test-lab test-all test-operations bench-nova bench-placement bench-drain lint build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
-OPERATIONS := tests/lab/test_power.py tests/lab/test_evacuate.py tests/lab/test_hypervisor.py
+OPERATIONS := tests/lab/test_power.py tests/lab/test_evacuate.py tests/lab/test_hypervisor.py tests/lab/test_rolling.py
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -29,8 +29,8 @@ test: lint test-unit test-lab  ## linters, unit tests, tests in the lab: under 2
 
 test-all: test test-operations  ## and the tests of power and evacuation
 
-test-unit: setup  ## unit tests, the store on SQLite and on PostgreSQL
-	.venv/bin/pytest -q -n 2 tests/unit
+test-unit: setup  ## unit tests, the store on SQLite and on PostgreSQL; golden scenarios on a simulated fleet
+	.venv/bin/pytest -q -n 2 tests/unit tests/scenarios
 
 test-lab: setup  ## the playbooks on real hypervisors
 	.venv/bin/pytest -q tests/lab/test_lab_itself.py
@@ -49,8 +49,8 @@ bench-nova: setup  ## compare the scheduler with Nova's own, which is installed 
 bench-placement: setup  ## compare allocation candidates and claims with Placement's own, which is installed into .venv-placement
 	tests/benchmarks/bench-placement.sh
 
-bench-drain: setup  ## plans of drains of seeded fleets, judged by the verifier
-	tests/benchmarks/bench-drain.sh
+bench-drain: setup  ## plans of drains of seeded fleets, judged by the verifier; DRAIN=FOLDER has fleetgen.py and verify.py
+	.venv/bin/python tests/benchmarks/drain_families.py $(BENCH_DRAIN)
 
 build: setup  ## the collection's tarball, in build/
 	.venv/bin/ansible-galaxy collection build --force --output-path build

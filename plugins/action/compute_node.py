@@ -81,6 +81,9 @@ class ActionModule(DroverAction):
             "that must not be, and run drover.compute.discover."
             for each in found["doubled"]
         ]
+        warnings += [
+            f"{sentence} Until its metadata is corrected it is left where it is." for sentence in found.pop("policies")
+        ]
         return {**found, "warnings": warnings} if warnings else found
 
     def _gather(self, host, args, task_vars):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import check, document, identity
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils.report import table
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances
@@ -18,6 +19,7 @@ class ActionModule(DroverAction):
         "instances": {"type": "list", "elements": "dict"},
         "server_groups": {"type": "list", "elements": "dict", "default": []},
         "write_back": {"type": "bool", "default": False},
+        "mark_absent": {"type": "list", "elements": "raw", "default": []},
         **STORE_SPEC,
     }
     REQUIREMENTS = {"required_one_of": [["path", "instances"]], "mutually_exclusive": [["path", "instances"]]}
@@ -31,11 +33,17 @@ class ActionModule(DroverAction):
             read = document.Document(self._loader.path_dwim(args["path"]))
             items, groups, where = read.section("instances"), read.section("server_groups"), read.where
         groups = to_plain(check.server_groups(groups, where))
-        wanted = to_plain(check.instances(items, where))
+        checked = to_plain(check.instances(items, where))
+        if args["mark_absent"]:
+            return self._mark_absent(read, args["mark_absent"])
+        wanted = [item for item in checked if item.get("state") != "absent"]
+        absent = [item for item in checked if item.get("state") == "absent"]
         with self.store(args, task_vars).read() as connection:
             known = instances.listing(connection)
         resolved = identity.resolve(wanted, known, groups)
         result = {"changed": False, "instances": resolved, "server_groups": groups}
+        result["absent"] = sorted(item["name"] for item in absent)
+        result["still_there"] = sorted(item["name"] for item in absent if any(_is_of(item, each) for each in known))
         placed = [found for found in resolved if found["state"] not in ("new", "building")]
         result["table"] = table.instances_table(placed)
         if args["write_back"] and read is not None:
@@ -48,6 +56,19 @@ class ActionModule(DroverAction):
             instance = by_name.get(item["name"], {})
             values = {key: instance[key] for key in ("host", "uuid") if instance and item.get(key) != instance[key]}
             read.set(number, values)
+        return self._save(read)
+
+    def _mark_absent(self, read, gone):
+        """Write state: absent beside instances that were removed, so that nobody builds them again."""
+        if read is None:
+            raise DroverError("mark_absent works on a definitions file: give its path.")
+        gone = [each if isinstance(each, dict) else {"name": str(each), "uuid": str(each)} for each in gone]
+        for number, item in enumerate(read.section("instances")):
+            if item.get("state") != "absent" and any(_is_of(item, each) for each in gone):
+                read.set(number, {"state": "absent"})
+        return {"changed": False, **self._save(read)}
+
+    def _save(self, read):
         after = read.text()
         if after == read.before:
             return {}
@@ -57,6 +78,13 @@ class ActionModule(DroverAction):
             return {"changed": True}
         headers = {"before_header": read.path, "after_header": read.path}
         return {"changed": True, "diff": [{"before": read.before, "after": after, **headers}]}
+
+
+def _is_of(definition, instance):
+    """Whether a definition is that of an instance; its uuid counts more than its name."""
+    if definition.get("uuid"):
+        return str(definition["uuid"]).lower() == instance.get("uuid")
+    return definition["name"] == instance.get("name")
 
 
 def _of_variables(item):

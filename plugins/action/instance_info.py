@@ -6,8 +6,12 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils import resizing
+from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils.report import table
-from ansible_collections.drover.compute.plugins.plugin_utils.store import instances
+from ansible_collections.drover.compute.plugins.plugin_utils.store import instances, named
+
+NAMED = ("uri", "flavor", "nodes", "migration")
 
 
 class ActionModule(DroverAction):
@@ -15,6 +19,8 @@ class ActionModule(DroverAction):
         "host": {"type": "str"},
         "name": {"type": "str"},
         "uuid": {"type": "str"},
+        "instances": {"type": "list", "elements": "raw"},
+        "allow_unknown": {"type": "bool", "default": False},
         **STORE_SPEC,
     }
     _requires_connection = False
@@ -22,4 +28,26 @@ class ActionModule(DroverAction):
     def act(self, args, task_vars):
         with self.store(args, task_vars).read() as connection:
             found = instances.listing(connection, args["host"], args["name"], args["uuid"])
-        return {"instances": found, "table": table.instances_table(found)}
+            unknown = [] if args["allow_unknown"] else None
+            if args["instances"] is not None:
+                found = self._named(connection, found, args["instances"], unknown)
+        return {"unknown": unknown or [], "instances": found, "table": table.instances_table(found)}
+
+    def _named(self, connection, found, wanted, unknown):
+        """Those of the instances that are named, in that order, with what one needs to work on them."""
+        listed = {each["uuid"]: each for each in found}
+        rows = [row for row in named.find(connection, wanted, unknown) if row["uuid"] in listed]
+        for row in rows:
+            if row["migration"] is not None:
+                del row["migration"]["details"]
+        return [
+            to_plain(
+                {
+                    **listed[row["uuid"]],
+                    **{key: row[key] for key in NAMED},
+                    "asked": {key: row[key] for key in ("uuid", "name") if key == "uuid" or row["named"]},
+                    "request": resizing.request(connection, row),
+                }
+            )
+            for row in rows
+        ]

@@ -30,8 +30,9 @@ class ActionModule(DroverAction):
         actor, now = Actor.of_this_task(), time.time()
         with self.store(args, task_vars).write() as connection:
             if args["state"] == "absent":
-                return {"changed": leases.release(connection, args["name"], actor, args["force"]), "taken_over": None}
+                released = leases.release(connection, args["name"], actor, args["force"])
+                return {"changed": released, "taken": False, "taken_over": None}
             result = leases.take(connection, args["name"], actor, args["purpose"], now, args["seconds"])
         if result["taken_over"]:
             self.show(result["taken_over"])
-        return result
+        return {**result, "taken": result["changed"]}

@@ -15,6 +15,7 @@ class ActionModule(DroverAction):
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         "policy": {"type": "str", "choices": list(groups.POLICIES)},
         "max_server_per_host": {"type": "int"},
+        "max_moving": {"type": "int"},
         **STORE_SPEC,
     }
     REQUIREMENTS = {"required_if": [["state", "present", ["policy"]]]}
@@ -24,13 +25,16 @@ class ActionModule(DroverAction):
         with self.store(args, task_vars).write() as connection:
             if args["state"] == "absent":
                 return {"changed": groups.delete(connection, args["name"])}
-            row, made = groups.ensure(connection, args["name"], args["policy"], args["max_server_per_host"])
+            row, changed = groups.ensure(
+                connection, args["name"], args["policy"], args["max_server_per_host"], args["max_moving"]
+            )
             return {
-                "changed": made,
+                "changed": changed,
                 "server_group": {
                     "uuid": row.uuid,
                     "name": row.name,
                     "policy": row.policy,
                     "max_server_per_host": row.max_server_per_host,
+                    "max_moving": row.max_moving,
                 },
             }

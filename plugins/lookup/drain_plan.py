@@ -13,7 +13,8 @@ author:
   - The drover.compute authors (@drover)
 description:
   - Finds a destination for every instance of a host, all as one batch and the largest first, by the host filters and weighers of the
-    scheduler. Running and paused instances move live, those that are shut off move cold.
+    scheduler; where that leaves one without a place, in other orders, then with O(extra_moves), then with O(solver_seconds).
+  - Running and paused instances move live, those that are shut off move cold, unless the policy of an instance says otherwise.
   - Destinations are in the cell of the host, up and enabled, and have the room. Members of an anti-affinity server group never meet, not
     even for a moment. Members of an affinity group go to one host, one after the other, or they all stay.
   - Hosts on one shared pool need no disk for what moves between them, for it stays where it is.
@@ -29,6 +30,34 @@ options:
     default: 2
     vars:
       - name: drover_max_migrations
+  max_migrations_per_destination:
+    description: How many instances go to one host at a time.
+    type: int
+    vars:
+      - name: drover_max_migrations_per_destination
+  max_migrations_overall:
+    description: How many instances move at a time in all.
+    type: int
+    vars:
+      - name: drover_max_migrations_overall
+  extra_moves:
+    description: How many instances of other hosts may move to make room, where the host cannot be emptied without that.
+    type: int
+    default: 0
+    vars:
+      - name: drover_extra_moves
+  solver_seconds:
+    description: How long an exact model may be worked on where nothing else finds a place for all. It needs the Python package highspy.
+    type: float
+    default: 0
+    vars:
+      - name: drover_solver_seconds
+  migration:
+    description: The options of the migrations. C(bandwidth_mib) counts for the forecast.
+    type: dict
+    default: {}
+    vars:
+      - name: drover_migration
   excluded:
     description:
       - Compute nodes, by name or uuid of their provider, that an instance must not go to, because moving it there has failed before.
@@ -74,14 +103,29 @@ _raw:
     moves:
       description:
         - The moves in the order in which to begin them, each with C(uuid), C(name), C(state), C(live) (V(false) for a cold move),
-          C(from_host), C(from_node), C(host), C(node), C(provider), C(vcpus), C(memory_mb), C(disk_gb), C(server_group), C(wave) and C(order).
+          C(from_host), C(from_node), C(host), C(node), C(provider), C(vcpus), C(memory_mb), C(disk_gb), C(server_group), C(seconds)
+          (expected), C(converges), C(wave), C(order), C(extra) (V(true) for one of another host, that makes room), C(for_host), C(after)
+          (uuids of the moves that must be done before) and C(stage) (those of one stage do not wait for each other).
       type: list
       elements: dict
       returned: always
     unmovable:
-      description: What cannot move, each with C(uuid), C(name), C(state), C(vcpus), C(memory_mb), C(disk_gb) and C(reason).
+      description:
+        - What cannot move, each with C(uuid), C(name), C(state), C(vcpus), C(memory_mb), C(disk_gb), C(reason), C(nearest) (the host that
+          comes nearest to having room and what it lacks) and C(way_out).
       type: list
       elements: dict
+      returned: always
+    shutdowns: {description: "What its policy lets be shut down instead of moved, the less important first.", type: list, elements: dict, returned: always}
+    status: {description: "V(ok), V(partial) where some cannot move, V(infeasible) where that is proven.", type: str, returned: always}
+    proof: {description: Why it cannot be done., type: str, returned: when it is proven}
+    method: {description: How the places were found., type: str, returned: always}
+    extra_moves: {description: How many moves are of instances of other hosts., type: int, returned: always}
+    seconds: {description: How long it is expected to take., type: float, returned: always}
+    unsettled:
+      description: Hosts at which moves are open that an earlier run began to make room for this one.
+      type: list
+      elements: str
       returned: always
     waves: {description: How many waves there are., type: int, returned: always}
     lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always}
@@ -89,12 +133,19 @@ _raw:
 
 import time
 
-from ansible_collections.drover.compute.plugins.plugin_utils.deciding import wanted_to_move
+from ansible_collections.drover.compute.plugins.plugin_utils.deciding import told, wanted_to_move
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
-from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_host_instances
+from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_host_instances, read_instances
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import read_columns
+from ansible_collections.drover.compute.plugins.plugin_utils.store.moving import left_open_for
+
+LIMITS = {
+    "per_source": "max_migrations",
+    "per_destination": "max_migrations_per_destination",
+    "total": "max_migrations_overall",
+}
 
 
 class LookupModule(DroverLookup):
@@ -102,20 +153,48 @@ class LookupModule(DroverLookup):
         "policy": "scheduler",
         "policy_file": "scheduler_file",
         "service_down_time": "service_down_time",
-        "max_migrations": "max_migrations",
+        **{name: name for name in LIMITS.values()},
+        "extra_moves": "extra_moves",
+        "solver_seconds": "solver_seconds",
+        "migration": "migration",
     }
     OPTIONS = ("excluded",)
 
     def answer(self, terms):
-        policy = self.policy()
-        limits = {"per_source": self.get_option("max_migrations")}
-        if limits["per_source"] < 1:
-            raise DroverError("max_migrations must be at least 1, or nothing would ever move.")
-        plans = []
+        policy, limits = self.policy(), self._limits()
         with self.store().read() as connection:
-            there = {host: read_host_instances(connection, host) for host in terms}
-            wanted = wanted_to_move([each for instances in there.values() for each in instances], policy)
-            columns = read_columns(connection, time.time(), self.get_option("service_down_time"), wanted)
-            for host in terms:
-                plans.append(plan_drain(columns, there[host], host, policy, limits, self.get_option("excluded")))
-        return plans
+            return [self._plan(connection, host, policy, limits) for host in terms]
+
+    def _limits(self):
+        for name in LIMITS.values():
+            if self.get_option(name) is not None and self.get_option(name) < 1:
+                raise DroverError(f"{name} must be at least 1, or nothing would ever move.")
+        for name in ("extra_moves", "solver_seconds"):
+            if self.get_option(name) < 0:
+                raise DroverError(f"{name} must be 0 or more.")
+        bandwidth = (self.get_option("migration") or {}).get("bandwidth_mib")
+        return {**{key: self.get_option(name) for key, name in LIMITS.items()}, "bandwidth_mib": bandwidth}
+
+    def _plan(self, connection, host, policy, limits):
+        there = read_host_instances(connection, host)
+        plan = self._planned(connection, there, None, host, policy, limits)
+        if plan["status"] != "ok" and plan["moves"] + plan["unmovable"]:
+            # Only now are the others of use: to make room, and to prove that nothing would.
+            others = read_instances(connection, but=[host])
+            plan = self._planned(connection, there, others, host, policy, limits)
+        return {**plan, "unsettled": left_open_for(connection, host)}
+
+    def _planned(self, connection, there, others, host, policy, limits):
+        wanted = wanted_to_move(there + (others or []), policy)
+        columns = read_columns(connection, time.time(), self.get_option("service_down_time"), wanted)
+        return plan_drain(
+            columns,
+            told(there, columns),
+            host,
+            policy,
+            limits,
+            self.get_option("excluded"),
+            others=None if others is None else told(others, columns),
+            extra_moves=self.get_option("extra_moves"),
+            solver_seconds=self.get_option("solver_seconds"),
+        )

@@ -98,6 +98,11 @@ def make_disk(module, disk):
         remove(part)
 
 
+def grow(module, path, image_format, size):
+    """Make an image that no domain has open larger; qemu-img itself refuses to make it smaller."""
+    _qemu_img(module, ["resize", "-q", "-f", image_format, path, str(size)], f"making {path} larger")
+
+
 def check_seed(path, content):
     """Whether the seed has to be made; raises :class:`ImageProblem` if another file is there."""
     _check_folder(path)

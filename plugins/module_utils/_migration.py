@@ -58,6 +58,23 @@ def revive(uuids, uri, records):
         launch(orphans, uri, records, may_start=False)
 
 
+def abort(moves, uri, records):
+    """Leave word that moves are to be aborted, and see that somebody heeds it; returns whether there was anything to abort."""
+    idle = []
+    changed = False
+    for move in moves:
+        record = records.read(move["uuid"])
+        if record is not None and record["status"] == "cancelled" and record["move"].get("migration") == move.get("migration"):
+            continue
+        changed = True
+        records.ask_abort(move["uuid"], move.get("migration"))
+        if not records.is_locked(move["uuid"]):
+            idle.append(move)
+    if idle:
+        launch(idle, uri, records, may_start=False)
+    return changed
+
+
 def follow(uuids, uri, records, wait):
     """The state of each move, in the order of ``uuids``, after at most ``wait`` seconds.
 

@@ -40,7 +40,7 @@ def state_reasons(domain, move, seen):
     reasons = []
     if live and seen["state"] not in ("running", "blocked", "paused"):
         reasons.append(f"it is {seen['state']}, and only a running or paused instance can be moved live: ask for a cold move")
-    if not live and seen["active"]:
+    if not live and seen["active"] and not move.get("will_stop"):
         reasons.append(f"it is {seen['state']}, and a cold move wants it shut off: shut it down, or ask for a live move")
     if not seen["active"] and not live and domain.hasManagedSaveImage(0):
         reasons.append("it has a managed save image, which cannot be moved: start it, or remove the image (virsh managedsave-remove)")
@@ -130,6 +130,57 @@ def cpu_reasons(source, destination, text):
 
 def _as_text(element):
     return ET.tostring(element, encoding="unicode")
+
+
+def machine_reasons(destination, text, where):
+    """Whether the destination's hypervisor has the guest's machine type: it may be too old, or built without it."""
+    root = parse(text)
+    kind = root.find("os/type")
+    arch, machine = kind.get("arch"), kind.get("machine")
+    if arch is None or machine is None:
+        return []
+    try:
+        destination.getDomainCapabilities(None, arch, machine, root.get("type"), 0)
+    except libvirt.libvirtError as exc:
+        if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_SUPPORT:
+            return []
+        return [f"the hypervisor of {where} cannot run its machine {machine} ({_libvirt.text_of(exc)}): choose another host, or upgrade QEMU there"]
+    return []
+
+
+def memory_reasons(destination, domain, where):
+    """Whether the destination has the memory free now that the guest takes at the source now, whatever was booked.
+
+    Unknown numbers prove nothing: only what is seen to be too little counts.
+    """
+    try:
+        taken = domain.memoryStats().get("rss")
+        stats = destination.getMemoryStats(libvirt.VIR_NODE_MEMORY_STATS_ALL_CELLS, 0)
+    except libvirt.libvirtError:
+        return []
+    if not taken or "free" not in stats:
+        return []
+    # KiB; what is cached is given up for a guest.
+    free = sum(stats.get(name) or 0 for name in ("free", "buffers", "cached"))
+    if taken <= free:
+        return []
+    return [f"{where} has {free >> 10} MiB of memory free now, and it takes {taken >> 10} MiB: free some there, or choose another host"]
+
+
+def pool_reasons(destination, text, where):
+    """Whether the storage pools that its disks are named by are at the destination."""
+    names = {element.get("pool") for element in parse(text).findall("devices/disk/source") if element.get("pool")}
+    reasons = []
+    for name in sorted(names):
+        try:
+            if not destination.storagePoolLookupByName(name).isActive():
+                reasons.append(f"the storage pool {name} is not active on {where}: start it there (virsh pool-start {name})")
+        except libvirt.libvirtError as exc:
+            if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_POOL:
+                reasons.append(f"the storage pool {name} does not exist on {where}: define it there")
+            else:
+                reasons.append(f"libvirt of {where} does not tell about the storage pool {name}: {_libvirt.text_of(exc)}")
+    return reasons
 
 
 def network_reasons(destination, text, where):

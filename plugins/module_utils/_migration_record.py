@@ -18,10 +18,10 @@ import time
 VERSION = 1
 
 #: Statuses that a move does not leave by itself.
-ENDED = ("completed", "failed", "conflict", "lost")
+ENDED = ("completed", "failed", "cancelled", "conflict", "lost")
 
 #: Those after which nothing is left to find out.
-SETTLED = ("completed", "failed")
+SETTLED = ("completed", "failed", "cancelled")
 
 
 def default_folder():
@@ -98,6 +98,29 @@ class Records:
         finally:
             os.close(descriptor)
 
+    def ask_abort(self, uuid, migration):
+        """Leave word for the worker that the move is to be aborted."""
+        self.prepare()
+        part = f"{self._path(uuid, 'abort')}.{os.getpid()}.part"
+        with open(part, "w", encoding="utf-8") as handle:
+            handle.write(migration or "")
+        os.replace(part, self._path(uuid, "abort"))
+
+    def abort_asked(self, uuid, migration):
+        """Whether such word was left for this migration; one that was meant for an earlier one does not count."""
+        try:
+            with open(self._path(uuid, "abort"), encoding="utf-8") as handle:
+                return handle.read() == (migration or "")
+        except OSError:
+            return False
+
+    def forget_abort(self, uuid):
+        """The word was heeded, or came too late."""
+        try:
+            os.unlink(self._path(uuid, "abort"))
+        except OSError:
+            pass
+
 
 def new_record(move, source_uri):
     """The record of a move that begins now."""
@@ -122,6 +145,11 @@ def new_record(move, source_uri):
         "leftovers": [],
         "was": None,
         "autostart": None,
+        # When its time is over (seconds since 1970), how long that is in all, and what was done then.
+        "ends": None,
+        "limit": None,
+        "escalated": None,
+        "shut_down": False,
         "percent": 0,
         "total_mib": None,
         "remaining_mib": None,

@@ -23,6 +23,11 @@ BOTH_OFF = "both off"  # defined on both sides, running on neither
 OFF_HERE = "off here"  # running at the destination, still defined at the source
 OFF_THERE = "off there"  # running at the source, defined but off at the destination
 NOWHERE = "nowhere"
+BROKEN = "broken"  # its post-copy broke off: a part of its memory is on each side
+
+#: Reasons of libvirt: a paused domain whose post-copy failed (VIR_DOMAIN_PAUSED_POSTCOPY_FAILED), a running
+#: one (VIR_DOMAIN_RUNNING_POSTCOPY_FAILED).
+POSTCOPY_FAILED = {("paused", 13), ("running", 11)}
 
 
 def look(conn, uuid):
@@ -62,6 +67,8 @@ def look(conn, uuid):
 
 def classify(source, destination):
     """Which of the words above the two looks come to."""
+    if any(seen is not None and (seen["state"], seen["reason"]) in POSTCOPY_FAILED for seen in (source, destination)):
+        return BROKEN
     if source is not None and source["job"]:
         return MOVING
     if source is None and destination is None:

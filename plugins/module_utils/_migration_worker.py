@@ -12,6 +12,8 @@ hosts disagree on.
 
 from __future__ import annotations
 
+import contextlib
+import re
 import threading
 import time
 import xml.etree.ElementTree as ET
@@ -20,12 +22,16 @@ from ansible_collections.drover.compute.plugins.module_utils import _libvirt
 from ansible_collections.drover.compute.plugins.module_utils import _migration_checks as checks
 from ansible_collections.drover.compute.plugins.module_utils import _migration_state as state
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._migration_certificates import certificate_reasons
+from ansible_collections.drover.compute.plugins.module_utils._migration_flags import flags_and_parameters, version_reasons
+from ansible_collections.drover.compute.plugins.module_utils._migration_options import contradictions, merged, time_limit
 from ansible_collections.drover.compute.plugins.module_utils._migration_record import (
     SETTLED,
     new_record,
     same_move,
 )
 from ansible_collections.drover.compute.plugins.module_utils._migration_storage import Storage, survey
+from ansible_collections.drover.compute.plugins.module_utils._migration_watch import Watch
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 #: Seconds to wait for two hosts to agree before their disagreement is reported.
@@ -37,7 +43,41 @@ SETTLE_BEFORE = 5
 #: Seconds to try to reach a libvirt again that was lost in the middle.
 RECONNECT = 60
 
+#: What a worker takes over of the record of one that died.
+INHERITED = (
+    "files", "probes", "leftovers", "was", "autostart", "started_at", "storage", "name", "phase", "temporary", "ends", "limit",
+    "escalated", "shut_down",
+)
+
+#: Seconds that a guest gets to shut down in good order.
+SHUTDOWN = 180
+
+#: Seconds to try to get a post-copy going again that broke off, and the pause between two attempts.
+RESUME = 300
+RESUME_PAUSE = 5
+
 POLL = 0.5
+
+
+#: What is to be said of a migration that failed after its time was over.
+AFTERWARDS = {
+    "abort": " and was aborted: allow more time, bandwidth or downtime, or set auto_converge or another on_timeout",
+    "post_copy": ", and switching it over to post-copy did not end it in as much time again",
+    "pause": ", and nothing more arrived while the guest was paused: look at the network between the two hosts",
+    "shutdown": " and was aborted to shut it down",
+}
+
+#: What libvirt says when a host is not set up for an option.
+ADVICE = (
+    ("tls", re.compile(r"credentials|certificate|TLS|End of file while reading", re.IGNORECASE),
+     "look whether the certificates of both hosts are valid, that of {where} for its host name (libvirt's log there says more)"),
+    ("post_copy", re.compile(r"post-?copy|userfault|End of file while reading", re.IGNORECASE),
+     "let QEMU fetch memory on {where} (sysctl vm.unprivileged_userfaultfd=1 there; libvirt's log there says more)"),
+)
+
+
+class Aborted(LibvirtProblem):
+    """Somebody wants the move aborted, and nothing was begun that would have to be stopped."""
 
 
 class Refused(Exception):
@@ -63,8 +103,11 @@ class Worker:
             # Of another way, long over: nothing in it is about this move.
             self.previous = None
         self.record = new_record(move, source_uri)
+        self.options = merged(move)
         self.source = None
         self.destination = None
+        self._stopped_once = False
+        self._writing = threading.Lock()
 
     # -- the frame ---------------------------------------------------------------------------
 
@@ -87,7 +130,7 @@ class Worker:
     def _break_off(self, reason):
         """End without having found out where the instance is, or before anything was begun."""
         reason = reason.rstrip(".")
-        if self._begun() or self.record["took_over"]:
+        if self._begun() or self.record["took_over"] or self.record["shut_down"]:
             self._end("lost", f"{self._title()}: {reason}. Where it is cannot be told: start the move again when both hosts answer.")
         else:
             self._end("failed", f"{self._title()} was not begun: {reason}.")
@@ -100,12 +143,27 @@ class Worker:
 
     def save(self, **changes):
         """Change the record and write it."""
-        self.record.update(changes)
-        self.records.write(self.record)
+        with self._writing:
+            self.record.update(changes)
+            self.records.write(self.record)
+
+    def _abort_asked(self):
+        return self.records.abort_asked(self.uuid, self.move.get("migration"))
+
+    def _save_or_stop(self, **changes):
+        """For the storage helper: the place where a long copy notices that it is no longer wanted."""
+        self.save(**changes)
+        if self.record["phase"] == "preparing" and not self._stopped_once and self._abort_asked():
+            self._stopped_once = True
+            raise Aborted("it was aborted as asked for")
 
     def _end(self, status, message="", **changes):
         if status == "completed":
             changes.update(percent=100, remaining_mib=0)
+        if status == "failed" and self._abort_asked():
+            status = "cancelled"
+        if status in SETTLED:
+            self.records.forget_abort(self.uuid)
         if status in SETTLED:
             # Of a lost move or a conflict the phase stays: a later call must know how far it had come.
             changes["phase"] = "done"
@@ -142,13 +200,19 @@ class Worker:
 
     def _run(self):
         if self.previous is not None:
+            if self._was_cancelled():
+                self.record = self.previous
+                self.save()
+                return
             self._inherit()
+        elif self.may_start and not self.move.get("migration"):
+            self.records.forget_abort(self.uuid)
         self.save()
         self._connect()
         verdict = self._settled()
         if verdict == state.MOVING:
             verdict = self._follow_job()
-        if verdict == state.HERE and self.may_start:
+        if verdict == state.HERE and self.may_start and not self._abort_asked():
             if self.record["took_over"]:
                 self._begin_again()
             self._start()
@@ -156,6 +220,8 @@ class Worker:
         if verdict == state.HERE:
             self._came_to_nothing()
             return
+        if verdict == state.BROKEN and self.may_start and self.record["took_over"]:
+            verdict = self._resume_post_copy()
         if verdict == state.OFF_THERE and not self._begun():
             raise Refused(
                 f"{self._title()} was refused: {self.move['destination']} has a definition of it that is shut off. Make sure that it is "
@@ -163,19 +229,28 @@ class Worker:
             )
         self._conclude(verdict)
 
+    def _was_cancelled(self):
+        """Whether this very migration of the store was aborted: it is not begun anew, the next one is."""
+        migration = self.move.get("migration")
+        return self.previous["status"] == "cancelled" and migration is not None and self.previous["move"].get("migration") == migration
+
     def _inherit(self):
         """Take what an earlier call on the same way has noted."""
         if self.previous["status"] not in SETTLED:
             # A worker before us died, or could not find out: what it has noted is ours now.
-            for key in ("files", "probes", "leftovers", "was", "autostart", "started_at", "storage", "name", "phase", "temporary"):
-                self.record[key] = self.previous[key]
+            for key in INHERITED:
+                self.record[key] = self.previous.get(key, self.record[key])
             self.record["took_over"] = True
+            # What is under way was begun with the options of then.
+            self.options = merged(self.previous["move"])
         self.record["earlier"] = [
             entry for entry in self.previous["files"] + self.previous["earlier"] if entry["made"] != "no"
         ]
 
     def _begin_again(self):
         """Clean up after a worker that died before anything was moved, and forget it."""
+        self._give_back()
+        self.options = merged(self.move)
         storage = self.storage()
         storage.drop_probes()
         storage.drop_copies()
@@ -214,21 +289,26 @@ class Worker:
 
     def _follow_job(self):
         """Wait for a migration that a worker before us began; it runs inside libvirt without one."""
-        if not self.record["took_over"]:
+        if not self.record["took_over"] and not self._abort_asked():
             raise Refused(
                 f"{self._title()} was refused: a job that this run did not begin is under way on it at the source. Wait for its end, "
                 f"or abort it there (virsh domjobabort {self.uuid})."
             )
         self._acknowledge("following")
         self.save(phase="migrating", status="running")
-        with Watch(self.source_uri, self.uuid, self.record) as watch:
+        with self._watch():
             while True:
                 here, there = self._look()
                 if state.classify(here, there) != state.MOVING:
                     break
                 time.sleep(POLL)
-            watch.stop()
         return self._settled()
+
+    def _watch(self):
+        return Watch(
+            self.source_uri, self.uuid, self.options, self.record["ends"], self.record["limit"], self._abort_asked,
+            lambda action: self.save(escalated=action), self.record["escalated"],
+        )
 
     def _start(self):
         """Check, prepare, migrate, conclude."""
@@ -250,6 +330,7 @@ class Worker:
         self.save(phase="preparing", storage=storage.word())
         try:
             storage.make_room(live)
+            self._save_or_stop()
             # The look that counts: right before the deed.
             here, there = self._look()
             if state.classify(here, there) != state.HERE or checks.is_live(self.move, here) != live or (
@@ -272,11 +353,100 @@ class Worker:
             # The call broke, the migration did not: libvirt goes on by itself.
             self.record["took_over"] = True
             verdict = self._follow_job()
+        if verdict == state.HERE and self.record["escalated"] == "shutdown" and not self._abort_asked():
+            verdict, error = self._shut_down_and_move(domain)
         self._conclude(verdict, error)
 
     def storage(self):
         """The storage helper on the present connections."""
-        return Storage(self.record, self.source, self.destination, self.save)
+        return Storage(self.record, self.source, self.destination, self._save_or_stop)
+
+    def _resume_post_copy(self):
+        """Go on with a post-copy that broke off, as the network between the hosts may be mended; returns the verdict."""
+        self._acknowledge("following")
+        self.save(phase="migrating", status="running")
+        domain = self.source.lookupByUUIDString(self.uuid)
+        flags, parameters = flags_and_parameters(self.options, self.destination)
+        flags |= libvirt.VIR_MIGRATE_PEER2PEER | libvirt.VIR_MIGRATE_LIVE | getattr(libvirt, "VIR_MIGRATE_POSTCOPY_RESUME", 0)
+        if domain.isPersistent():
+            flags |= libvirt.VIR_MIGRATE_PERSIST_DEST | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
+        if self.move.get("migrate_uri"):
+            parameters[libvirt.VIR_MIGRATE_PARAM_URI] = self.move["migrate_uri"]
+        deadline = time.monotonic() + RESUME
+        while True:
+            try:
+                domain.migrateToURI3(self.move["destination_uri"], parameters, flags)
+            except libvirt.libvirtError:
+                # It may go on by itself: QEMU's own connections often outlive an interruption that libvirt's did not.
+                pass
+            verdict = self._settled()
+            if verdict != state.BROKEN or time.monotonic() >= deadline:
+                return verdict
+            time.sleep(RESUME_PAUSE)
+
+    # -- the last resort ---------------------------------------------------------------------
+
+    def _shut_down_and_move(self, domain):
+        """Shut the guest down in good order and move it cold; :meth:`_arrived` starts it again.
+
+        Returns ``(verdict, error)``. Whatever fails, :meth:`_came_to_nothing` starts it at the source.
+        """
+        storage = self.storage()
+        try:
+            storage.drop_copies()
+            self.save(phase="preparing")
+            self._shut_down(domain)
+            text = domain.XMLDesc(0)
+            self.record["files"], reasons = survey(self.source, domain, text)
+            reasons += checks.device_reasons(text, False) + storage.decide(False)
+            if reasons:
+                raise LibvirtProblem("; ".join(reasons))
+            storage.make_room(False)
+            self._save_or_stop()
+            here, there = self._look()
+            if state.classify(here, there) != state.HERE or here["active"]:
+                raise LibvirtProblem("somebody started it while its cold move was prepared")
+            self.save(phase="migrating", storage=storage.word())
+            self._migrate(domain, False, storage)
+            error = None
+        except (LibvirtProblem, libvirt.libvirtError) as exc:
+            error = exc
+        if self.record["phase"] == "migrating":
+            self.save(phase="verifying")
+        return self._settled(), error
+
+    def _shut_down(self, domain):
+        # Before the deed: whoever finds it off must know that it was not its user who wanted that.
+        self.save(shut_down=True)
+        domain.shutdown()
+        deadline = time.monotonic() + SHUTDOWN
+        while domain.isActive():
+            if self._abort_asked():
+                raise Aborted("it was aborted as asked for; the guest was told to shut down already and may still do so")
+            if time.monotonic() >= deadline:
+                raise LibvirtProblem(
+                    f"it was not done in time, and the guest did not shut down within {SHUTDOWN} s of being told to (it may still do so): "
+                    "allow more time or bandwidth, or shut it down by hand and move it cold"
+                )
+            time.sleep(POLL)
+
+    def _give_back(self):
+        """Let the instance at the source run again where this move has stopped it; returns what there is to say."""
+        here = state.look(self.source, self.uuid)
+        if here is None:
+            return ""
+        domain = self.source.lookupByUUIDString(self.uuid)
+        try:
+            if self.record["shut_down"] and here["state"] == "shutoff":
+                domain.create()
+                self._look()
+                return "; it had been shut down and was started again"
+            if self.record["escalated"] == "pause" and self.record["was"] == "running" and here["state"] == "paused":
+                domain.resume()
+                self._look()
+        except libvirt.libvirtError as exc:
+            return f"; it is {here['state']} and cannot be let run again ({_libvirt.text_of(exc)}): look at it there"
+        return ""
 
     def _migrate(self, domain, live, storage):
         flags = libvirt.VIR_MIGRATE_PEER2PEER
@@ -288,10 +458,9 @@ class Worker:
         copied = storage.copied("disk")
         if live:
             flags |= libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_ABORT_ON_ERROR
-            if self.move.get("auto_converge"):
-                flags |= libvirt.VIR_MIGRATE_AUTO_CONVERGE
-            if self.move.get("bandwidth_mib"):
-                parameters[libvirt.VIR_MIGRATE_PARAM_BANDWIDTH] = int(self.move["bandwidth_mib"])
+            more, asked = flags_and_parameters(self.options, self.destination)
+            flags |= more
+            parameters.update(asked)
             if copied:
                 flags |= libvirt.VIR_MIGRATE_NON_SHARED_DISK
                 parameters[libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = [entry["target"] for entry in copied]
@@ -299,15 +468,21 @@ class Worker:
             flags |= libvirt.VIR_MIGRATE_OFFLINE
         if any(entry["backing"] for entry in copied):
             self._flatten_definitions(domain, [entry["target"] for entry in copied], parameters, live)
-        with Watch(self.source_uri, self.uuid, self.record, self._time_limit(storage) if live else None) as watch:
-            try:
-                domain.migrateToURI3(self.move["destination_uri"], parameters, flags)
-            except libvirt.libvirtError as exc:
-                if _libvirt.code_of(exc) != libvirt.VIR_ERR_MIGRATE_UNSAFE or not proven_safe(storage):
-                    raise self._explained(exc, storage, watch) from exc
-                # libvirt does not know this file system to be shared; the probe has just shown that it
-                # is, and the disks bypass the host's cache.
-                domain.migrateToURI3(self.move["destination_uri"], parameters, flags | libvirt.VIR_MIGRATE_UNSAFE)
+        if live:
+            limit = self._time_limit(storage)
+            self.save(limit=limit, ends=time.time() + limit)
+        try:
+            with self._watch() if live else contextlib.nullcontext():
+                try:
+                    domain.migrateToURI3(self.move["destination_uri"], parameters, flags)
+                except libvirt.libvirtError as exc:
+                    if _libvirt.code_of(exc) != libvirt.VIR_ERR_MIGRATE_UNSAFE or not proven_safe(storage):
+                        raise
+                    # libvirt does not know this file system to be shared; the probe has just shown that it
+                    # is, and the disks bypass the host's cache.
+                    domain.migrateToURI3(self.move["destination_uri"], parameters, flags | libvirt.VIR_MIGRATE_UNSAFE)
+        except libvirt.libvirtError as exc:
+            raise self._explained(exc, storage, live) from exc
 
     def _flatten_definitions(self, domain, targets, parameters, live):
         """A copied disk has nothing behind it any more: take that out of what is sent along."""
@@ -322,26 +497,27 @@ class Worker:
         else:
             parameters[libvirt.VIR_MIGRATE_PARAM_DEST_XML] = inactive
 
-    def _explained(self, error, storage, watch):
+    def _explained(self, error, storage, live):
+        text = _libvirt.text_of(error)
         if _libvirt.code_of(error) == libvirt.VIR_ERR_MIGRATE_UNSAFE:
             cached = [f["path"] for f in storage.files if f["mode"] == "shared" and f["cache"] not in ("none", "directsync")]
             return LibvirtProblem(
-                f"libvirt calls it unsafe ({_libvirt.text_of(error)}): the file system of {', '.join(cached) or 'its disks'} is shared, but "
+                f"libvirt calls it unsafe ({text}): the file system of {', '.join(cached) or 'its disks'} is shared, but "
                 "libvirt cannot know that, and the disk's cache mode is not none. Set cache='none' in the domain's <driver>, or shut it down "
                 "and move it cold"
             )
-        if watch.expired:
-            return LibvirtProblem(f"it was not done within {watch.limit} s and was aborted; allow more time, bandwidth or downtime")
+        if self._abort_asked():
+            return Aborted("it was aborted as asked for")
+        if live and self.record["escalated"]:
+            return LibvirtProblem(f"it was not done within {self.record['limit']} s{AFTERWARDS[self.record['escalated']]}")
+        for option, words, advice in ADVICE:
+            if self.options.get(option) and words.search(text):
+                return LibvirtProblem(f"{text}: {advice.format(where=self.move['destination'])}, or leave {option} out")
         return error
 
     def _time_limit(self, storage):
-        """Seconds: as asked for, else as Nova has it, 800 per GiB of memory and of copied disk, each at least 2."""
-        if self.move.get("timeout"):
-            return self.move["timeout"]
         domain = self.source.lookupByUUIDString(self.uuid)
-        units = max(2, domain.maxMemory() >> 20)
-        units += sum(max(2, entry["capacity"] >> 30) for entry in storage.copied("disk"))
-        return 800 * units
+        return time_limit(self.options, domain.maxMemory() >> 20, [entry["capacity"] >> 30 for entry in storage.copied("disk")])
 
     # -- the end -----------------------------------------------------------------------------
 
@@ -365,6 +541,12 @@ class Worker:
                 self._end("lost", f"{self._title()}: neither host knows the domain any more. Its disks are untouched; look at both hosts' logs.")
             else:
                 self._end("failed", f"There is no domain {self.uuid} at the source, nor on {self.move['destination']}.")
+        elif verdict == state.BROKEN:
+            self._end(
+                "conflict",
+                f"{self._title()}: its post-copy broke off, and its memory is partly on each host, so neither copy may be thrown away. "
+                "Nothing was repaired. Mend the network between the two and run this again: it goes on from there.",
+            )
         elif verdict == state.ARRIVING:
             self._end("conflict", f"{self._title()}: it waits paused at the destination for a migration that has ended. "
                                   "Nothing was repaired: look at both hosts.")
@@ -384,7 +566,7 @@ class Worker:
         if verdict == state.OFF_HERE:
             return self.record["was"] in ("running", "paused") and self._begun()
         # Both are off: the files decide. Begun means that every copy was complete and verified.
-        return self.record["was"] == "shutoff" and self._begun()
+        return (self.record["was"] == "shutoff" or self.record["shut_down"]) and self._begun()
 
     def _arrived(self, there, error):
         """At the destination only: verify, carry over, clean the source."""
@@ -392,6 +574,13 @@ class Worker:
         if wanted is None:
             # Nothing is known of how it was: running and shut off are both a plain end of a move.
             wanted = ("shutoff",) if self.move.get("live") is False else ("running", "blocked", "paused", "shutoff")
+        notes = []
+        if self.record["shut_down"] and there["state"] == "shutoff":
+            notes.append(self._start_there())
+            here, there = self._look()
+            wanted += ("shutoff",)
+        if self.record["escalated"] == "pause" and self.record["was"] == "running" and there["state"] == "paused":
+            there = self._resume_there(there)
         if there["state"] not in wanted:
             self._end(
                 "conflict",
@@ -403,9 +592,9 @@ class Worker:
             # Asked again after the end: the answer is the one of then, seen anew.
             self.record = {**self.previous, **{key: self.record[key] for key in ("source_state", "destination_state")}}
             self.save()
+            self.records.forget_abort(self.uuid)
             return
         self.save(phase="cleaning")
-        notes = []
         storage = self.storage()
         if self.record["autostart"] is not None and there["persistent"]:
             try:
@@ -420,72 +609,50 @@ class Worker:
         storage.drop_probes()
         if self.record["leftovers"]:
             notes.append(f"left at the source: {', '.join(self.record['leftovers'])}")
+        if self._abort_asked():
+            notes.append("it was too late to abort it")
         self._look()
         self.record.update(total_mib=state.moved_mib(self.destination, self.uuid))
         if self.record["storage"] is None and self.previous is not None:
             self.record["storage"] = self.previous["storage"]
         self._end("completed", "; ".join(notes), storage=self.record["storage"])
 
+    def _start_there(self):
+        """Start what was shut down to be moved; the source is known to be without it. Returns what there is to say."""
+        try:
+            self.destination.lookupByUUIDString(self.uuid).create()
+        except libvirt.libvirtError as exc:
+            return f"it was shut down to be moved and CANNOT BE STARTED there ({_libvirt.text_of(exc)}): start it by hand"
+        return f"it was not done within {self.record['limit']} s, so it was shut down, moved cold and started again"
+
+    def _resume_there(self, there):
+        """Let go on what was paused to be moved, should libvirt not have done it."""
+        try:
+            self.destination.lookupByUUIDString(self.uuid).resume()
+        except libvirt.libvirtError:
+            return there
+        return self._look()[1]
+
     def _came_to_nothing(self, error=None):
         """At the source only: give it back as it was and remove the copies at the destination."""
+        given_back = self._give_back()
         here, there = self._look()
         storage = self.storage()
         storage.drop_probes()
         if there is None:
             storage.drop_copies()
-        message = _reason(error) if error is not None else "the worker that moved it died and the migration did not go through"
+        if error is not None:
+            message = _reason(error)
+        elif self._abort_asked():
+            message = "it was aborted as asked for"
+        else:
+            message = "the worker that moved it died and the migration did not go through"
+        message += given_back
         if self.record["was"] == "running" and here is not None and here["state"] == "paused":
             # libvirt resumes a failed migration by itself; if it did not, that is for a human to know.
             message += "; it is paused at the source now, look at it and resume it (virsh resume)"
         notes = f" Left behind: {', '.join(self.record['leftovers'])}." if self.record["leftovers"] else ""
         self._end("failed", f"{self._title()} failed: {message.rstrip('.')}. It is {self.record['source_state']} at the source.{notes}")
-
-
-class Watch:
-    """Looks at a migration from the side: its time limit and its downtime."""
-
-    def __init__(self, uri, uuid, record, limit=None):
-        self.uri = uri
-        self.uuid = uuid
-        self.downtime = record["move"].get("max_downtime_ms")
-        self.limit = limit
-        self.expired = False
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self):
-        if self.limit or self.downtime:
-            self._thread.start()
-        return self
-
-    def __exit__(self, *exc_info):
-        self.stop()
-        return False
-
-    def stop(self):
-        """The migration is over."""
-        self._over.set()
-
-    def _run(self):
-        try:
-            conn = _libvirt.open_connection(self.uri)
-            domain = conn.lookupByUUIDString(self.uuid)
-        except (LibvirtProblem, libvirt.libvirtError):
-            return
-        deadline = None if self.limit is None else time.monotonic() + self.limit
-        while not self._over.wait(0.3):
-            try:
-                if self.downtime and domain.jobInfo()[0]:
-                    domain.migrateSetMaxDowntime(int(self.downtime), 0)
-                    self.downtime = None
-                if deadline is not None and time.monotonic() >= deadline:
-                    self.expired = True
-                    domain.abortJob()
-                    deadline = None
-            except libvirt.libvirtError:
-                # Too early or too late; the next look or the end of the migration settles it.
-                continue
-        _libvirt.close(conn)
 
 
 def precheck(source, destination, domain, move, here, storage):
@@ -498,11 +665,23 @@ def precheck(source, destination, domain, move, here, storage):
     reasons += checks.device_reasons(text, live)
     if live:
         reasons += checks.cpu_reasons(source, destination, text)
+        reasons += checks.memory_reasons(destination, domain, move["destination"])
+        reasons += contradictions(merged(move)) + version_reasons(source, destination, merged(move), move["destination"])
+        if move.get("tls") and _libvirt.is_local(storage.record["source_uri"]):
+            reasons += certificate_reasons(destination, move["destination"])
+        if move.get("on_timeout") == "shutdown" and not here["persistent"]:
+            reasons.append("on_timeout is shutdown, but it is transient and would be gone once it is shut down: choose another on_timeout")
+    reasons += checks.machine_reasons(destination, text, move["destination"])
     reasons += checks.network_reasons(destination, text, move["destination"])
+    reasons += checks.pool_reasons(destination, text, move["destination"])
     files, storage_reasons = survey(source, domain, text)
     storage.record["files"] = files
     reasons += storage_reasons
     reasons += storage.decide(live)
+    if live and move.get("tunnelled") and storage.copied("disk"):
+        reasons.append(
+            "its disks are on storage of this host only, and tunnelled carries memory, not disks: leave tunnelled out (tls encrypts both)"
+        )
     return reasons
 
 

@@ -78,7 +78,7 @@ def stop(domain, timeout, force):
         now = time.monotonic()
         if now >= deadline or state_of(domain) in ("paused", "crashed", "pmsuspended"):
             if force:
-                _tolerate_off(domain, domain.destroy)
+                cut(domain)
                 return
             why = f"did not shut down within {timeout} s" if now >= deadline else f"is {state_of(domain)} and cannot shut down"
             raise LibvirtProblem(
@@ -89,6 +89,11 @@ def stop(domain, timeout, force):
             _tolerate_off(domain, domain.shutdown)
             press = now + PRESS_AGAIN
         time.sleep(POLL)
+
+
+def cut(domain):
+    """Cut the domain's power."""
+    _tolerate_off(domain, domain.destroy)
 
 
 def _tolerate_off(domain, call):

@@ -27,12 +27,13 @@ options:
       - Definitions as data in place of a file. Each has C(name) and C(memory_mb) (MiB), and may have C(vcpus) (default 1),
         C(disks) (each C(size_gb), and if wanted C(image), C(image_format), C(path)), C(networks) (each a C(bridge) or a C(network),
         and if wanted C(mac), C(model)), C(server_group), C(availability_zone), C(hints), C(project), C(user), C(cloud_init)
-        (C(user_data), C(meta_data), C(network_config)), C(autostart), C(uuid).
+        (C(user_data), C(meta_data), C(network_config)), C(autostart), C(uuid), C(policy) (C(move), C(on_drain), C(priority),
+        C(migration), see the role place), C(state). One whose C(state) is V(absent) is left out of RV(instances), so that nobody builds it.
     type: list
     elements: dict
   server_groups:
     description:
-      - Server groups of the definitions given as data, each C(name), C(policy), C(max_server_per_host).
+      - Server groups of the definitions given as data, each C(name), C(policy), C(max_server_per_host), C(max_moving).
     type: list
     elements: dict
     default: []
@@ -41,6 +42,13 @@ options:
       - Write host and uuid of each instance that the store has seen back into O(path).
     type: bool
     default: false
+  mark_absent:
+    description:
+      - Do nothing but write C(state) V(absent) into O(path) beside these instances, which were removed. Each is a name, a uuid, or a
+        mapping with C(name) and C(uuid). Take that line out to have one built again.
+    type: list
+    elements: raw
+    default: []
 attributes:
   check_mode:
     support: full
@@ -86,7 +94,8 @@ EXAMPLES = r"""
 RETURN = r"""
 instances:
   description:
-    - The definitions with defaults filled in, each with C(uuid), C(disk_gb), the C(host), C(node) and C(state) of the store (C(new) for
+    - The definitions with defaults filled in, each with C(uuid), C(disk_gb), C(policy_metadata) (the texts of the policy), the
+      C(host), C(node) and C(state) of the store (C(new) for
       one that it does not know), C(request) for P(drover.compute.schedule#lookup) and C(selection) for M(drover.compute.allocation).
   returned: success
   type: list
@@ -96,6 +105,16 @@ server_groups:
   returned: success
   type: list
   elements: dict
+absent:
+  description: Names of those that are marked as absent.
+  returned: success
+  type: list
+  elements: str
+still_there:
+  description: Those of them that the store has all the same. They are removed with the playbook C(drover.compute.instance_delete).
+  returned: success
+  type: list
+  elements: str
 table:
   description: The instances that the store has seen, as lines of a plain text table.
   returned: success

@@ -96,10 +96,35 @@ options:
   remove_disks:
     description:
       - With O(state=absent), also remove the domain's writable image files, and its read-only images
-        whose file name holds the domain's name or uuid.
-      - An image that another domain of this hypervisor uses too is kept.
+        whose file name holds the first eight digits of its uuid, or is C(NAME-seed.iso) or the like.
+      - An image that another domain uses too is kept, also where it is what another domain's image is backed by. So is
+        one that is shareable, that is no file, and whatever the domain's images are backed by.
+      - The images are removed before the definition, so that a run that was killed is finished by the next one.
     type: bool
     default: false
+  used_elsewhere:
+    description:
+      - With O(remove_disks), files that domains of other hypervisors use. They, and what they are backed by, are kept.
+    type: list
+    elements: path
+    default: []
+  vcpus:
+    description:
+      - Redefine a domain that is defined with so many vCPUs. It must be shut off, or be shut off by O(state=shutoff).
+    type: int
+  memory_mb:
+    description:
+      - Redefine a domain that is defined with so much memory, in MiB. It must be shut off, or be shut off by O(state=shutoff).
+    type: int
+  flavor:
+    description:
+      - Write the name of this flavor into the metadata of a domain that is defined. An empty text takes it out. As O(vcpus).
+    type: str
+  disk_gb:
+    description:
+      - Make the first disk of a domain that is defined larger, so that its writable disks have so many GiB in all. It may run.
+      - No disk is ever made smaller. To ask for less than there is, is a failure.
+    type: int
 extends_documentation_fragment:
   - drover.compute.libvirt
   - drover.compute.attributes
@@ -181,6 +206,12 @@ removed_disks:
   type: list
   elements: str
   sample: []
+kept_disks:
+  description: The files that O(remove_disks) left where they are, each with C(path) and C(reason).
+  returned: success
+  type: list
+  elements: dict
+  sample: [{path: /srv/isos/debian-12.iso, reason: it is read-only and its name does not say that it is this instance's}]
 """
 
 import base64
@@ -192,7 +223,7 @@ import xml.etree.ElementTree as ET
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _images, _libvirt, _power
+from ansible_collections.drover.compute.plugins.module_utils import _images, _libvirt, _own_images, _power, _resize
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_domain
 from ansible_collections.drover.compute.plugins.module_utils._domains import domain_from_xml, read_domain
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
@@ -226,6 +257,7 @@ class DomainChange:
         self.local = _libvirt.is_local(module.params["uri"])
         self.made_files = []
         self.removed_files = []
+        self.kept_files = []
         self.defined_here = False
         self.xml, self.uuid, self.name = self._identity()
 
@@ -296,6 +328,7 @@ class DomainChange:
             "domain": after,
             "created_disks": self.made_files,
             "removed_disks": self.removed_files,
+            "kept_disks": self.kept_files,
         }
         if self.module._diff:
             result["diff"] = {
@@ -322,16 +355,59 @@ class DomainChange:
         )
         autostart = self.params["autostart"]
         set_autostart = autostart is not None and bool(domain is not None and domain.autostart()) != autostart
-        changed = domain is None or not reached or set_autostart
+        other_size, larger = self._other_size(domain), self._larger(domain)
+        if other_size is not None and domain.isActive() and state != "shutoff":
+            raise LibvirtProblem(
+                f"{domain.name()} on {host_name()} is {current}, and its vCPUs, memory and flavor are changed while it is shut off: "
+                "shut it off first (state=shutoff)."
+            )
+        changed = domain is None or not reached or set_autostart or other_size is not None or larger is not None
         if self.module.check_mode:
             self.made_files = [path for path, make in to_make]
             final = state if state in ("running", "shutoff") and not reached else current
             if domain is None:
                 return changed, domain_from_xml(self.xml, final)
-            return changed, dict(read_domain(domain, self.local), state=final)
+            return changed, dict(self._foretold(domain, other_size, larger), state=final)
         if changed:
-            domain = self._change(domain, to_make, reached, set_autostart)
+            domain = self._change(domain, to_make, reached, set_autostart, other_size, larger)
         return changed, read_domain(domain, self.local)
+
+    def _other_size(self, domain):
+        """The XML to define a domain with that has another size, None when it is as asked for."""
+        if domain is None or all(self.params[name] is None for name in ("vcpus", "memory_mb", "flavor")):
+            return None
+        for name in ("vcpus", "memory_mb"):
+            if self.params[name] is not None and self.params[name] < 1:
+                raise LibvirtProblem(f"{name} is {self.params[name]}: give 1 or more.")
+        text = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
+        found = _resize.resized(text, self.params["vcpus"], self.params["memory_mb"], self.params["flavor"])
+        if found is not None and not domain.isPersistent():
+            raise LibvirtProblem(f"{domain.name()} on {host_name()} is transient, so nothing of it can be redefined: define it first.")
+        if found is not None and not domain.isActive() and _has_saved_memory(domain):
+            raise LibvirtProblem(
+                f"{domain.name()} on {host_name()} has its memory saved, and would start with the old size: start it, or drop the "
+                "image with virsh managedsave-remove."
+            )
+        return found
+
+    def _larger(self, domain):
+        """The disk to make larger and its size, None when there is none."""
+        if domain is None or self.params["disk_gb"] is None:
+            return None
+        if not self.local:
+            raise LibvirtProblem(f"disk_gb works on the hypervisor only, and {self.params['uri']} is another machine: run the module there.")
+        return _resize.growth(read_domain(domain, self.local), self.params["disk_gb"])
+
+    def _foretold(self, domain, other_size, larger):
+        facts = read_domain(domain, self.local)
+        if other_size is not None:
+            told = domain_from_xml(other_size, facts["state"])
+            facts.update({key: told[key] for key in ("vcpus", "memory_mb", "metadata", "xml")})
+        if larger is not None:
+            for disk in facts["disks"]:
+                if disk["target"] == larger[0]["target"]:
+                    disk["capacity_bytes"] = larger[1]
+        return facts
 
     def _files_to_make(self):
         """``[(path, function that makes it)]`` for the files that are not there yet."""
@@ -376,7 +452,7 @@ class DomainChange:
                 continue
         return found
 
-    def _change(self, domain, to_make, reached, set_autostart):
+    def _change(self, domain, to_make, reached, set_autostart, other_size=None, larger=None):
         try:
             for path, make in to_make:
                 make()
@@ -386,10 +462,14 @@ class DomainChange:
                 self.defined_here = True
             if set_autostart:
                 domain.setAutostart(self.params["autostart"])
+            if not reached and self.params["state"] == "shutoff":
+                _power.stop(domain, self.params["timeout"], self.params["force"])
+            if other_size is not None:
+                domain = _power.define(self.conn, other_size)
+            if larger is not None:
+                _resize.grow(self.module, domain, *larger)
             if not reached and self.params["state"] == "running":
                 _power.start(domain, self.params["timeout"])
-            elif not reached and self.params["state"] == "shutoff":
-                _power.stop(domain, self.params["timeout"], self.params["force"])
             return domain
         except BaseException as exc:
             left = self._undo(domain)
@@ -425,38 +505,35 @@ class DomainChange:
         self.name, self.uuid = facts["name"], facts["uuid"]
         disks = self._removable(facts) if self.params["remove_disks"] else []
         if self.module.check_mode:
-            self.removed_files = [path for path in disks if os.path.lexists(path)]
+            self.removed_files = disks
             return True, None
         persistent = domain.isPersistent()
         if domain.isActive():
             _power.stop(domain, self.params["timeout"], self.params["force"])
-        if persistent:
-            _power.undefine(domain)
+        # Before the definition: a run that is killed leaves something that the next one finds.
         for path in disks:
             try:
                 if _images.remove(path):
                     self.removed_files.append(path)
             except OSError as exc:
-                raise LibvirtProblem(f"{self.name} was removed from {host_name()}, but not its image {path}: {exc.strerror}.") from exc
+                raise LibvirtProblem(f"The image {path} of {self.name} on {host_name()} cannot be removed: {exc.strerror}.") from exc
+        if persistent:
+            _power.undefine(domain)
         return True, None
 
     def _removable(self, facts):
-        """The domain's own image files: no other domain here uses them, also not as a backing file."""
+        """The domain's own image files; the others are noted with the reason."""
         if not self.local:
             raise LibvirtProblem(f"remove_disks works on the hypervisor only, and {self.params['uri']} is another machine: run the module there.")
-        used = [text for other, text in self._other_domains(facts["uuid"])]
-        found = []
-        for disk in facts["disks"]:
-            path = disk["source"]
-            if disk["type"] != "file" or not path or disk["shareable"]:
-                continue
-            if (disk["readonly"] or disk["device"] != "disk") and not (
-                facts["name"] in os.path.basename(path) or facts["uuid"] in os.path.basename(path)
-            ):
-                continue
-            if not any(_mentions(text, path) for text in used):
-                found.append(path)
-        return found
+        own, self.kept_files = _own_images.sort_out(facts, self._other_domains(facts["uuid"]), self.params["used_elsewhere"])
+        return own
+
+
+def _has_saved_memory(domain):
+    try:
+        return bool(domain.hasManagedSaveImage(0))
+    except libvirt.libvirtError:
+        return False
 
 
 def _mentions(text, path):
@@ -491,6 +568,11 @@ def main():
             "timeout": {"type": "int", "default": 60},
             "force": {"type": "bool", "default": False},
             "remove_disks": {"type": "bool", "default": False},
+            "used_elsewhere": {"type": "list", "elements": "path", "default": []},
+            "vcpus": {"type": "int"},
+            "memory_mb": {"type": "int"},
+            "flavor": {"type": "str"},
+            "disk_gb": {"type": "int"},
         },
         required_one_of=[("name", "uuid", "xml")],
         supports_check_mode=True,

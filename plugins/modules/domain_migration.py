@@ -30,7 +30,7 @@ options:
     type: list
     elements: dict
     default: []
-    suboptions:
+    suboptions: &move
       uuid:
         description: The uuid of the domain.
         type: str
@@ -51,31 +51,75 @@ options:
       live:
         description: Whether to move it while it runs; by default it is if it does.
         type: bool
-      copy_storage:
+      migration:
         description:
-          - V(auto) copies the disks that are not on shared storage.
-          - V(never) refuses to move an instance with such disks.
+          - What the caller calls this migration, such as its uuid in the store.
+          - A move with the same that was aborted is not begun anew; one with another is.
         type: str
-        choices: [auto, never]
-        default: auto
       bandwidth_mib:
-        description: At most so many MiB per second.
+        description: At most so many MiB per second, of memory and of disks each, after a switch to post-copy too.
         type: int
-      autostart:
-        description: Whether the domain starts with the destination's libvirt; by default as at the source.
-        type: bool
-      max_downtime_ms:
-        description: For how many milliseconds the guest may stand still at the end of a live move; by default QEMU's own 300.
+      parallel_connections:
+        description: Send memory over so many connections at once, 2 or more. For networks that one connection cannot fill.
         type: int
       auto_converge:
         description: Slow the guest's CPUs down when it writes to memory faster than it can be sent.
         type: bool
+      will_stop:
+        description: With O(check=true), that the domain runs and will be shut down before its cold move; it is no reason to refuse it then.
+        type: bool
         default: false
-      timeout:
+      post_copy:
         description:
-          - Seconds after which a live move is aborted and the guest goes on at the source.
-          - By default 800 for each GiB of memory and of disks to copy, as in Nova.
+          - Begin the migration so that it can be switched over to post-copy, where the guest runs at the destination
+            and fetches its memory from the source. With O(start[].on_timeout=post_copy) it is.
+          - It always ends, but a guest that has been switched over needs both hosts and the network between them until it has.
+          - QEMU needs userfaultfd at the destination (sysctl C(vm.unprivileged_userfaultfd=1) where it does not run as root).
+        type: bool
+      tls:
+        description:
+          - Encrypt memory and copied disks between the two QEMUs. The hosts need certificates for it
+            (C(migrate_tls_x509_cert_dir) in C(qemu.conf)), made out to their host names.
+        type: bool
+      tunnelled:
+        description:
+          - Send memory through libvirt's own connection, which is encrypted by SSH mostly. Slower, and not for copied disks.
+        type: bool
+      compression:
+        description:
+          - V(xbzrle) sends only what changed of a page that was sent before.
+          - V(zlib) and V(zstd) compress pages on several connections, and need O(start[].parallel_connections) and libvirt 9.4.
+        type: str
+        choices: [xbzrle, zlib, zstd]
+      max_downtime_ms:
+        description: For how many milliseconds the guest may stand still at the end of a live move; by default QEMU's own 300.
         type: int
+      timeout_per_gib:
+        description:
+          - Seconds that a live move may take for each GiB of memory and of each disk to copy, each of them counted as 2 GiB at least.
+          - By default 800, as in Nova.
+        type: int
+      on_timeout:
+        description:
+          - What is done with a live move that is not done by then. In each case it ends, and one host has the guest.
+          - V(abort), the default, aborts it. The guest goes on at the source.
+          - V(post_copy) switches it over to post-copy, which O(start[].post_copy) must allow. If that cannot be done
+            in as much time again, it is aborted.
+          - V(pause) pauses the guest, so that nothing changes any more. It goes on at the destination.
+            If nothing more of it is sent for 60 seconds, it is aborted and goes on at the source.
+          - V(shutdown) aborts it, shuts the guest down in good order, moves it cold and starts it at the destination. A guest that does
+            not shut down within 180 seconds stays at the source, and one that cannot be moved then is started there again.
+        type: str
+        choices: [abort, post_copy, pause, shutdown]
+      copy_storage:
+        description:
+          - V(auto), the default, copies the disks that are not on shared storage.
+          - V(never) refuses to move an instance with such disks.
+        type: str
+        choices: [auto, never]
+      autostart:
+        description: Whether the domain starts with the destination's libvirt; by default as at the source.
+        type: bool
   follow:
     description:
       - The uuids of moves to follow that were started before.
@@ -83,6 +127,16 @@ options:
     type: list
     elements: str
     default: []
+  abort:
+    description:
+      - Moves to abort, each as in O(start). The worker that carries a move out is told, and stops it as soon as
+        libvirt can; where there is none, libvirt's job is aborted and the copies are removed.
+      - The instance goes on at the source. One that has arrived already, or was switched over to post-copy, is not brought back.
+      - Ask again, or follow it, until its status says how it ended.
+    type: list
+    elements: dict
+    default: []
+    suboptions: *move
   wait:
     description:
       - Seconds to wait at most. The module returns earlier when one of the moves ends.
@@ -136,6 +190,16 @@ EXAMPLES = r"""
       drover.compute.domain_migration:
         start: "{{ moves }}"
 
+    - name: Begin the next one gently, and shut it down if it cannot be moved in time
+      drover.compute.domain_migration:
+        start:
+          - uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c02
+            destination: kvm3
+            bandwidth_mib: 200
+            auto_converge: true
+            timeout_per_gib: 60
+            on_timeout: shutdown
+
     - name: Follow it to the end
       drover.compute.domain_migration:
         follow: "{{ moves | map(attribute='uuid') | list }}"
@@ -149,10 +213,11 @@ EXAMPLES = r"""
 RETURN = r"""
 moves:
   description:
-    - One entry for each move, those in O(start) before those in O(follow).
-    - C(status) is V(running), V(completed), V(failed), V(conflict) or V(lost).
+    - One entry for each move, those in O(start) before those in O(abort) and those in O(follow).
+    - C(status) is V(running), V(completed), V(failed), V(cancelled), V(conflict) or V(lost).
     - V(completed) means that the domain was seen at the destination, in the state that it had, and gone from the source.
     - V(failed) means that it is at the source, as it was. C(message) says why.
+    - V(cancelled) means the same of a move that was aborted as asked for.
     - V(conflict) means that the two hosts do not agree on where it is, or that it is not in the state it should be in. Nothing was repaired.
     - V(lost) means that it could not be found out where it is, mostly because a host cannot be reached. Ask again.
     - C(storage) is V(shared), V(copied) or V(none).
@@ -188,23 +253,21 @@ import uuid as uuid_module
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _migration
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _migration, _migration_options
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
 from ansible_collections.drover.compute.plugins.module_utils._migration_record import Records
 
 MOVE_SPEC = {
     "uuid": {"type": "str", "required": True},
     "name": {"type": "str"},
+    "migration": {"type": "str"},
     "destination": {"type": "str", "required": True},
     "destination_uri": {"type": "str"},
     "migrate_uri": {"type": "str"},
     "live": {"type": "bool"},
-    "copy_storage": {"type": "str", "choices": ["auto", "never"], "default": "auto"},
-    "bandwidth_mib": {"type": "int"},
     "autostart": {"type": "bool"},
-    "max_downtime_ms": {"type": "int"},
-    "auto_converge": {"type": "bool", "default": False},
-    "timeout": {"type": "int"},
+    "will_stop": {"type": "bool", "default": False},
+    **_migration_options.SPEC,
 }
 
 
@@ -216,20 +279,24 @@ def _uuid(module, text):
 
 
 def _moves(module):
-    """The moves with their uuids in one form and their defaults filled in."""
-    moves = []
-    for move in module.params["start"]:
-        move = dict(move)
-        move["uuid"] = _uuid(module, move["uuid"])
-        if move["uuid"] in [other["uuid"] for other in moves]:
-            module.fail_json(msg=f"The domain {move['uuid']} is to be moved twice in one call: nothing was started.")
-        for option in ("bandwidth_mib", "max_downtime_ms", "timeout"):
-            if move[option] is not None and move[option] < 1:
-                module.fail_json(msg=f"{option} of {move['uuid']} is {move[option]}: give 1 or more, or leave it out.")
-        if move["destination_uri"] is None:
-            move["destination_uri"] = f"qemu+ssh://root@{move['destination']}/system"
-        moves.append(move)
-    return moves
+    """The moves to start and those to abort, with their uuids in one form and their defaults filled in."""
+    seen = set()
+    found = []
+    for option in ("start", "abort"):
+        moves = []
+        for move in module.params[option]:
+            move = {**move, "uuid": _uuid(module, move["uuid"])}
+            if move["uuid"] in seen:
+                module.fail_json(msg=f"The domain {move['uuid']} is named twice in one call: nothing was started.")
+            seen.add(move["uuid"])
+            reasons = _migration_options.contradictions(move) if option == "start" else []
+            if reasons:
+                module.fail_json(msg=f"The options of {move['name'] or move['uuid']}: {'; '.join(reasons)}. Nothing was started.")
+            if move["destination_uri"] is None:
+                move["destination_uri"] = f"qemu+ssh://root@{move['destination']}/system"
+            moves.append(move)
+        found.append(moves)
+    return found
 
 
 def main():
@@ -238,6 +305,7 @@ def main():
         argument_spec={
             "uri": {"type": "str", "default": "qemu:///system"},
             "start": {"type": "list", "elements": "dict", "default": [], "options": MOVE_SPEC},
+            "abort": {"type": "list", "elements": "dict", "default": [], "options": MOVE_SPEC},
             "follow": {"type": "list", "elements": "str", "default": []},
             "wait": {"type": "int", "default": 0},
             "check": {"type": "bool", "default": False},
@@ -247,8 +315,8 @@ def main():
     )
     _libvirt.require_binding(module)
     uri = module.params["uri"]
-    moves = _moves(module)
-    started = [move["uuid"] for move in moves]
+    moves, unwanted = _moves(module)
+    started = [move["uuid"] for move in [*moves, *unwanted]]
     followed = [uuid for uuid in (_uuid(module, text) for text in module.params["follow"]) if uuid not in started]
     followed = list(dict.fromkeys(followed))
     if module.params["wait"] < 0:
@@ -260,12 +328,16 @@ def main():
         if checking:
             answers = _migration.check(moves, uri, records) if moves else []
             changed = module.check_mode and any(answer.get("would_start") for answer in answers)
-            reports = _migration.follow(followed, uri, records, 0) if followed else []
+            looked_at = [move["uuid"] for move in unwanted] + followed
+            reports = _migration.follow(looked_at, uri, records, 0) if looked_at else []
             answers += reports
+            aborts = [move["uuid"] for move in unwanted]
+            changed = changed or (module.check_mode and any(r["uuid"] in aborts and r["status"] == "running" for r in reports))
         else:
             # Processes first: libvirt must not have been touched when they are made.
             words = _migration.launch(moves, uri, records)
             changed = any(word in ("started", None) for word in words.values())
+            changed = _migration.abort(unwanted, uri, records) or changed
             _migration.revive(followed, uri, records)
             reports = answers = _migration.follow(started + followed, uri, records, module.params["wait"])
     except LibvirtProblem as exc:

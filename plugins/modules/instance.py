@@ -9,28 +9,43 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: instance
-short_description: Build the instance of a claim on its hypervisor
+short_description: Build the instance of a claim on its hypervisor; start, stop, reboot or remove instances
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Makes the disks, defines and starts the domain, sees it running, and records that it is there. It runs on the
-    hypervisor where M(drover.compute.allocation) claimed the room, so delegate it there.
+  - Works on the hypervisor that the task runs on, so delegate it to the host that the instances are on, or where
+    M(drover.compute.allocation) claimed the room of one that is built. What came of it is recorded in the store.
   - What a failed build made is removed again. When the host is lost in the middle of a build it is not known what runs there; the
     failure then says so in RV(uncertain), and the instance must not be built elsewhere.
+  - The roles take the lease of the host first (M(drover.compute.lease)); this module does not.
 options:
-  uuid:
-    description: The uuid of the instance.
+  state:
+    description:
+      - V(built) makes the disks, defines and starts the domain of a claim, sees it running, and records that it is there.
+      - V(started), V(stopped) and V(rebooted) work on O(instances), all at the same time. One that is stopped keeps its room.
+      - V(absent) shuts O(instances) down and removes their domains with what libvirt keeps beside them, their disks (see
+        M(drover.compute.domain), O(drover.compute.domain#module:remove_disks)), the room they hold and their record. One that the store
+        does not have is absent already. One that is on several hosts, is moving, or waits for its resize to be confirmed is refused.
     type: str
-    required: true
+    choices: [built, started, stopped, rebooted, absent]
+    default: built
+  instances:
+    description:
+      - Instances on this host, for any O(state) but V(built). Each is a name, a uuid, or a mapping with C(name) and C(uuid), which must
+        agree.
+      - One that is given by its name is left alone when libvirt has its uuid under another name.
+    type: list
+    elements: raw
+  uuid:
+    description: The uuid of the instance to build.
+    type: str
   name:
     description: Its name.
     type: str
-    required: true
   xml:
     description: The domain XML, with the same uuid and name.
     type: str
-    required: true
   disks:
     description:
       - Disks to make, as the option of the same name of M(drover.compute.domain).
@@ -46,20 +61,34 @@ options:
     type: bool
     default: false
   uri:
-    description: The libvirt URI.
+    description: The libvirt URI of the instance to build. That of O(instances) is in the store.
     type: str
     default: qemu:///system
   timeout:
-    description: How long to wait for the domain to run, in seconds.
+    description: How long starting, shutting down or rebooting may take, in seconds.
     type: int
     default: 60
+  force:
+    description: With O(state=stopped) and O(state=absent), cut the power of a guest that does not shut down in time.
+    type: bool
+    default: false
+  hard:
+    description: With O(state=rebooted), cut the power and start it again.
+    type: bool
+    default: false
+  keep_disks:
+    description: With O(state=absent), leave all disks where they are.
+    type: bool
+    default: false
 attributes:
   check_mode:
     support: full
   diff_mode:
     support: full
   idempotent:
-    support: full
+    support: partial
+    details:
+      - O(state=rebooted) reboots each time.
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.attributes
@@ -67,7 +96,7 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: Build an instance on libvirt's test driver
+- name: An instance on libvirt's test driver
   hosts: localhost
   gather_facts: false
   vars:
@@ -93,6 +122,17 @@ EXAMPLES = r"""
         uuid: 5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01
         uri: test:///default
         xml: "{{ xml }}"
+
+    - name: Shut it down
+      drover.compute.instance:
+        state: stopped
+        instances: [web1]
+
+    - name: Remove it, with the room it holds
+      drover.compute.instance:
+        state: absent
+        force: true
+        instances: [web1]
 """
 
 RETURN = r"""
@@ -102,8 +142,22 @@ host:
   type: str
 domain:
   description: The domain, as M(drover.compute.hypervisor_info) shows it.
-  returned: success
+  returned: when O(state=built)
   type: dict
+instances:
+  description: What became of each of O(instances).
+  returned: for any O(state) but V(built), after a failure too
+  type: list
+  elements: dict
+  contains:
+    uuid: {description: The uuid., type: str, returned: always}
+    name: {description: Its name., type: str, returned: always}
+    changed: {description: Whether anything was done., type: bool, returned: always}
+    status: {description: "V(done), V(absent) (it is not on this host) or V(failed).", type: str, returned: always}
+    message: {description: What failed., type: str, returned: always}
+    domain: {description: The domain afterwards., type: dict, returned: for any O(state) but V(absent)}
+    removed_disks: {description: The files that were removed., type: list, elements: str, returned: when O(state=absent)}
+    kept_disks: {description: "The files that were kept, each with C(path) and C(reason).", type: list, elements: dict, returned: when O(state=absent)}
 uncertain:
   description: True when the host was lost in the middle, so that the instance may run there.
   returned: failure

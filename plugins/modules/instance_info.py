@@ -25,6 +25,16 @@ options:
   uuid:
     description: Only the instance of this uuid.
     type: str
+  instances:
+    description:
+      - Only these, in this order. Each is a name, a uuid, or a mapping with C(name) and C(uuid), which must agree.
+      - One that the store does not have, and a name that several have, is a failure.
+    type: list
+    elements: raw
+  allow_unknown:
+    description: Whether those of O(instances) that the store does not have are only listed, in RV(unknown).
+    type: bool
+    default: false
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.attributes
@@ -67,6 +77,21 @@ instances:
     project: {description: Its project., type: str, returned: always}
     user: {description: Its user., type: str, returned: always}
     autostart: {description: Whether its domain starts with its host., type: bool, returned: always}
+    uri: {description: The libvirt URI of its compute node., type: str, returned: with O(instances)}
+    flavor: {description: Its flavor., type: str, returned: with O(instances)}
+    nodes: {description: All compute nodes that showed its domain when they last reported., type: list, elements: str, returned: with O(instances)}
+    asked: {description: "Its C(uuid), and its C(name) where it was asked for by that.", type: dict, returned: with O(instances)}
+    migration:
+      description:
+        - The migration that holds room for it, with C(uuid), C(type), C(status), C(source) and C(destination); null when there is none.
+      type: dict
+      returned: with O(instances)
+    request: {description: "What P(drover.compute.schedule#lookup) takes to find it another place.", type: dict, returned: with O(instances)}
+unknown:
+  description: Those of O(instances) that the store does not have.
+  returned: success
+  type: list
+  elements: str
 table:
   description: The instances as lines of a plain text table.
   returned: success

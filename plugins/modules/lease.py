@@ -76,6 +76,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+taken:
+  description: Whether this task took it; V(false) where the run held it already.
+  returned: success
+  type: bool
+  sample: true
 taken_over:
   description: Whose lease was taken over and why; null when nobody's.
   returned: success

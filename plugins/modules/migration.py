@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: migration
-short_description: Move instances off a host by live or cold migration
+short_description: Move instances off a host by live or cold migration, or abort that
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
@@ -19,24 +19,126 @@ description:
   - Each move is written into the store before it begins and when it has ended, that is when the instance is seen at its destination and
     gone from its source. While it is under way both hosts hold the room.
   - Moves that an earlier run left open, because it was killed for instance, are finished or undone first. With no O(moves) that is all it does.
+  - An instance that runs and is to move cold is shut down in good order, moved and started again. If it does not move, it is started where
+    it was.
   - A move that fails leaves the instance at its source. It is listed in RV(failed_moves) and the task goes on with the others.
+  - With O(state=aborted) it aborts what is being moved off the host, by this run or another, or was left by one that was killed. The
+    instance goes on at its source, with its room as before, and the migration is C(cancelled).
+  - That takes no lease away. The hypervisor is told; a run that is following the move sees it C(cancelled), gives the room at the
+    destination back and goes on with the others. It does not move that instance again. Where no run has the lease, this task does all that.
 options:
+  state:
+    description:
+      - V(done) carries O(moves) out, V(aborted) aborts what is under way.
+    type: str
+    choices: [done, aborted]
+    default: done
   moves:
     description:
       - Moves as the lookup P(drover.compute.drain_plan#lookup) returns them, each C(uuid), C(name), C(from_host), C(host), C(node),
         C(live).
+      - What a move has as C(migration) is a mapping like O(options), and is laid over them for that instance.
     type: list
     elements: dict
     default: []
+  instances:
+    description:
+      - With O(state=aborted), the names or uuids of the instances whose moves are to be aborted. Without any it is all moves off the host.
+    type: list
+    elements: str
+    default: []
   max_migrations:
     description:
-      - The most migrations at a time from this host.
+      - The most migrations at a time from this host. This limit and those below count all runs that work on the store, and so does
+        C(max_moving) of a server group.
       - The variable C(drover_max_migrations) sets it too.
     type: int
     default: 2
-  bandwidth_mib:
-    description: The most each migration may send, in MiB per second. Without it libvirt decides.
+  max_migrations_per_destination:
+    description:
+      - The most migrations at a time to one host. The variable C(drover_max_migrations_per_destination) sets it too.
     type: int
+  max_migrations_overall:
+    description:
+      - The most migrations at a time in all. The variable C(drover_max_migrations_overall) sets it too.
+    type: int
+  max_wait:
+    description:
+      - How long to wait, in seconds, while other runs have all that the limits allow and nothing of this one is under way. What then has
+        not begun has failed, and says who was in the way.
+      - The variable C(drover_max_wait) sets it too.
+    type: int
+    default: 3600
+  shutdown_timeout:
+    description:
+      - How long an instance that runs and moves cold may take to shut down, in seconds. After that it goes on running where it is and its
+        move has failed.
+      - The variable C(drover_shutdown_timeout) sets it too.
+    type: int
+    default: 300
+  options:
+    description:
+      - How live moves are carried out. Roles take it from the variable C(drover_migration).
+      - What contradicts itself is refused before anything is moved, and so is what the libvirt of one of the hosts does not know.
+    type: dict
+    suboptions:
+      bandwidth_mib:
+        description: At most so many MiB per second, of memory and of disks each, after a switch to post-copy too.
+        type: int
+      parallel_connections:
+        description: Send memory over so many connections at once, 2 or more. For networks that one connection cannot fill.
+        type: int
+      auto_converge:
+        description: Slow the guest's CPUs down when it writes to memory faster than it can be sent.
+        type: bool
+      post_copy:
+        description:
+          - Begin the migration so that it can be switched over to post-copy, where the guest runs at the destination
+            and fetches its memory from the source. With O(options.on_timeout=post_copy) it is.
+          - It always ends, but a guest that has been switched over needs both hosts and the network between them until it has.
+          - QEMU needs userfaultfd at the destination (sysctl C(vm.unprivileged_userfaultfd=1) where it does not run as root).
+        type: bool
+      tls:
+        description:
+          - Encrypt memory and copied disks between the two QEMUs. The hosts need certificates for it
+            (C(migrate_tls_x509_cert_dir) in C(qemu.conf)), made out to their host names.
+        type: bool
+      tunnelled:
+        description:
+          - Send memory through libvirt's own connection, which is encrypted by SSH mostly. Slower, and not for copied disks.
+        type: bool
+      compression:
+        description:
+          - V(xbzrle) sends only what changed of a page that was sent before.
+          - V(zlib) and V(zstd) compress pages on several connections, and need O(options.parallel_connections) and libvirt 9.4.
+        type: str
+        choices: [xbzrle, zlib, zstd]
+      max_downtime_ms:
+        description: For how many milliseconds the guest may stand still at the end of a live move; by default QEMU's own 300.
+        type: int
+      timeout_per_gib:
+        description:
+          - Seconds that a live move may take for each GiB of memory and of each disk to copy, each of them counted as 2 GiB at least.
+          - By default 800, as in Nova.
+        type: int
+      on_timeout:
+        description:
+          - What is done with a live move that is not done by then. In each case it ends, and one host has the guest.
+          - V(abort), the default, aborts it. The guest goes on at the source.
+          - V(post_copy) switches it over to post-copy, which O(options.post_copy) must allow. If that cannot be done
+            in as much time again, it is aborted.
+          - V(pause) pauses the guest, so that nothing changes any more. It goes on at the destination.
+            If nothing more of it is sent for 60 seconds, it is aborted and goes on at the source.
+          - V(shutdown) aborts it, shuts the guest down in good order, moves it cold and starts it at the destination. A guest that does
+            not shut down within 180 seconds stays at the source, and one that cannot be moved then is started there again.
+        type: str
+        choices: [abort, post_copy, pause, shutdown]
+      copy_storage:
+        description:
+          - V(auto), the default, copies the disks that are not on shared storage.
+          - V(never) refuses to move an instance with such disks.
+        type: str
+        choices: [auto, never]
 attributes:
   check_mode:
     support: full
@@ -63,6 +165,26 @@ EXAMPLES = r"""
       drover.compute.migration:
         moves: "{{ plan.moves[:1] }}"
       delegate_to: kvm1
+
+    - name: Carry out the others, gently, and pause those that cannot be moved in time
+      drover.compute.migration:
+        moves: "{{ plan.moves[1:] }}"
+        options:
+          bandwidth_mib: 500
+          auto_converge: true
+          timeout_per_gib: 60
+          on_timeout: pause
+      delegate_to: kvm1
+
+# In another terminal, while that is under way
+- name: Abort the move of one instance
+  hosts: kvm1
+  gather_facts: false
+  tasks:
+    - name: Let it go on where it is
+      drover.compute.migration:
+        state: aborted
+        instances: [web-1]
 """
 
 RETURN = r"""
@@ -77,7 +199,7 @@ migrations:
     source: {description: The host it was on., type: str, returned: always}
     destination: {description: The host it moved to., type: str, returned: always}
     provider: {description: The uuid of the resource provider it moved to., type: str, returned: always}
-    status: {description: "C(completed), C(failed), C(conflict) or C(lost).", type: str, returned: always}
+    status: {description: "C(completed), C(failed), C(cancelled), C(conflict) or C(lost).", type: str, returned: always}
     message: {description: What there is to say., type: str, returned: always}
     storage: {description: "C(shared), C(copied) or C(none).", type: str, returned: always}
     elapsed_s: {description: "How long it took, in seconds.", type: float, returned: always}

@@ -37,6 +37,11 @@ options:
     description:
       - How many members one host may have. Only with O(policy=anti-affinity), where it is 1 when not given.
     type: int
+  max_moving:
+    description:
+      - How many members may move at the same time, over all runs. A move that would be one too many waits.
+      - Unlike the policy it may change. V(0) takes the limit away; not given, it stays as it is.
+    type: int
 attributes:
   check_mode:
     support: full
@@ -59,6 +64,7 @@ EXAMPLES = r"""
       drover.compute.server_group:
         name: web
         policy: anti-affinity
+        max_moving: 1
 """
 
 RETURN = r"""
@@ -71,4 +77,5 @@ server_group:
     name: {description: Its name., type: str, returned: always}
     policy: {description: Its policy., type: str, returned: always}
     max_server_per_host: {description: How many members one host may have., type: int, returned: always}
+    max_moving: {description: How many members may move at the same time., type: int, returned: always}
 """

@@ -13,7 +13,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import dr
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec, is_line
 from ansible_collections.drover.compute.plugins.plugin_utils.store.flavors import read_flavors
-from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import ALL, Wanted, read_columns
+from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import (
+    ALL,
+    RESOURCE_CLASSES,
+    Wanted,
+    read_columns,
+)
 
 
 def read_specs(connection, requests):
@@ -53,7 +58,25 @@ def wanted(specs, policy):
 def wanted_to_move(instances, policy):
     """What of the store a plan looks at that moves these instances (dicts of the store's read_host_instances)."""
     specs = [RequestSpec.from_instance(each) for each in instances]
-    return Wanted(columns=policy.needs(specs), instances=ALL, groups=ALL)
+    columns = policy.needs(specs)
+    if any(each.get("required_traits") for each in instances):
+        columns = {*columns, "traits"}
+    classes = {name for each in instances for name in each.get("resources") or ()}
+    return Wanted(columns=columns, instances=ALL, groups=ALL, classes=classes)
+
+
+def told(instances, columns):
+    """Instances without what the columns tell only a part of: classes in providers below a node's own.
+
+    Room in those is found at the claim, which refuses where there is none.
+    """
+    vague = set(columns["beyond"]) - set(RESOURCE_CLASSES)
+    if not vague:
+        return instances
+    return [
+        {**each, "resources": {name: n for name, n in (each.get("resources") or {}).items() if name not in vague}}
+        for each in instances
+    ]
 
 
 def decide(connection, requests, policy, now, service_down_time=0, explain=True):

@@ -11,6 +11,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.report.losing impor
 from ansible_collections.drover.compute.plugins.plugin_utils.report.picture import picture
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plan import plan_picture
 from ansible_collections.drover.compute.plugins.plugin_utils.store import overview
+from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_amounts
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import ALL, read_columns
 
 
@@ -28,7 +29,7 @@ def read(connection, policy, now, service_down_time=0, plans=()):
     asked = deciding.wanted(specs, policy)
     asked.groups = asked.instances = ALL
     columns = read_columns(connection, now, service_down_time, asked)
-    placed = [each for each in seen["instances"] if each["host"] is not None]
+    placed = read_amounts(connection)
     answers = [plan_capacity(columns, spec, policy, placed) for spec in specs]
     return {
         **found,

@@ -12,7 +12,7 @@ from test_fleet import LOCAL, Domain, descendants, end, eventually
 pytest_plugins = ["test_fleet"]
 
 #: Copying the disk of "slow" takes some 3 s at this many MiB per second: QEMU counts what is empty too.
-SLOW = {"drover_host": "kvm1", "drover_max_migrations": 1, "drover_bandwidth_mib": 14}
+SLOW = {"drover_host": "kvm1", "drover_max_migrations": 1, "drover_migration": {"bandwidth_mib": 14}}
 
 
 def migrates(fleet, name):
@@ -28,6 +28,7 @@ def written_down(fleet, run):
 
 def in_the_middle(fleet, run):
     """Memory or disk is on its way."""
+    written_down(fleet, run)
     eventually(lambda: migrates(fleet, "slow"))
 
 

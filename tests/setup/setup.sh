@@ -129,7 +129,7 @@ make_env() {
 }
 
 step_env() {
-    make_env .venv requirements.txt requirements-dev.txt
+    make_env .venv requirements.txt requirements-solver.txt requirements-dev.txt
     link_libvirt
     add_collections
     echo "$stamp" >.venv/.stamp

@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOP = {
     "MANIFEST.json", "FILES.json", "README.md", "CHANGELOG.rst", "CONTRIBUTING.md", "COPYING",
     "LICENSES", "bindep.txt", "changelogs", "docs", "extensions", "inventory", "meta",
-    "playbooks", "plugins", "requirements.txt", "requirements.yml", "roles",
+    "playbooks", "plugins", "requirements-solver.txt", "requirements.txt", "requirements.yml", "roles",
 }  # fmt: skip
 LITTER = (
     ".cache/x", ".lab/hosts/kvm1/disk.qcow2", ".venv/bin/python", ".venv-lint/pyvenv.cfg",
@@ -70,7 +70,7 @@ def test_archive_has_no_litter(members):
 
 
 def test_archive_has_what_a_user_needs(members):
-    wanted = {"README.md", "CHANGELOG.rst", "COPYING", "requirements.txt", "meta/runtime.yml"}
+    wanted = {"README.md", "CHANGELOG.rst", "COPYING", "requirements.txt", "requirements-solver.txt", "meta/runtime.yml"}
     for folder in ("inventory", "playbooks", "plugins", "roles"):
         wanted |= {
             str(path.relative_to(ROOT))

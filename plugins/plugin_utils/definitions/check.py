@@ -8,6 +8,7 @@ from __future__ import annotations
 import unicodedata
 import uuid
 
+from ansible_collections.drover.compute.plugins.plugin_utils import instance_policy
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import groups
 
@@ -26,10 +27,13 @@ KEYS = {
     "user": str,
     "cloud_init": dict,
     "autostart": bool,
+    "policy": dict,
+    "state": str,
 }
+STATES = ("present", "absent")
 DISK_KEYS = {"size_gb": int, "image": str, "image_format": str, "path": str}
 NETWORK_KEYS = {"bridge": str, "network": str, "mac": str, "model": str}
-GROUP_KEYS = {"name": str, "policy": str, "max_server_per_host": int}
+GROUP_KEYS = {"name": str, "policy": str, "max_server_per_host": int, "max_moving": int}
 CLOUD_INIT_KEYS = {"user_data": (str, dict), "meta_data": (str, dict), "network_config": (str, dict)}
 _WORDS = {str: "a text", int: "a whole number", list: "a list", dict: "a mapping", bool: "true or false"}
 
@@ -54,6 +58,8 @@ def instances(items, where):
         _name(item["name"], place)
         _at_least(item, "vcpus", 1, place, default=1)
         _at_least(item, "memory_mb", 1, place)
+        if item.get("state") not in (None, *STATES):
+            raise DroverError(f"{place}: state must be {' or '.join(STATES)}, not {item['state']!r}.")
         if item.get("uuid"):
             _uuid(item["uuid"], place)
             _unique(uuids, item["uuid"], place, "uuid")
@@ -67,6 +73,7 @@ def instances(items, where):
                 "vcpus": item.get("vcpus", 1),
                 "disks": disks,
                 "networks": item.get("networks") or [],
+                "policy": instance_policy.checked(item.get("policy") or {}, place),
                 "disk_gb": sum(disk["size_gb"] for disk in disks),
             }
         )
@@ -74,7 +81,7 @@ def instances(items, where):
 
 
 def server_groups(items, where):
-    """Check a list of server groups: name, policy, max_server_per_host."""
+    """Check a list of server groups: name, policy, max_server_per_host, max_moving."""
     if not isinstance(items, list):
         raise DroverError(f"{where(items)}: server_groups must be a list of mappings with name and policy.")
     names = {}
@@ -91,6 +98,8 @@ def server_groups(items, where):
             raise DroverError(f"{place}: max_server_per_host goes with the policy anti-affinity only.")
         if item.get("max_server_per_host") is not None:
             _at_least(item, "max_server_per_host", 1, place)
+        if item.get("max_moving") is not None:
+            _at_least(item, "max_moving", 1, place)
     return [dict(item) for item in items]
 
 

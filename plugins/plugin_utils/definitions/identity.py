@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import uuid
 
+from ansible_collections.drover.compute.plugins.plugin_utils import instance_policy
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 
 
@@ -23,7 +24,8 @@ def resolve(definitions, known, groups=()):
         one), with request (what the lookup schedule takes) and, for one that has its claim, selection.
     :raises DroverError: a name is on several instances, or uuid and name belong to different ones.
     """
-    groups = {group["name"]: group for group in groups}
+    # The budget of a group is for moves; the scheduler does not know it.
+    groups = {group["name"]: {key: group[key] for key in group if key != "max_moving"} for group in groups}
     by_uuid = {instance["uuid"]: instance for instance in known}
     by_name = {}
     for instance in known:
@@ -61,4 +63,10 @@ def _resolved(definition, found, groups):
         request["server_group"] = groups.get(group, group)
     resources = {"VCPU": instance["vcpus"], "MEMORY_MB": instance["memory_mb"], "DISK_GB": instance["disk_gb"]}
     selection = {key: instance[key] for key in ("name", "uuid", "host", "node")}
-    return {**instance, "request": request, "selection": {**selection, "resources": resources}}
+    metadata = instance_policy.to_metadata(instance.get("policy"))
+    return {
+        **instance,
+        "policy_metadata": metadata,
+        "request": request,
+        "selection": {**selection, "resources": resources},
+    }

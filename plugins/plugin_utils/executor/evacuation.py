@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import time
 
-from ansible_collections.drover.compute.plugins.plugin_utils.deciding import wanted_to_move
+from ansible_collections.drover.compute.plugins.plugin_utils.deciding import told, wanted_to_move
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.evacuation import (
@@ -245,6 +245,7 @@ class Evacuation:
         for dummy, instances in sorted(waiting.items(), reverse=True):
             with self.store.read() as connection:
                 columns = read_columns(connection, time.time(), service_down_time, wanted_to_move(instances, policy))
+            instances = told(instances, columns)
             wanted, stuck = plan_evacuation(columns, instances, self.host, policy, nodes, failed)
             result["left"] += stuck
             for move in wanted:

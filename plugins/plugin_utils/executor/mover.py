@@ -13,13 +13,22 @@ from __future__ import annotations
 import time
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import journal, moves
+from ansible_collections.drover.compute.plugins.plugin_utils.executor import restarting
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import caps, journal, moves
+from ansible_collections.drover.compute.plugins.plugin_utils.store import moving
 
 # How long (seconds) one call on the hypervisor waits for news, and how often one instance is mentioned.
 WAIT = 2
 MENTION = 10
+# After how many answers that do not mention a move it is given up.
+SILENT = 5
+# How a migration ends that leaves the instance at its source.
+UNDONE = ("failed", "cancelled")
 # How often (seconds) the lease is renewed while nothing new is begun.
 RENEW = 30
+# How long (seconds) to wait while other runs have all that the caps allow, and how often that is said.
+PATIENCE = 3600
+SAY_AGAIN = 60
 
 
 class Mover:
@@ -30,18 +39,29 @@ class Mover:
         domain_migration, where start and follow are lists of orders (placement.journal.order). Starting
         what is under way, or done, is harmless and says so.
     :param show: a function that shows a line to the person who watches.
-    :param limit: the most migrations at a time from this host.
+    :param limits: placement.caps.Caps: the most migrations at a time, over all runs.
     :param keep: a function (connection) that renews the lease of the host, or raises DroverError when it
         is lost: then nothing more is begun, and what has begun is left to whoever has the lease now.
+    :param power: executor.restarting.Restarts, for those that are shut down for a cold move; None where no
+        instance that runs moves cold.
+    :param patience: seconds to wait for other runs while nothing can be begun.
+    :param since: the time (seconds since 1970) from which on an instance whose move was aborted is not moved again; None for never.
     """
 
-    def __init__(self, store, hypervisor, show, limit, keep):
-        self.store, self.hypervisor, self.show, self.limit, self.keep = store, hypervisor, show, limit, keep
+    def __init__(self, store, hypervisor, show, limits, keep, power=None, patience=PATIENCE, since=None):
+        self.store, self.hypervisor, self.show, self.limits, self.keep = store, hypervisor, show, limits, keep
+        self.power, self.patience = power, patience
+        self._since = since
         self._kept = time.monotonic()
         self.finished = []
+        self._silent = {}
         self._running = {}
         self._mentioned = {}
         self._total = 0
+        # Migrations of which this run could not find out what became of them.
+        self._given_up = set()
+        self._blocked = {}
+        self._waiting_since = None
 
     def settle(self, host):
         """Finish or undo the migrations that an earlier run left open.
@@ -62,8 +82,19 @@ class Mover:
             self._follow([])
         return self.finished
 
+    def abort(self, orders):
+        """Follow migrations to their end whose hypervisor was made to abort whatever it is asked to follow.
+
+        :returns: the outcomes. One that was too late is completed.
+        """
+        self._total += len(orders)
+        self._running.update({order["uuid"]: order for order in orders})
+        while self._running:
+            self._follow([])
+        return self.finished
+
     def run(self, wanted):
-        """Carry out moves, as many at a time as the limit allows.
+        """Carry out moves, as many at a time as the caps allow.
 
         :param wanted: moves of a plan, in its order: uuid, name, from_host, host, node, live.
         :returns: the outcomes, those of settle() included.
@@ -71,39 +102,112 @@ class Mover:
         queue = list(wanted)
         self._total += len(queue)
         while queue or self._running:
-            self._follow(self._open(queue))
+            orders = self._open(queue)
+            if orders or self._running:
+                self._waiting_since = None
+                self._follow(orders)
+            elif queue:
+                self._wait(queue)
         return self.finished
 
     def _open(self, queue):
-        """Write the next moves down as far as the limits allow; take them from the queue."""
-        orders = []
+        """Write the next moves down as far as the caps allow; take them from the queue."""
+        orders, self._blocked = [], {}
+        if not queue:
+            return orders
+        uuids = [move["uuid"] for move in queue]
+        with self.store.read() as connection:
+            under_way = moving.open_moves(connection)
+            budgets = moving.budgets(connection, uuids)
+            states = moving.domain_states(connection, [move["uuid"] for move in queue if not move["live"]])
         for move in list(queue):
-            if len(self._running) + len(orders) >= self.limit:
-                break
-            queue.remove(move)
-            self._renew()
-            kind = "live-migration" if move["live"] else "migration"
             try:
-                with self.store.write(together=True) as connection:
-                    opened = moves.begin(
-                        connection, move["uuid"], move["host"], move.get("node"), kind, time.time(), move["from_host"]
-                    )
-                    orders.append(journal.order(connection, opened["uuid"]))
+                # A look that costs little; what counts is the one with which it is written down.
+                caps.refuse(self.limits, move, under_way, budgets.get(move["uuid"]), self._given_up)
+            except caps.Busy as busy:
+                self._blocked[move["uuid"]] = busy
+                continue
+            self._renew()
+            try:
+                notes = self._notes(move, states.get(move["uuid"]))
+                kind = "live-migration" if move["live"] else "migration"
+                # Alone: two runs that count at the same moment would both find room for one more.
+                with self.store.write() as connection:
+                    if self._since is not None:
+                        journal.refuse_aborted(connection, move, self._since)
+                    opened = moves.begin_within(connection, self.limits, self._given_up, move, kind, time.time(), notes)
+                    order = journal.order(connection, opened["uuid"])
+                    counted = moving.open_moves(connection)
+            except caps.Busy as busy:
+                self._blocked[move["uuid"]] = busy
+                continue
+            except journal.WasAborted as problem:
+                self._close(
+                    {**move, "source": move["from_host"], "destination": move["host"]}, "cancelled", str(problem)
+                )
             except DroverError as problem:
                 self._close({**move, "source": move["from_host"], "destination": move["host"]}, "failed", str(problem))
+            else:
+                # Not before the store has it for certain: a commit may fail too.
+                orders.append(order)
+                under_way = counted
+            queue.remove(move)
         return orders
+
+    def _notes(self, move, state):
+        """What the store shall know of a move beside its ends."""
+        notes = {"for_host": move["for_host"]} if move.get("for_host") else {}
+        if not move["live"] and state in restarting.ACTIVE and self.power is not None:
+            with self.store.read() as connection:
+                order = journal.unopened(connection, move)
+            # Somebody may have shut it down since: then it is to stay off.
+            if self.power.runs(order):
+                notes["restart"] = True
+        return notes
+
+    def _wait(self, queue):
+        """Nothing can be begun: other runs have all that the caps allow."""
+        now = time.monotonic()
+        if self._waiting_since is None:
+            self._waiting_since = now
+        over = now - self._waiting_since > self.patience
+        for move in list(queue):
+            busy = self._blocked[move["uuid"]]
+            hopeless = busy.blockers <= self._given_up
+            if not hopeless and not over:
+                continue
+            queue.remove(move)
+            why = "Nobody knows what became of them" if hopeless else f"That has not changed in {self.patience} s"
+            self._close(
+                {**move, "source": move["from_host"], "destination": move["host"]},
+                "failed",
+                f"{busy} {why}, so it was not begun. If their runs are dead, run the drains of their sources again.",
+            )
+        if not queue:
+            return
+        said = str(self._blocked[queue[0]["uuid"]])
+        if now - self._mentioned.get("waiting", -SAY_AGAIN) >= SAY_AGAIN:
+            self._mentioned["waiting"] = now
+            self.show(said)
+        if now - self._kept > RENEW:
+            self._renew()
+        time.sleep(min(WAIT, max(self.patience, 0)))
 
     def _follow(self, orders):
         for order in orders:
             kind = "live" if order["live"] else "cold"
-            self.show(f"{order['name']}: {order['source']} -> {order['destination']}, {kind}, started")
+            again = ", shut down first" if order.get("restart") else ""
+            self.show(f"{order['name']}: {order['source']} -> {order['destination']}, {kind}, started{again}")
+        orders = self._shut_down(orders)
         known = list(self._running.values())
         self._running.update({order["uuid"]: order for order in orders})
         if not self._running:
             return
         if time.monotonic() - self._kept > RENEW:
             self._renew()
-        for result in self.hypervisor(orders, known, WAIT):
+        results = self.hypervisor(orders, known, WAIT)
+        self._give_up({result["uuid"] for result in results})
+        for result in results:
             order = self._running.get(result["uuid"])
             if order is None:
                 continue
@@ -113,6 +217,34 @@ class Mover:
                 del self._running[order["uuid"]]
                 self._record(order, result)
 
+    def _shut_down(self, orders):
+        """Bring down those that are to move cold and still run.
+
+        :returns: the orders without those that did not come down; they go on as they are.
+        """
+        ready = []
+        for order in orders:
+            problem = self.power.shut_down(order, self._renew) if order.get("restart") else None
+            if problem is None:
+                ready.append(order)
+            else:
+                self._record(order, {"status": problem.status, "message": str(problem), "source_state": problem.state})
+        return ready
+
+    def _give_up(self, mentioned):
+        """End what the hypervisor does not mention any more, or the run would wait for it for ever."""
+        for uuid, order in list(self._running.items()):
+            self._silent[uuid] = 0 if uuid in mentioned else self._silent.get(uuid, 0) + 1
+            if self._silent[uuid] >= SILENT:
+                del self._running[uuid]
+                self._given_up.add(order["migration"])
+                self._close(
+                    order,
+                    "lost",
+                    f"{order['source']} has said nothing of it {SILENT} times, though it answers. Its migration is still open in the "
+                    "store; look at both hosts, then run this again: it is asked for anew.",
+                )
+
     def _renew(self):
         with self.store.write() as connection:
             self.keep(connection)
@@ -120,16 +252,38 @@ class Mover:
 
     def _record(self, order, result):
         status, message = result["status"], result.get("message") or ""
+        if order.get("restart") and status in ("completed", *UNDONE):
+            status, message, result = self._restarted(order, status, message, result)
         if status == "completed":
             with self.store.write(together=True) as connection:
                 moves.finish(connection, order["migration"], result.get("destination_state") or "running", time.time())
-        elif status == "failed" and result.get("source_state") in (None, "absent"):
+        elif status in UNDONE and result.get("source_state") in (None, "absent"):
             # Its room at the source is given back only where it was seen there.
             status, message = "lost", f"{message} It was not seen at the source."
-        elif status == "failed":
+        elif status in UNDONE:
             with self.store.write(together=True) as connection:
-                moves.undo(connection, order["migration"], message, time.time())
+                moves.undo(connection, order["migration"], message, time.time(), status)
+        if status not in ("completed", *UNDONE):
+            self._given_up.add(order["migration"])
         self._close(order, status, message, result)
+
+    def _restarted(self, order, status, message, result):
+        """Start an instance again that was shut down for its move, where it is by now.
+
+        Where that fails the migration stays open: the next run tries again.
+        """
+        there = status == "completed"
+        if not there and result.get("source_state") in (None, "absent", *restarting.ACTIVE):
+            return status, message, result
+        problem = self.power.start(order, there)
+        if problem is None:
+            return status, message, {**result, "destination_state" if there else "source_state": "running"}
+        where = order["destination"] if there else order["source"]
+        return (
+            "conflict",
+            f"{message} It was shut down for the move and does not start on {where}: {problem}".strip(),
+            result,
+        )
 
     def _close(self, order, status, message, result=None):
         result = result or {}

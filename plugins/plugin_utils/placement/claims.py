@@ -176,6 +176,17 @@ def release(connection, uuids, now):
     return sorted(set(holdings.ids) | set(rows))
 
 
+def forget(connection, uuids, now):
+    """Give back the room of instances whose domains are removed, and forget all that the store has of them.
+
+    :raises DroverError: one of them is moving, or waits for its resize to be confirmed.
+    """
+    rows = bulk.hold(connection, tables.instances, "uuid", uuids)
+    bulk.update(connection, tables.instances, [{"id": row.id, "state": "missing"} for row in rows.values()])
+    release(connection, uuids, now)
+    bulk.delete(connection, tables.domains, tables.domains.c.uuid, uuids)
+
+
 def release_expired(connection, now):
     """Release the claims whose time is over, in the caller's one transaction.
 

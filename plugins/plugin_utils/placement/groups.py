@@ -17,10 +17,12 @@ AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
 POLICIES = (AFFINITY, ANTI_AFFINITY, "soft-affinity", "soft-anti-affinity")
 
 
-def ensure(connection, name, policy, max_server_per_host=None):
+def ensure(connection, name, policy, max_server_per_host=None, max_moving=None):
     """Make a server group, or find it with this policy.
 
-    :returns: (row, True when it was made).
+    :param max_moving: the most members that move at the same time; None leaves it as it is, 0 takes it away. Unlike the
+        rest it may change.
+    :returns: (row, True when it was made or changed).
     :raises DroverError: it exists with another policy, or the limit goes with another policy.
     """
     if max_server_per_host is not None and policy != ANTI_AFFINITY:
@@ -31,6 +33,8 @@ def ensure(connection, name, policy, max_server_per_host=None):
     most = 1 if max_server_per_host is None else max_server_per_host
     if not 1 <= most <= 2**31 - 1:
         raise DroverError(f"Server group {name}: max_server_per_host must be 1 or more, not {most}.")
+    if max_moving is not None and not 0 <= max_moving <= 2**31 - 1:
+        raise DroverError(f"Server group {name}: max_moving must be 1 or more, or 0 for no limit, not {max_moving}.")
     row = _by_name(connection, name)
     if row is not None:
         if (row.policy, row.max_server_per_host) != (policy, most):
@@ -39,16 +43,27 @@ def ensure(connection, name, policy, max_server_per_host=None):
                 f"{row.max_server_per_host}; it cannot become {policy} with {most}, as its members were placed "
                 "under the old rule. Use another name, or delete the group when it has no members."
             )
-        return row, False
+        if max_moving is None or (max_moving or None) == row.max_moving:
+            return row, False
+        bulk.update(connection, tables.server_groups, [{"id": row.id, "max_moving": max_moving or None}])
+        return _by_name(connection, name), True
     added = bulk.add(
         connection,
         tables.server_groups,
         "name",
-        [{"uuid": bulk.new_uuid(), "name": name, "policy": policy, "max_server_per_host": most}],
+        [
+            {
+                "uuid": bulk.new_uuid(),
+                "name": name,
+                "policy": policy,
+                "max_server_per_host": most,
+                "max_moving": max_moving or None,
+            }
+        ],
     )
     if not added:
         # Somebody else made it at this moment.
-        return ensure(connection, name, policy, max_server_per_host)
+        return ensure(connection, name, policy, max_server_per_host, max_moving)
     return _by_name(connection, name), True
 
 

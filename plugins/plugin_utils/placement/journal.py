@@ -10,6 +10,7 @@ try:
 except ImportError:
     sa = None
 
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, moves
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
 
@@ -17,9 +18,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
 def pending(connection, host):
     """The migrations off a host that an earlier run left open.
 
+    Not resizes: whoever resizes shut the instance down, and alone knows the size that it shall have.
+
     :returns: a list of orders, see order().
     """
-    return [order(connection, row.uuid) for row in moves.open_migrations(connection, host=host).values()]
+    left = moves.open_migrations(connection, host=host).values()
+    return [order(connection, row.uuid) for row in left if row.type != moves.RESIZE]
 
 
 def order(connection, migration_uuid):
@@ -27,7 +31,7 @@ def order(connection, migration_uuid):
 
     :returns: a dict: migration, uuid (the instance's), name, source, destination, provider (of the
         destination), destination_uri,
-        migration_address, live, source_uri.
+        migration_address, live, source_uri, restart (it is shut down for the move and is to run again after it).
     """
     migrations, nodes = tables.migrations, tables.compute_nodes
     source, destination = nodes.alias("source"), nodes.alias("destination")
@@ -38,7 +42,9 @@ def order(connection, migration_uuid):
             destination.c.migration_address,
             destination.c.uuid.label("provider"),
             source.c.uri.label("source_uri"),
+            tables.instances.c.policy,
         )
+        .outerjoin(tables.instances, tables.instances.c.uuid == migrations.c.instance_uuid)
         .outerjoin(source, source.c.id == migrations.c.source_node_id)
         .outerjoin(destination, destination.c.id == migrations.c.destination_node_id)
         .where(migrations.c.uuid == migration_uuid)
@@ -54,7 +60,48 @@ def order(connection, migration_uuid):
         "migration_address": row.migration_address,
         "source_uri": row.source_uri,
         "live": row.type == "live-migration",
+        "restart": bool((row.details or {}).get("restart")),
+        "migration_options": _options(row.policy),
     }
+
+
+def _options(policy):
+    """The options of its own that an instance's policy brings."""
+    return (policy or {}).get("migration") or {}
+
+
+class WasAborted(DroverError):
+    """Somebody aborted the last move of the instance, so that it is not moved again behind his back."""
+
+
+def refuse_aborted(connection, move, since):
+    """Refuse a move of an instance whose last one off this host was aborted.
+
+    :param move: uuid, name, from_host.
+    :param since: the time, seconds since 1970; what was aborted before it was meant for another run.
+    :raises WasAborted: it was.
+    """
+    table = tables.migrations
+    last = connection.execute(
+        sa.select(table.c.status)
+        .where(table.c.instance_uuid == move["uuid"], table.c.source == move["from_host"], table.c.updated_at >= since)
+        .order_by(table.c.updated_at.desc(), table.c.id.desc())
+        .limit(1)
+    ).scalar()
+    if last == "cancelled":
+        raise WasAborted(
+            f"Somebody aborted the move of {move['name']} while this run was under way, so it stays on {move['from_host']}. "
+            "To move it after all, run this again."
+        )
+
+
+def closed(connection, migration_uuids):
+    """How migrations ended: dict migration uuid -> (status, message), without those that are still open."""
+    table = tables.migrations
+    query = sa.select(table.c.uuid, table.c.status, table.c.message).where(
+        table.c.uuid.in_(list(migration_uuids)), table.c.status.not_in(tables.OPEN_MIGRATION)
+    )
+    return {row.uuid: (row.status, row.message) for row in connection.execute(query)}
 
 
 def unopened(connection, move):
@@ -62,6 +109,8 @@ def unopened(connection, move):
 
     :param move: uuid, name, from_host, host, node, live.
     """
+    table = tables.instances
+    policy = connection.execute(sa.select(table.c.policy).where(table.c.uuid == move["uuid"])).scalar()
     source = claims.find_node(connection, move["from_host"], move.get("from_node"))
     destination = claims.find_node(connection, move["host"], move.get("node"))
     return {
@@ -74,4 +123,5 @@ def unopened(connection, move):
         "migration_address": destination.migration_address,
         "source_uri": source.uri,
         "live": move["live"],
+        "migration_options": _options(policy),
     }

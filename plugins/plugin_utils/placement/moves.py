@@ -19,10 +19,10 @@ except ImportError:
     sa = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, groups, supply
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, caps, groups, supply
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.chooser import Chooser, Place, class_ids
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.claims import find_node
-from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, moving, tables
 
 UNDER_WAY = tables.OPEN_MIGRATION
 RESIZE, EVACUATION = "resize", "evacuation"
@@ -33,16 +33,33 @@ UNMOVABLE = {
 }
 
 
-def begin(connection, instance_uuid, host, node, move_type, now, source_host=None):
+def begin(connection, instance_uuid, host, node, move_type, now, source_host=None, notes=None):
     """Open a migration: swap the source's room to it and claim the destination, in one transaction.
 
     :param move_type: live-migration, migration (cold) or evacuation (the source is dead).
     :param source_host: where the instance is to be; the move is refused when it is elsewhere by now.
+    :param notes: None, or a dict that is kept in the details: restart (it was shut down for the move and is to run again
+        after it), for_host (the host that it makes room for).
     :returns: a dict uuid, instance_uuid, name, source, destination, resources, new. With new False the
         same migration was open already.
     :raises DroverError: unknown instance, no room, a migration to elsewhere is open.
     """
-    return _begin(connection, instance_uuid, host, node, move_type, now, source_host)
+    return _begin(connection, instance_uuid, host, node, move_type, now, source_host, notes=notes)
+
+
+def begin_within(connection, limits, given_up, move, move_type, now, notes=None):
+    """As begin(), unless a cap is reached.
+
+    The caller's transaction is one that writes alone, so that nobody counts at the same moment.
+
+    :param limits: caps.Caps.
+    :param given_up: see caps.refuse().
+    :param move: uuid, name, from_host, host, node.
+    :raises caps.Busy: a cap is reached; nothing was written.
+    """
+    budget = moving.budgets(connection, [move["uuid"]]).get(move["uuid"])
+    caps.refuse(limits, move, moving.open_moves(connection), budget, given_up)
+    return begin(connection, move["uuid"], move["host"], move.get("node"), move_type, now, move["from_host"], notes)
 
 
 def begin_resize(connection, instance_uuid, host, node, wanted, now, source_host=None):
@@ -50,13 +67,15 @@ def begin_resize(connection, instance_uuid, host, node, wanted, now, source_host
 
     Both sizes are held until confirm() or revert().
 
-    :param wanted: dict flavor (name or None) and resources (dict class name -> amount).
+    :param wanted: dict flavor (name or None) and resources (dict class name -> amount); and maybe running
+        (whether it ran when the resize began) and sizes (dict old and new, each vcpus, memory_mb and disk_gb of the
+        domain), which the details keep for a run that goes on with it.
     :returns: as begin().
     """
     return _begin(connection, instance_uuid, host, node, RESIZE, now, source_host, wanted)
 
 
-def _begin(connection, instance_uuid, host, node, move_type, now, source_host, wanted=None):
+def _begin(connection, instance_uuid, host, node, move_type, now, source_host, wanted=None, notes=None):
     found = groups.of_instance(connection, instance_uuid)
     instance = bulk.hold(connection, tables.instances, "uuid", [instance_uuid]).get(instance_uuid)
     if instance is None or instance.compute_node_id is None:
@@ -90,7 +109,7 @@ def _begin(connection, instance_uuid, host, node, move_type, now, source_host, w
             destination=destination.host,
             type=move_type,
             status="accepted",
-            details=details,
+            details={**(details or {}), **(notes or {})} or None,
             created_at=now,
             updated_at=now,
         )
@@ -107,6 +126,11 @@ def _already(instance, running, destination, move_type):
     same = running.destination_node_id == destination.id and (running.type == RESIZE) == (move_type == RESIZE)
     if same:
         return _described(running, new=False)
+    if running.type == RESIZE:
+        raise DroverError(
+            f"Instance {instance.name} is being resized, from {running.source} to {running.destination}. Run "
+            "drover.compute.instance_resize for it again: that ends it."
+        )
     raise DroverError(
         f"Instance {instance.name} has an open migration from {running.source} to {running.destination}. "
         "Run the drain again: it finishes or undoes that first."
@@ -146,6 +170,7 @@ def _swap(connection, instance, source, destination, found, uuid, move_type, now
         details["old"].update({name: getattr(instance, name) for name in names})
         sizes = {name: resources.get(resource, 0) for name, resource in SIZES.items()}
         details["new"].update({"flavor": wanted.get("flavor"), **sizes})
+        details.update({name: wanted[name] for name in ("running", "sizes") if name in wanted})
     return details
 
 
@@ -245,6 +270,13 @@ def undo(connection, uuid, message, now, status="failed"):
     _set_status(connection, uuid, status, message, now)
 
 
+def note(connection, uuid, facts, now):
+    """Add facts to the details of a resize, for the run that comes next."""
+    migration, table = _migration(connection, uuid), tables.migrations
+    details = {**(migration.details or {}), **facts}
+    connection.execute(sa.update(table).where(table.c.uuid == uuid).values(details=details, updated_at=now))
+
+
 def _is_closed(migration, from_status, to_status):
     """Whether a step was taken already.
 
@@ -267,8 +299,9 @@ def _hold_instance(connection, migration):
 def _set_holds(connection, migration, which, now):
     """Let the instance hold what it held before ("old") or shall hold ("new"), and the migration nothing."""
     instance, uuid = migration.instance_uuid, migration.uuid
-    if migration.details:
-        amounts = _restored(connection, migration.details[which]["holds"])
+    details = migration.details or {}
+    if which in details:
+        amounts = _restored(connection, details[which]["holds"])
     elif which == "old":
         amounts = None
     else:

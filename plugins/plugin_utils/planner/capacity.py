@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import packing
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.loss import worst_loss
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.reach import board_of
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.units import Mover
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
@@ -27,7 +27,7 @@ def plan_capacity(fleet, request, policy, instances=None):
     :returns: a dict
         hosts: [{host, node, count, short}], count of more that fit there now, short: the class that
             gives out first (None where host filters keep it off, then count is 0);
-        total: in all;
+        total: in all; short: the class that gives out first on most nodes, None where none may take it;
         with_loss: None without instances, else {total, host, survives}: how many more fit when the
             worst host (host) is lost and everything on it has found a place on the others; survives is
             False when that fails even now, and total then is 0.
@@ -37,26 +37,33 @@ def plan_capacity(fleet, request, policy, instances=None):
     """
     states = HostStates(fleet)
     spec = request if isinstance(request, RequestSpec) else RequestSpec.from_request(request)
-    lively = [each for each in instances or () if each["state"] != "missing"]
-    board, items = board_of(states, policy, lively)
+    board, _items = board_of(states, policy, ())
     new = board.add([(Mover({"name": spec.name, "uuid": spec.key}, spec, -1, (), ()),)])[0]
-    counts, short = _more(board, new)
+    counts, short = more(board, new)
+    allowed = board.masks[board.kind[new]]
     hosts = [
         {
             "host": states.host[row],
             "node": states.node[row],
             "count": int(counts[row]),
-            "short": board.classes[short[row]] if board.masks[board.kind[new]][row] else None,
+            "short": board.classes[short[row]] if allowed[row] else None,
         }
         for row in range(states.size)
     ]
-    found = {"hosts": hosts, "total": int(counts.sum()), "with_loss": None}
+    often = np.bincount(short[allowed], minlength=len(board.classes))
+    found = {
+        "hosts": hosts,
+        "total": int(counts.sum()),
+        "short": board.classes[int(often.argmax())] if often.any() else None,
+        "with_loss": None,
+    }
     if instances is not None:
-        found["with_loss"] = _worst(board, items, new)
+        lively = [each for each in instances if each["state"] != "missing"]
+        found["with_loss"] = worst_loss(board, lively, counts, lambda: more(board, new)[0], new)
     return found
 
 
-def _more(board, new):
+def more(board, new):
     """(how many more fit on each node now, the class that gives out first)."""
     kind = board.kind[new]
     need = board.needs[kind]
@@ -79,46 +86,3 @@ def _more(board, new):
                 counts[row] = min(counts[row], left[host])
                 left[host] -= counts[row]
     return counts, asked[by_class.argmin(axis=1)]
-
-
-def _worst(board, items, new):
-    states = board.states
-    on = {}
-    for item in items:
-        on.setdefault(states.host[board.at[item]], []).append(item)
-    worst = None
-    for name in sorted(set(states.host)):
-        rows = [row for row in range(states.size) if states.host[row] == name]
-        board.open[rows] = False
-        total = _beside(board, on.get(name, []), new)
-        board.open[rows] = True
-        if worst is None or (-1 if total is None else total) < worst[0]:
-            worst = (-1 if total is None else total, name)
-    if worst is None:
-        return None
-    return {"total": max(worst[0], 0), "host": worst[1], "survives": worst[0] >= 0}
-
-
-def _beside(board, items, new):
-    """How many more fit when these items have got places; None when they find none."""
-    if not items:
-        return int(_more(board, new)[0].sum())
-    best = None
-    weights = packing.weights_of(board, items)
-    for _words, order in packing.orders(board, items)[:3]:
-        for fit in packing.FITS.values():
-            placed, stuck = packing.place(board, order, fit, weights)
-            if not stuck:
-                total = int(_more(board, new)[0].sum())
-                best = total if best is None else max(best, total)
-            for item, node in placed.items():
-                board.take(item, node)
-    if best is None:
-        placed, stuck, _words = packing.pack(board, items)
-        if not stuck:
-            for item, node in placed.items():
-                board.put(item, node)
-            best = int(_more(board, new)[0].sum())
-            for item, node in placed.items():
-                board.take(item, node)
-    return best

@@ -8,8 +8,9 @@ from __future__ import annotations
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import fitting, making_room, proof
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.forecast import move_seconds, plan_seconds
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.ladder import Ladder
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.ladder import AS_WEIGHED, Ladder
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import (
+    LIVE_STATES,
     is_live,
     is_to_shut_down,
     why_unmovable,
@@ -63,10 +64,13 @@ def plan_drain(
     :returns: a plain dict: host; status: ok (every instance is moved or shut down), infeasible (proven,
         see proof) or partial; method (words); moves [{uuid, name, state, live, from_host, from_node,
         host, node, provider, vcpus, memory_mb, disk_gb, server_group, extra, seconds, converges, wave,
-        order}] in the order to start them, extra telling those of other hosts; extra_moves (number);
+        order, stage, after, for_host}] in the order to start them, extra telling those of other hosts,
+        for_host then the host that they make room for, after and stage as assign_waves says;
+        extra_moves (number);
         shutdowns [{uuid, name, state, vcpus, memory_mb, disk_gb}] in the order to do them; unmovable
         [{uuid, name, state, vcpus, memory_mb, disk_gb, reason, nearest, way_out}]; proof (words or
-        None); waves (number); seconds (expected, from memory, dirty rate and bandwidth); lines (the
+        None); hint (None, or a sentence on what may still find a plan, such as a package that is missing);
+        waves (number); seconds (expected, from memory, dirty rate and bandwidth); lines (the
         plan for people).
     :raises PlanError: the store does not know the host, or a limit is no number >= 1.
     """
@@ -108,11 +112,13 @@ def plan_drain(
     priority = {mover.spec.key: -_priority(mover.instance) for mover, _index in solution.places}
     moves += sorted(leaving, key=lambda move: priority[move["uuid"]])
     waves = assign_waves(moves, budgets=budgets, **most)
+    named = host if isinstance(host, str) else ", ".join(names)
+    moves = [{**move, "for_host": named if move["extra"] else None} for move in moves]
     unmovable.sort(key=lambda each: (each["name"], each["uuid"]))
     shutdowns.sort(key=lambda each: (_priority(each), each["name"], each["uuid"]))
     proven = solution.stuck and (solution.impossible or solution.certificate)
     plan = {
-        "host": host if isinstance(host, str) else ", ".join(names),
+        "host": named,
         "status": "infeasible" if proven else "partial" if unmovable else "ok",
         "method": solution.method,
         "moves": moves,
@@ -120,6 +126,7 @@ def plan_drain(
         "shutdowns": [_identity(each) for each in shutdowns],
         "unmovable": unmovable,
         "proof": _proof(solution) if proven else None,
+        "hint": None if proven else solution.hint,
         "waves": waves,
         "seconds": plan_seconds(moves),
     }
@@ -155,15 +162,20 @@ def plan_lines(plan):
                 _place(move["from_host"], move["from_node"]),
                 "->",
                 _place(move["host"], move["node"]),
-                "live" if move["live"] else "cold",
+                _how(move),
             ]
             for move in moves
         ]
         headings = ["WAVE", "INSTANCE", "STATE", "VCPU", "MiB", "GiB", "FROM", "", "TO", "HOW"]
         lines.extend(align(headings, rows, right=("WAVE", "VCPU", "MiB", "GiB"), indent="  "))
         lines.append(f"Expected to take about {_duration(plan['seconds'])}.")
-    if plan["shutdowns"]:
-        lines.append("To be shut down by their policy: " + ", ".join(each["name"] for each in plan["shutdowns"]) + ".")
+        if plan["method"] != AS_WEIGHED:
+            lines.append(
+                f"The places are not those that the policy weighs highest, but were found so: {plan['method']}."
+            )
+    off = [each["name"] for each in plan["shutdowns"]]
+    if off:
+        lines.append(f"To be shut down by their policy: {', '.join(off)}.")
     restless = [move["name"] for move in moves if not move["converges"]]
     if restless:
         lines.append(
@@ -173,11 +185,22 @@ def plan_lines(plan):
         lines.append("Cannot move:")
         for each in unmovable:
             lines.append(f"  {each['name']} ({each['state']}): {each['reason']}")
+            if each["nearest"] and "the nearest is" not in (each["way_out"] or ""):
+                lines.append(f"    But {proof.nearest_words(each['nearest'])}.")
             if each["way_out"]:
                 lines.append(f"    Way out: {each['way_out']}")
     if plan["proof"]:
         lines.append(f"It cannot be done: {plan['proof']}.")
+    if plan["hint"]:
+        lines.append(plan["hint"])
     return lines
+
+
+def _how(move):
+    how = "live" if move["live"] else "cold"
+    if not move["live"] and move["state"] in LIVE_STATES:
+        how += ", shut down and started again"
+    return how + (", to make room" if move["extra"] else "")
 
 
 def _duration(seconds):
@@ -344,6 +367,7 @@ def _unmovable(instance, reason, nearest=None, way_out=None):
 
 def _move(states, mover, index, bandwidth, extra):
     instance = mover.instance
+    bandwidth = (instance.get("migration") or {}).get("bandwidth_mib") or bandwidth
     seconds, converges = move_seconds(
         int(instance.get("memory_mb") or 0), is_live(instance), bandwidth, instance.get("dirty_mib")
     )

@@ -103,12 +103,13 @@ def plan_evacuation(columns, instances, host, policy, nodes, excluded):
     free = {
         "state": "shutoff",
         "policy": None,
+        "policy_error": None,
         "snapshots": False,
         "managed_save": False,
         "persistent": True,
         "disk_gb": 0,
     }
-    off = [{**each, **free} for each in instances]
+    off = [{**each, **free, "resources": {**each.get("resources", {}), "DISK_GB": 0}} for each in instances]
     plan = plan_drain(columns, off, host, policy, None, barred)
     moves = sorted(plan["moves"], key=lambda move: (move["name"], move["uuid"]))
     stuck = [{"uuid": each["uuid"], "name": each["name"], "reason": each["reason"]} for each in plan["unmovable"]]

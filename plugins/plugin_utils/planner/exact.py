@@ -15,6 +15,19 @@ except ImportError:
     highspy = None
 
 AVAILABLE = highspy is not None
+NOT_INSTALLED = (
+    "Searching found neither a whole plan nor a proof that there is none. An exact model may find one: it needs the"
+    " Python package highspy, which is not installed on the controller: pip install -r requirements-solver.txt (the file"
+    " is in the collection's folder)."
+)
+NEEDS_TIME = (
+    "Searching found neither a whole plan nor a proof that there is none. An exact model may find one: give it time"
+    " (solver_seconds)."
+)
+UNDECIDED = (
+    "Neither searching nor the exact model found a whole plan or a proof that there is none; more time (solver_seconds)"
+    " or more moves (extra_moves) may."
+)
 #: How much dearer than the best a solution may be; the proof of the last move is not worth its time.
 GAP = 0.25
 

@@ -13,6 +13,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner.board impor
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.units import Unit
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.narrowing import asked
 
+#: The method of a plan that is what the scheduler would choose.
+AS_WEIGHED = "as the policy weighs"
 #: How often a host filter that the board does not keep may say no to a plan before it is given up.
 OBJECTIONS = 25
 
@@ -23,7 +25,8 @@ class Solution:
 
     steps: [(Mover, row of the destination)] of other hosts' instances, in the order of the moves;
     places: [(Mover, row)] of what is to leave; stuck: [Unit]; method: words;
-    certificate: None, or words that prove that stuck can not become empty by any moves allowed.
+    certificate: None, or words that prove that stuck can not become empty by any moves allowed;
+    hint: None, or a sentence on what may still find a plan where neither a plan nor a proof was found.
     """
 
     places: list = field(default_factory=list)
@@ -32,6 +35,7 @@ class Solution:
     method: str = ""
     certificate: str | None = None
     impossible: list = field(default_factory=list)
+    hint: str | None = None
 
 
 class Ladder:
@@ -62,7 +66,7 @@ class Ladder:
     def solve(self, extra_moves, solver_seconds):
         """A Solution: everything placed, or else the most that was found and what is known about the rest."""
         weighed = fitting.weighed_attempt(self.states, self.units, self.policy)
-        first = Solution(weighed.places, weighed.stuck, method="as the policy weighs")
+        first = Solution(weighed.places, weighed.stuck, method=AS_WEIGHED)
         if not first.stuck:
             return first
         best = self._checked(self._packed)
@@ -85,17 +89,27 @@ class Ladder:
             found = self._checked(lambda: making_room.make_room(self.board, self.items, self.others, extra_moves))
             if len(_members(found.stuck)) < len(_members(best.stuck)):
                 best = found
-            if best.stuck and solver_seconds and exact.AVAILABLE:
-                status, answer = exact.solve(self.board, self.items, self.others, extra_moves, solver_seconds)
-                if status == "infeasible" and sure and not self.board.bent:
-                    best.certificate = "the exact model has no solution, whichever of the other instances move"
-                elif answer is not None:
-                    found = self._checked(lambda: answer, once=True)
-                    if len(_members(found.stuck)) < len(_members(best.stuck)):
-                        best = found
+            if best.stuck:
+                best = self._exactly(best, sure, extra_moves, solver_seconds)
         best.impossible = [self._unit(item) for item in impossible]
         if certificate is not None and best.stuck:
             best.certificate = proof.counting_words(certificate)
+        return best
+
+    def _exactly(self, best, sure, extra_moves, solver_seconds):
+        """What the exact model gives, where it gives more than the best so far."""
+        if not (solver_seconds and exact.AVAILABLE):
+            best.hint = exact.NEEDS_TIME if exact.AVAILABLE else exact.NOT_INSTALLED
+            return best
+        status, answer = exact.solve(self.board, self.items, self.others, extra_moves, solver_seconds)
+        if status == "infeasible" and sure and not self.board.bent:
+            best.certificate = "the exact model has no solution, whichever of the other instances move"
+        elif answer is not None:
+            found = self._checked(lambda: answer, once=True)
+            if len(_members(found.stuck)) < len(_members(best.stuck)):
+                return found
+        else:
+            best.hint = exact.UNDECIDED
         return best
 
     def _packed(self):

@@ -96,35 +96,30 @@ class Search:
         return True
 
     def _step(self, item, target):
-        board = self.board
+        origin = self._shift(item, target)
+        if item not in self.placed:
+            self.steps.append((item, origin, target))
+            self._moved.add(item)
+
+    def _back(self, item, origin):
+        """Undo the last _step, of this item."""
+        self._shift(item, origin)
+        if item not in self.placed:
+            self.steps.pop()
+            self._moved.discard(item)
+
+    def _shift(self, item, target):
+        """Take an item from the node that it is on to another one; returns the former."""
+        board, origin = self.board, self._where(item)
         if item in self.placed:
-            origin = self.placed[item]
             board.put(item, target)
             board.take(item, origin)
             self.placed[item] = target
         else:
-            origin = int(board.at[item])
             board.move(item, target)
-            self.steps.append((item, origin, target))
-            self._moved.add(item)
         self._on[origin].remove(item)
         self._on[target].append(item)
-
-    def _back(self, item, origin):
-        """Undo the last _step, of this item."""
-        board = self.board
-        if item in self.placed:
-            target = self.placed[item]
-            board.put(item, origin)
-            board.take(item, target)
-            self.placed[item] = origin
-        else:
-            target = int(board.at[item])
-            board.move(item, origin)
-            self.steps.pop()
-            self._moved.discard(item)
-        self._on[target].remove(item)
-        self._on[origin].append(item)
+        return origin
 
     def _where(self, item):
         return self.placed[item] if item in self.placed else int(self.board.at[item])

@@ -33,14 +33,15 @@ def is_live(instance):
 
 def is_to_shut_down(instance):
     """True for an instance that is to be shut down where it is instead of being moved."""
-    return instance.get("policy") == "shutdown"
+    return instance.get("policy") == "shutdown" and not instance.get("policy_error")
 
 
 def why_unmovable(instance):
     """Why an instance cannot be moved wherever there is room, in words; None when it can.
 
     :param instance: a dict as the store's read_host_instances returns it: state, hostdevs,
-        managed_save, snapshots, persistent; and policy, None or one of POLICIES.
+        managed_save, snapshots, persistent; and policy, None or one of POLICIES, policy_error, None or a
+        sentence.
     :raises PlanError: the policy is none of these.
     """
     policy = instance.get("policy")
@@ -49,9 +50,15 @@ def why_unmovable(instance):
             f"Instance {instance['name']} has the migration policy '{policy}', which does not exist;"
             f" there are: {', '.join(POLICIES)}."
         )
+    if instance.get("policy_error"):
+        return f"its policy cannot be read: {instance['policy_error']}"
     if policy == "never":
         return "its migration policy is 'never'"
     state = instance.get("state")
+    if policy == "cold" and state == "paused":
+        return (
+            "it is paused and its migration policy is 'cold', and what stands still cannot shut down; resume it first"
+        )
     if policy == "live" and state in COLD_STATES:
         return "it is shut off and its migration policy is 'live'; start it first, or change the policy"
     if state not in LIVE_STATES + COLD_STATES:

@@ -97,7 +97,8 @@ def plan_rebalance(
         ):
             break
         _key, _label, item, node, gain = min(ranked)
-        moves.append(_move(board, item, node, gain, _cost(board, item, cost_per_gib)))
+        cost = _cost(board, item, cost_per_gib)
+        moves.append({**move_of(board, item, node), "gain": round(gain, 6), "cost": round(cost, 6)})
         board.move(item, node)
         del chosen[item]
         score = imbalance(board, rows, weigh)
@@ -223,7 +224,8 @@ def _cost(board, item, cost_per_gib):
     return float(board.need[item][memory] / 1024 * cost_per_gib) if memory is not None else 0.0
 
 
-def _move(board, item, node, gain, cost):
+def move_of(board, item, node):
+    """The move of an item from where it is to a node, as plans give it."""
     states, origin = board.states, int(board.at[item])
     instance = board.movers[item][0].instance
     live = is_live(instance)
@@ -238,8 +240,6 @@ def _move(board, item, node, gain, cost):
         "live": live,
         "memory_mb": int(instance.get("memory_mb") or 0),
         "server_group": instance.get("server_group"),
-        "gain": round(gain, 6),
-        "cost": round(cost, 6),
         "seconds": move_seconds(int(instance.get("memory_mb") or 0), live, None, instance.get("dirty_mib"))[0],
     }
 

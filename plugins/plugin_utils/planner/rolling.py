@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import packing
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import is_to_shut_down, why_unmovable
@@ -15,6 +17,9 @@ try:
     import numpy as np
 except ImportError:
     np = None
+
+#: In fleets of more nodes than this a batch keeps the places it has found when another host joins it.
+LARGE = 60
 
 
 def plan_rolling(fleet, instances, policy, hosts=None, spare_hosts=0, batch_size=None, back=True):
@@ -59,7 +64,7 @@ def plan_rolling(fleet, instances, policy, hosts=None, spare_hosts=0, batch_size
     world = _World(board, items, spare_hosts)
     free = [name for name in wanted if name not in blocked]
     for name in free:
-        if not world.fits([name]):
+        if not (world.large and _Batch(world).add(name)) and not world.fits([name]):
             blocked[name] = world.why or "its instances fit on no other hosts"
     free = [name for name in free if name not in blocked]
     bound = world.bound(free) if back else min(1, len(free))
@@ -85,6 +90,7 @@ class _World:
     def __init__(self, board, items, spare_hosts):
         self.board = board
         self.spare = spare_hosts
+        self.large = board.size > LARGE
         self.why = None
         states = board.states
         self.rows = {}
@@ -94,9 +100,15 @@ class _World:
         for item in items:
             self.on.setdefault(states.host[board.at[item]], []).append(item)
         self._known = {}
+        self._loads, self._by_load = {}, None
 
     def load(self, name):
         """The share of the fleet's free room that a host's instances need, of the scarcest class."""
+        if name not in self._loads:
+            self._loads[name] = self._load(name)
+        return self._loads[name]
+
+    def _load(self, name):
         board = self.board
         items = self.on.get(name, [])
         if not items:
@@ -146,11 +158,12 @@ class _World:
         board = self.board
         for item, node in placed.items():
             board.put(item, node)
-        staying = sorted(
-            (name for name in self.rows if name not in names and board.open[self.rows[name]].any()),
-            key=lambda name: (-self.load(name), name),
-        )
-        lost = staying[: self.spare]
+        lost = self.fullest(names)
+        if lost is None:
+            for item, node in placed.items():
+                board.take(item, node)
+            self.why = "too few others would be left to lose one"
+            return False
         rows = [row for name in lost for row in self.rows[name]]
         hit = {item: node for item, node in placed.items() if node in rows}
         items = [item for name in lost for item in self.on.get(name, ())]
@@ -158,7 +171,7 @@ class _World:
         origin = board.at[list(hit)].copy()
         for (item, node), _source in zip(hit.items(), origin):
             board.take(item, node)
-        fine = len(staying) > self.spare and self._pack(items + list(hit)) is not None
+        fine = self._pack(items + list(hit)) is not None
         for item, node in hit.items():
             board.put(item, node)
         board.open[rows] = True
@@ -190,14 +203,121 @@ class _World:
                 least = max(least, int(-(-(used[number] + room[number]) // free[number])))
         return least
 
-    def settle(self, names):
+    def fullest(self, but):
+        """The hosts that would be missed most, as many as are to be spared; None when there are not so many others."""
+        if self._by_load is None:
+            self._by_load = sorted(self.rows, key=lambda name: (-self.load(name), name))
+        but = set(but)
+        staying = (name for name in self._by_load if name not in but and self.board.open[self.rows[name]].any())
+        found = list(itertools.islice(staying, self.spare + 1))
+        return found[: self.spare] if len(found) > self.spare else None
+
+    def settle(self, names, placed=None):
         """The instances of these hosts stay where they went."""
-        for item, node in self.places(names).items():
+        for item, node in (self.places(names) if placed is None else placed).items():
             board = self.board
             self.on[board.states.host[board.at[item]]].remove(item)
             board.move(item, node)
             self.on.setdefault(board.states.host[node], []).append(item)
-        self._known = {}
+        self._known, self._loads, self._by_load = {}, {}, None
+
+
+class _Tried:
+    """A batch of a small fleet: everything is placed anew when a host joins."""
+
+    placed = None
+
+    def __init__(self, world):
+        self.world, self.names = world, []
+
+    def add(self, name):
+        """Take a host in; False when the others cannot hold what is on all of them."""
+        fits = self.world.fits([*self.names, name])
+        if fits:
+            self.names.append(name)
+        return fits
+
+
+class _Batch:
+    """A batch of a large fleet: what has found a place keeps it, unless its new host joins too."""
+
+    def __init__(self, world):
+        board = world.board
+        self.world, self.names, self.placed = world, [], {}
+        self._state = (board.free.copy(), [count.copy() for count in board.count], board.open.copy())
+
+    def add(self, name):
+        """Take a host in; False when the others cannot hold what is on all of them."""
+        board = self.world.board
+        fleet = (board.free, board.count, board.open)
+        board.free, board.count, board.open = self._state
+        try:
+            return self._add(name)
+        finally:
+            board.free, board.count, board.open = fleet
+
+    def _add(self, name):
+        world, board = self.world, self.world.board
+        rows = world.rows[name]
+        was_open = board.open[rows].copy()
+        board.open[rows] = False
+        moved = {item: node for item, node in self.placed.items() if node in rows}
+        new = self._place(moved, world.on.get(name, []))
+        if new is not None:
+            if self._survives({**self.placed, **new}, [*self.names, name]):
+                self.placed.update(new)
+                self.names.append(name)
+                return True
+            for item, node in new.items():
+                board.take(item, node)
+            for item, node in moved.items():
+                board.put(item, node)
+        board.open[rows] = was_open
+        return False
+
+    def _place(self, moved, items):
+        """New places for items, and for those that had one on hosts that are closed now; None, and all as before."""
+        board = self.world.board
+        for item, node in moved.items():
+            board.take(item, node)
+        every = [*moved, *items]
+        if not every:
+            return {}
+        weights = packing.weights_of(board, every)
+        for _words, order in packing.orders(board, every)[:2]:
+            for fit in (packing.best_fit, packing.worst_fit):
+                placed, stuck = packing.place(board, order, fit, weights)
+                if not stuck:
+                    return placed
+                for item, node in placed.items():
+                    board.take(item, node)
+        for item, node in moved.items():
+            board.put(item, node)
+        return None
+
+    def _survives(self, placed, names):
+        """Could the fullest hosts that stay be lost too? The board is as before."""
+        world, board = self.world, self.world.board
+        if not world.spare:
+            return True
+        lost = world.fullest(names)
+        if lost is None:
+            return False
+        rows = [row for name in lost for row in world.rows[name]]
+        board.open[rows] = False
+        hit = {item: node for item, node in placed.items() if node in rows}
+        found = self._place(hit, [item for name in lost for item in world.on.get(name, ())])
+        if found is not None:
+            for item, node in found.items():
+                board.take(item, node)
+            for item, node in hit.items():
+                board.put(item, node)
+        board.open[rows] = True
+        return found is not None
+
+
+def _new_batch(world):
+    return _Batch(world) if world.large else _Tried(world)
 
 
 def _grow(world, free, batch_size, back):
@@ -205,10 +325,11 @@ def _grow(world, free, batch_size, back):
     left = sorted(free, key=lambda name: (-world.load(name), name))
     batches = []
     while left:
-        batch = []
+        growing = _new_batch(world)
         for name in left:
-            if (batch_size is None or len(batch) < batch_size) and world.fits([*batch, name]):
-                batch.append(name)
+            if batch_size is None or len(growing.names) < batch_size:
+                growing.add(name)
+        batch = growing.names
         if not batch:
             # Only where instances stay: what went before has filled the room of a host that was free.
             batch = [left[0]]
@@ -216,7 +337,7 @@ def _grow(world, free, batch_size, back):
             left = left[1:]
             continue
         if not back:
-            world.settle(batch)
+            world.settle(batch, growing.placed)
         batches.append(sorted(batch))
         left = [name for name in left if name not in batch]
     return batches
@@ -224,18 +345,18 @@ def _grow(world, free, batch_size, back):
 
 def _even(world, free, count, batch_size):
     """The hosts dealt into so many batches, or None; the fullest first, each where there is most left."""
-    batches = [[] for _number in range(count)]
+    batches = [_new_batch(world) for _number in range(count)]
     loads = [0.0] * count
     room = {name: world.load(name) + float(_own_share(world, name)) for name in free}
     for name in sorted(free, key=lambda each: (-room[each], each)):
         for number in sorted(range(count), key=lambda each: (loads[each], each)):
-            if (batch_size is None or len(batches[number]) < batch_size) and world.fits([*batches[number], name]):
-                batches[number].append(name)
+            batch = batches[number]
+            if (batch_size is None or len(batch.names) < batch_size) and batch.add(name):
                 loads[number] += room[name]
                 break
         else:
             return None
-    return [sorted(batch) for batch in batches if batch]
+    return [sorted(batch.names) for batch in batches if batch.names]
 
 
 def _own_share(world, name):

@@ -5,13 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import (
-    RequestSpec,
-    ServerGroupRequest,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
 
 RESOURCE_KEYS = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
 
@@ -64,13 +61,11 @@ def spec_of(instance, states, excluded):
     """
     group = instance.get("server_group")
     known = group and states.group(group) is not None
-    amounts = amounts_of(instance)
-    return RequestSpec(
-        name=instance["name"],
-        uuid=instance["uuid"],
-        resources={rc: amount for rc, amount in amounts.items() if amount},
-        availability_zone=instance.get("availability_zone") or None,
-        server_group=ServerGroupRequest(group) if known else None,
+    spec = RequestSpec.from_instance(instance)
+    return replace(
+        spec,
+        resources={rc: amount for rc, amount in amounts_of(instance).items() if amount},
+        server_group=spec.server_group if known else None,
         ignore_nodes=tuple(excluded),
     )
 

@@ -14,7 +14,11 @@ def assign_waves(moves, per_source=None, per_destination=None, total=None, budge
     after the moves away from that node that come before it, and moves onto such a node begin in
     their order. Within that every move goes into the earliest wave in which the limits hold.
 
-    :param moves: a list of dicts with from_host, from_node, host, node, server_group.
+    Each move also gets ``after``, the uuids of the moves before it that leave its destination, and ``stage``: the
+    first is 1, and each move is in a later stage than those in its ``after``. Whoever keeps the limits by himself
+    may go on from stage to stage instead of from wave to wave.
+
+    :param moves: a list of dicts with uuid, from_host, from_node, host, node, server_group.
     :param per_source, per_destination, total: most moves at once from a host, to a host, in all; None for no limit.
     :param budgets: {server group: most members that move at the same time}.
     :returns: the number of waves.
@@ -45,6 +49,7 @@ def assign_waves(moves, per_source=None, per_destination=None, total=None, budge
         freed[move["from_host"]] = max(freed.get(move["from_host"], -1), wave)
         latest[move["host"]] = max(latest.get(move["host"], 0), wave)
         move["wave"] = wave
+    _assign_stages(moves)
     # A dependency may leave a wave empty.
     numbers = {wave: number for number, wave in enumerate(sorted({move["wave"] for move in moves}), start=1)}
     for move in moves:
@@ -53,6 +58,19 @@ def assign_waves(moves, per_source=None, per_destination=None, total=None, budge
     for number, move in enumerate(moves, start=1):
         move["order"] = number
     return len(numbers)
+
+
+def _assign_stages(moves):
+    left, stages, arrived = {}, {}, {}
+    for move in moves:
+        host = move["host"]
+        move["after"] = list(left.get(host, ()))
+        stage = max((stages[uuid] + 1 for uuid in move["after"]), default=1)
+        # Those who come to a host that is being freed come in their order.
+        move["stage"] = max(stage, arrived.get(host, 1)) if move["after"] else stage
+        arrived[host] = max(arrived.get(host, 1), move["stage"])
+        stages[move["uuid"]] = move["stage"]
+        left.setdefault(move["from_host"], []).append(move["uuid"])
 
 
 def groups_of(move):

@@ -15,6 +15,10 @@ except ImportError:
     np = None
 
 
+#: The classes that every host has.
+USUAL = ("VCPU", "MEMORY_MB", "DISK_GB")
+
+
 def request_limits(states, spec):
     """What the request itself says about hosts, before any host filter (NOVA_SEMANTICS 1.5).
 
@@ -81,8 +85,9 @@ class Narrowing:
         self._limits = list(limits) + request_limits(states, spec)
         self._filters = [each for each in policy.filters if not (spec.forced and each.skipped_when_forced)]
         covered = {each.resource_class for each in self._filters if getattr(each, "resource_class", None)}
-        # A class that is no column is told by its name.
-        other = [rc for rc in spec.resources if rc not in covered and rc not in states.resources]
+        # A class that is no column, or not one that every host has, is told by its name.
+        usual = [rc for rc in USUAL if rc in states.resources]
+        other = [rc for rc in spec.resources if rc not in covered and rc not in usual]
         self._filters += [ClassFilter(rc) for rc in other]
         self.uncovered = [rc for rc in spec.resources if rc not in covered and rc not in other]
         self._before = [(name, keep) for name, keep, _words in self._limits]

@@ -18,11 +18,11 @@ EVACUATION = "evacuation"
 def instances(connection, host):
     """The instances recorded on a host, as fleet.read_host_instances() has them, and of each:
 
-    xml (of the domain as it was last seen, or None) and priority (of its policy, 0 by default).
+    xml (of the domain as it was last seen, or None).
     """
     found = fleet.read_host_instances(connection, host)
     xml = {}
-    nodes, domains, rows = tables.compute_nodes, tables.domains, tables.instances
+    nodes, domains = tables.compute_nodes, tables.domains
     query = (
         sa.select(domains.c.uuid, domains.c.xml)
         .join(nodes, nodes.c.id == domains.c.compute_node_id)
@@ -30,14 +30,7 @@ def instances(connection, host):
     )
     for row in connection.execute(query):
         xml[row.uuid] = row.xml
-    query = sa.select(rows.c.uuid, rows.c.policy)
-    policies = {
-        row.uuid: row.policy or {} for row in bulk.among(connection, query, rows.c.uuid, [i["uuid"] for i in found])
-    }
-    return [
-        {**each, "xml": xml.get(each["uuid"]), "priority": int(policies[each["uuid"]].get("priority") or 0)}
-        for each in found
-    ]
+    return [{**each, "xml": xml.get(each["uuid"])} for each in found]
 
 
 def shown(connection, uuids, but):

@@ -11,6 +11,7 @@ except ImportError:
     sa = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import RESOURCE_CLASSES
 
 ZONE_KEY = "availability_zone"
 
@@ -30,19 +31,30 @@ def read_zones(connection):
     return {host: sorted(names) for host, names in zones.items()}
 
 
-def read_host_instances(connection, host):
-    """The instances of one host with what a planner needs to know of them.
+def read_host_instances(connection, host=None):
+    """The instances of one host, or of all, see read_instances()."""
+    return read_instances(connection, None if host is None else [host])
 
-    :returns: a list of dicts sorted by name: uuid, name, node, state (of the domain, or building or
-        missing), vcpus, memory_mb, disk_gb, server_group, availability_zone, project, user, flavor (its
-        name), extra_specs (of the flavor as it is now), image (its properties), and of the domain:
-        persistent, autostart, disks, hostdevs, managed_save, snapshots.
+
+def read_instances(connection, hosts=None, but=()):
+    """Instances with what a planner needs to know of them, in two queries however many there are.
+
+    :param hosts: those of these hosts only; None for all.
+    :param but: not those of these hosts.
+    :returns: a list of dicts sorted by name: uuid, name, host, node, state (of the domain, or building or
+        missing), vcpus, memory_mb, disk_gb, resources (dict class -> amount of its allocations, all classes;
+        empty where a resize or an evacuation holds two places), server_group, availability_zone, project, user,
+        flavor (its name), extra_specs (of the flavor as it is now), required_traits (of those), image (its
+        properties), policy (never, cold, live, shutdown or None), policy_error (a sentence or None), priority,
+        migration (options of its own); and of the domain: persistent, autostart, disks, hostdevs, managed_save,
+        snapshots.
     """
     instances, nodes, domains, groups = tables.instances, tables.compute_nodes, tables.domains, tables.server_groups
     flavors = tables.flavors
     query = (
         sa.select(
             instances,
+            nodes.c.host,
             nodes.c.hypervisor_hostname,
             groups.c.name.label("group_name"),
             flavors.c.extra_specs,
@@ -58,28 +70,36 @@ def read_host_instances(connection, host):
             domains,
             sa.and_(domains.c.uuid == instances.c.uuid, domains.c.compute_node_id == instances.c.compute_node_id),
         )
-        .where(nodes.c.host == host)
         .order_by(instances.c.name, instances.c.uuid)
     )
+    held = _held(connection, hosts, but)
     found = []
-    for row in connection.execute(query):
-        facts = row.facts or {}
+    for row in connection.execute(_of_hosts(query, hosts, but)):
+        facts, extra_specs = row.facts or {}, row.extra_specs or {}
         found.append(
             {
                 "uuid": row.uuid,
                 "name": row.name,
+                "host": row.host,
                 "node": row.hypervisor_hostname,
                 "state": row.domain_state if row.state == "active" and row.domain_state else row.state,
                 "vcpus": row.vcpus,
                 "memory_mb": row.memory_mb,
                 "disk_gb": row.disk_gb,
+                "resources": {**dict.fromkeys(RESOURCE_CLASSES, 0), **held[row.uuid]} if row.uuid in held else {},
                 "server_group": row.group_name,
                 "availability_zone": row.availability_zone,
                 "project": row.project,
                 "user": row.user,
                 "flavor": row.flavor,
-                "extra_specs": row.extra_specs or {},
+                "extra_specs": extra_specs,
+                "required_traits": sorted(
+                    key.partition(":")[2]
+                    for key, value in extra_specs.items()
+                    if key.startswith("trait:") and value == "required"
+                ),
                 "image": row.image,
+                **_policy(row.policy or {}),
                 "persistent": bool(row.persistent) if row.persistent is not None else True,
                 "autostart": bool(row.autostart),
                 "disks": facts.get("disks", []),
@@ -89,3 +109,82 @@ def read_host_instances(connection, host):
             }
         )
     return found
+
+
+def _policy(policy):
+    """What planners call policy is one word."""
+    return {
+        "policy": policy.get("on_drain") or policy.get("move"),
+        "policy_error": policy.get("error"),
+        "priority": int(policy.get("priority") or 0),
+        "migration": policy.get("migration") or {},
+    }
+
+
+def _of_hosts(query, hosts, but):
+    column = tables.compute_nodes.c.host
+    if hosts is not None:
+        query = query.where(column.in_(sorted(hosts)))
+    return query.where(column.not_in(sorted(but))) if but else query
+
+
+def _held(connection, hosts, but):
+    """What instances hold, all classes: dict instance uuid -> dict class -> amount.
+
+    Not of those whose resize or evacuation is not closed: they hold two places.
+    """
+    instances, nodes, migrations = tables.instances, tables.compute_nodes, tables.migrations
+    consumers, allocations, classes = tables.consumers, tables.allocations, tables.resource_classes
+    twice = sa.select(migrations.c.instance_uuid).where(
+        migrations.c.status.in_([each for each in tables.HOLDING_MIGRATION if each not in tables.OPEN_MIGRATION])
+    )
+    query = (
+        sa.select(instances.c.uuid, classes.c.name, sa.func.sum(allocations.c.used))
+        .join(nodes, nodes.c.id == instances.c.compute_node_id)
+        .join(consumers, consumers.c.uuid == instances.c.uuid)
+        .join(allocations, allocations.c.consumer_id == consumers.c.id)
+        .join(classes, classes.c.id == allocations.c.class_id)
+        .where(instances.c.uuid.not_in(twice))
+        .group_by(instances.c.uuid, classes.c.name)
+        .order_by(instances.c.uuid, classes.c.name)
+    )
+    held = {}
+    for uuid, name, amount in connection.execute(_of_hosts(query, hosts, but)):
+        held.setdefault(uuid, {})[name] = int(amount)
+    return held
+
+
+def read_amounts(connection):
+    """What every instance needs and where it is, without what libvirt shows of it: of millions.
+
+    :returns: a list of dicts: uuid, name, host, node, state, vcpus, memory_mb, disk_gb, server_group,
+        availability_zone, project, flavor.
+    """
+    instances, nodes, groups = tables.instances, tables.compute_nodes, tables.server_groups
+    names = ("uuid", "name", "state", "vcpus", "memory_mb", "disk_gb", "availability_zone", "project", "flavor")
+    query = sa.select(nodes.c.id, nodes.c.host, nodes.c.hypervisor_hostname)
+    place = {row[0]: row[1:] for row in connection.execute(query)}
+    group = {row[0]: row[1] for row in connection.execute(sa.select(groups.c.id, groups.c.name))}
+    columns = [instances.c[name] for name in names]
+    query = sa.select(instances.c.compute_node_id, instances.c.server_group_id, *columns).where(
+        instances.c.compute_node_id.is_not(None)
+    )
+    found = []
+    for node, group_id, *values in connection.execute(query):
+        each = dict(zip(names, values))
+        each["host"], each["node"] = place[node]
+        each["server_group"] = group.get(group_id)
+        found.append(each)
+    return found
+
+
+def moved_since(connection, since):
+    """The uuids of instances whose last move ended after a time, or has not ended, as a set."""
+    table = tables.migrations
+    query = sa.select(table.c.instance_uuid).where(
+        sa.or_(
+            sa.and_(table.c.updated_at > since, table.c.status.not_in(("failed", "cancelled"))),
+            table.c.status.in_(tables.HOLDING_MIGRATION),
+        )
+    )
+    return set(connection.execute(query).scalars())

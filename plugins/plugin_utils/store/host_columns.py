@@ -33,12 +33,13 @@ class Wanted:
 
     columns: names out of ON_WISH, traits, node_flavors, node_images and num_io_ops (which without being
     wanted is only what hosts reported); instances: uuids or names, or ALL; groups: names of server
-    groups, or ALL.
+    groups, or ALL; classes: names of resource classes beside RESOURCE_CLASSES.
     """
 
     columns: set = field(default_factory=set)
     instances: set | str = field(default_factory=set)
     groups: set | str = field(default_factory=set)
+    classes: set = field(default_factory=set)
 
 
 def read_columns(connection, now, service_down_time=0, wanted=None):
@@ -67,7 +68,8 @@ def _read(connection, now, service_down_time, wanted):
     columns, ids, providers = _nodes(connection, now, service_down_time, wanted)
     size = len(columns["host"])
     place_of = _places(ids)
-    columns.update(_resources(connection, providers, size))
+    names = (*RESOURCE_CLASSES, *sorted(wanted.classes - set(RESOURCE_CLASSES)))
+    columns.update(_resources(connection, providers, size, names))
     columns["aggregates"] = _aggregates(connection)
     columns["num_instances"] = _counts(connection, place_of, size)
     columns.update(_named(connection, wanted, place_of))
@@ -182,14 +184,14 @@ def _place(places, ids):
     return places[np.where((ids >= 0) & (ids < len(places)), ids, len(places) - 1)]
 
 
-def _resources(connection, providers, size):
-    """resources, pools and beyond; providers: their ids by row."""
+def _resources(connection, providers, size, names):
+    """resources, pools and beyond; providers: their ids by row; names: of the classes."""
     classes = dict(
         (row[0], row[1])
         for row in packed.rows(
             connection,
             sa.select(tables.resource_classes.c.id, tables.resource_classes.c.name).where(
-                tables.resource_classes.c.name.in_(RESOURCE_CLASSES)
+                tables.resource_classes.c.name.in_(names)
             ),
         )
     )
@@ -205,7 +207,7 @@ def _resources(connection, providers, size):
             **{key: np.full(length, value, dtype=np.int64) for key, value in empty.items()},
             "ratio": np.ones(length),
         }
-        for name in RESOURCE_CLASSES
+        for name in names
     }
     inventories = tables.inventories
     # Whole tables, in their own order: other classes than these are few.
@@ -318,6 +320,7 @@ def _named(connection, wanted, places):
             "uuid": row.uuid,
             "policy": row.policy,
             "max_server_per_host": row.max_server_per_host,
+            "max_moving": row.max_moving,
             "members": [],
             "id": row.id,
         }

@@ -56,6 +56,12 @@ def set_state(connection, rows, state):
     bulk.update(connection, tables.instances, [{"id": row.id, "state": state} for row in rows])
 
 
+def set_policy(connection, row, policy):
+    """Set the policy of an instance (a dict or None)."""
+    if row.policy != policy:
+        bulk.update(connection, tables.instances, [{"id": row.id, "policy": policy}])
+
+
 def forget_nodes(connection, node_ids):
     """Take the place from instances whose compute node is removed; they hold nothing there."""
     table = tables.instances

@@ -21,6 +21,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
 SECONDS = 300
 
 
+class Held(DroverError):
+    """Somebody else has the lease."""
+
+
 def take(connection, name, actor, purpose, now, seconds=SECONDS):
     """Take the lease of a name, or renew it.
 
@@ -31,7 +35,7 @@ def take(connection, name, actor, purpose, now, seconds=SECONDS):
     :param now: the time, seconds since 1970.
     :returns: a dict: changed (False when it was renewed), taken_over (None, or a sentence that tells
         whose it was and why it was taken over).
-    :raises DroverError: somebody else holds it.
+    :raises Held: somebody else holds it.
     """
     table = tables.leases
     row = _row(connection, name)
@@ -55,7 +59,7 @@ def take(connection, name, actor, purpose, now, seconds=SECONDS):
     elif row.expires_at <= now:
         taken_over = f"{_told(row, now)} Its time is over, so the lease was taken over."
     else:
-        raise DroverError(
+        raise Held(
             f"{_told(row, now)} Nothing was done. Wait for its end; if that run is dead, its lease ends in "
             f"{int(row.expires_at - now) + 1} s, or at once with the module drover.compute.lease, state absent, force true."
         )
@@ -80,10 +84,26 @@ def renew(connection, name, actor, now, seconds=SECONDS):
         raise DroverError(f"{whose} This run had the lease and lost it, so it stops. What has begun goes on by itself.")
 
 
+def renew_all(connection, actor, now, seconds=SECONDS):
+    """Renew whatever the actor holds: a run that works on several hosts works on one after the other."""
+    table, end = tables.leases, now + seconds
+    connection.execute(
+        sa.update(table)
+        .where(table.c.process == actor.process, table.c.expires_at < end)
+        .values(renewed_at=now, expires_at=end)
+    )
+
+
 def held(connection, name, actor):
     """Whether the actor holds the lease of a name."""
     row = _row(connection, name)
     return row is not None and row.process == actor.process
+
+
+def begun(connection, name):
+    """Since when the lease of a name is held (seconds since 1970), None when nobody has it."""
+    row = _row(connection, name)
+    return None if row is None else row.acquired_at
 
 
 def release(connection, name, actor, force=False):

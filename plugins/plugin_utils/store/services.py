@@ -66,6 +66,13 @@ def disabled_hosts(connection, hosts):
     return {row.host for row in bulk.among(connection, query, table.c.host, hosts)}
 
 
+def drained_hosts(connection):
+    """Hosts that a drain has disabled and that are not back yet, sorted."""
+    table = tables.services
+    rows = connection.execute(sa.select(table.c.host, table.c.status_before_drain).order_by(table.c.host))
+    return [row.host for row in rows if row.status_before_drain is not None]
+
+
 def record_unreachable(connection, host, error, now):
     """Record that discovery could not reach ``host``.
 

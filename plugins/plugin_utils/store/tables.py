@@ -307,6 +307,22 @@ if sa is not None:
         sa.Column("updated_at", sa.Double, nullable=False),
     )
 
+    # How far a rolling maintenance has come with each of its hosts; empty when there is none.
+    rolling_hosts = sa.Table(
+        "rolling_hosts",
+        metadata,
+        sa.Column("host", sa.String(255), primary_key=True),
+        # What was begun last, see rolling.py.
+        sa.Column("stage", sa.String(32), nullable=False),
+        # Its boot before the reboot.
+        sa.Column("boot_id", sa.String(36)),
+        # What was on it before its drain.
+        sa.Column("instances", sa.JSON(none_as_null=True)),
+        sa.Column("message", sa.Text),
+        sa.Column("created_at", sa.Double, nullable=False),
+        sa.Column("updated_at", sa.Double, nullable=False),
+    )
+
 # A migration in one of these states is under way, or was when its run was killed.
 OPEN_MIGRATION = ("accepted", "running")
 # In these states too both ends are held: a resize that waits to be confirmed, an evacuation whose source

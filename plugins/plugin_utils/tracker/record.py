@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils import instance_policy
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
     allocations,
@@ -30,7 +31,7 @@ def record(connection, reports, now):
     :returns: a dict of plain types: changed (bool; heartbeats and figures of use do not count), nodes,
         instances (counts), and lists of names for people: added, removed, unreported, adopted, moved,
         missing, cleared (evacuated from here, gone from here: their room is free), stale (evacuated from
-        here and still defined here, shut off), doubled.
+        here and still defined here, shut off), doubled; and policies (sentences on those that cannot be read).
     :raises DroverError: two nodes of one host have one name, or different availability zones.
     """
     wanted = _by_key(reports)
@@ -47,7 +48,8 @@ def record(connection, reports, now):
     }
     # Their host was asked and does not have them, so what they showed before is not there any more.
     reported.update({row.id: {} for row in gone.values()})
-    left, cleared = _clear_evacuated(connection, set(reports), reported, now)
+    hosts = {rows[key].id: key[0] for key in wanted} | {row.id: key[0] for key, row in gone.items()}
+    left, cleared = _clear_evacuated(connection, hosts, reported, now)
     found = _write_instances(connection, reported, provider_ids["ids"], provider_ids["disk"], left, now)
     instances_changed = found.pop("changed")
     removed, unreported = _retire(connection, gone)
@@ -138,11 +140,17 @@ def _write_providers(connection, wanted, rows, before, now):
 def _clear_evacuated(connection, hosts, reported, now):
     """Close evacuations from hosts that are back and no longer have what was evacuated (NOVA_SEMANTICS 9.4).
 
+    :param hosts: dict node id -> its host.
     :returns: (set of (uuid, node id) that are still there, sorted names of those that are not).
     """
     left, cleared = set(), []
-    for each in evacuations.left_behind(connection, hosts):
-        nodes = [node for node, domains in reported.items() if each["uuid"] in domains and each["host"] not in hosts]
+    for each in evacuations.left_behind(connection, set(hosts.values())):
+        # It may have been read where it runs by now as well, or have moved back.
+        nodes = [
+            node
+            for node, domains in reported.items()
+            if each["uuid"] in domains and hosts[node] == each["source"] != each["host"]
+        ]
         if nodes:
             left.update((each["uuid"], node) for node in nodes)
         else:
@@ -189,6 +197,7 @@ def _write_instances(connection, reported, provider_ids, disk, stale, now):
         "missing": sorted(known[uuid].name for uuid in result["missing"]),
         "stale": sorted(known[uuid].name if uuid in known else uuid for uuid in result["stale"]),
         "doubled": [_doubled(uuid, nodes, reported, names) for uuid, nodes in result["doubled"]],
+        "policies": sorted(row["policy"]["error"] for row in wanted.values() if "error" in (row["policy"] or {})),
     }
 
 
@@ -254,7 +263,13 @@ def _instance_columns(row, node, domain, resources, groups):
         "project": kept("project"),
         "user": kept("user"),
         "flavor": kept("flavor"),
+        # The metadata is the one place of the policy: what is no longer there no longer holds.
+        "policy": _policy(domain),
     }
+
+
+def _policy(domain):
+    return instance_policy.from_metadata(domain["metadata"], f"Instance {domain['columns']['name']}")
 
 
 def _doubled(uuid, nodes, reported, names):
@@ -299,7 +314,18 @@ def record_built(connection, uuid, host, domain, now):
     node_rows.write_domain(connection, node.id, domain, now)
     allocations.confirm(connection, [uuid])
     node_rows.clear_failed_builds(connection, node)
+    instance_rows.set_policy(connection, row, _policy(domain))
     if row.state == "active":
         return False
     instance_rows.set_state(connection, [row], "active")
     return True
+
+
+def record_seen(connection, uuid, host, domain, now):
+    """Record what a host has just shown of an instance that is recorded there; else nothing is recorded.
+
+    :param domain: the domain as tracker.domain.describe() returns it.
+    """
+    node = instance_rows.place(connection, uuid)
+    if node is not None and node.host == host:
+        node_rows.write_domain(connection, node.id, domain, now)

@@ -10,6 +10,7 @@ import json
 import pytest
 from ansible.errors import AnsibleActionFail
 
+from ansible_collections.drover.compute.plugins.action import migration
 from ansible_collections.drover.compute.plugins.plugin_utils.store import schema
 from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -199,6 +200,49 @@ def test_migration_refuses_what_it_cannot_do(fleet_url):
     move = {"uuid": uuid_of("web"), "name": "web", "from_host": "kvm1", "host": "kvm2", "node": "kvm2", "live": True}
     assert "starts at kvm1, but this task runs on localhost" in failure("migration", moves=[move], store_url=fleet_url)
     assert run("migration", store_url=fleet_url) == {"changed": False, "migrations": [], "failed_moves": []}
+
+
+@pytest.mark.parametrize(
+    "args, words",
+    [
+        ({"options": {"tunnelled": True, "tls": True}}, "tunnelled and tls do not go together"),
+        ({"options": {"on_timeout": "wait"}}, "value of on_timeout must be one of"),
+        ({"options": {"bandwith": 3}}, "Unsupported parameters"),
+        ({"state": "aborted", "moves": [{}]}, "state aborted takes no moves"),
+        ({"instances": ["web"]}, "instances says whose moves to abort"),
+    ],
+)
+def test_migration_refuses_contradictory_options(fleet_url, args, words):
+    assert words in failure("migration", store_url=fleet_url, **args)
+
+
+@pytest.mark.parametrize(
+    "policy, words",
+    [
+        ({"post_copy": False}, "The migration options of web, with those of its policy: on_timeout is post_copy"),
+        ({"parallel_connections": "many"}, "Correct its policy"),
+        ({"speed": 1}, "Correct its policy"),
+    ],
+)
+def test_migration_checks_the_policy_of_an_instance_with_the_options(fleet_url, policy, words):
+    move = {"uuid": uuid_of("web"), "name": "web", "from_host": "localhost", "host": "kvm2", "migration": policy}
+    options = {"post_copy": True, "on_timeout": "post_copy"}
+    assert words in failure("migration", moves=[move], options=options, store_url=fleet_url)
+
+
+def test_what_a_policy_says_is_stronger_than_the_task():
+    moves = [{"uuid": "u1", "name": "web", "migration": {"on_timeout": "abort", "bandwidth_mib": "7"}}]
+    found = migration.Options({"post_copy": True, "on_timeout": "post_copy", "bandwidth_mib": None}, moves)
+    assert found.of({"uuid": "u1", "name": "web"}) == {"post_copy": True, "on_timeout": "abort", "bandwidth_mib": 7}
+    assert found.of({"uuid": "u2", "name": "db"}) == {"post_copy": True, "on_timeout": "post_copy"}
+    # What the journal tells of an instance's policy counts for moves that another run has left open.
+    left = {"uuid": "u2", "name": "db", "migration_options": {"tls": True}}
+    assert found.of(left) == {"post_copy": True, "on_timeout": "post_copy", "tls": True}
+
+
+def test_aborting_where_nothing_is_under_way(fleet_url):
+    wanted = {"state": "aborted", "instances": ["web"], "store_url": fleet_url}
+    assert run("migration", **wanted) == {"changed": False, "migrations": [], "failed_moves": []}
 
 
 @pytest.mark.parametrize("module", ["host_info", "instance_info"])

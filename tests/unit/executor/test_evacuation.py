@@ -280,6 +280,20 @@ def test_a_stale_domain_is_no_sighting_and_one_that_runs_is_doubled(world):
         host_status.change(connection, "kvm1", forced_down=False)
 
 
+def test_a_stale_domain_is_stale_too_when_all_hosts_are_read_together(world):
+    world.run()
+    nodes = [
+        host(name, *[instance(key, state=state) for key, state in found.items()]) for name, found in world.there.items()
+    ]
+    stale = host("kvm1", *[instance(name, state="shutoff") for name in NAMES])
+    found = fleets.discover(world.url, stale, *nodes, now=time.time())
+    assert found["stale"] == sorted(NAMES) and found["cleared"] == found["doubled"] == found["moved"] == []
+    assert all("kvm1" in places and len(places) == 2 for places in world.holds().values())
+    found = fleets.discover(world.url, host("kvm1"), *nodes, now=time.time())
+    assert found["cleared"] == sorted(NAMES)
+    assert all(len(places) == 1 for places in world.holds().values())
+
+
 def test_the_way_back_lifts_what_was_forced(world):
     with Store.open(world.url).write() as connection:
         host_status.change(connection, "kvm1", forced_down=False)

@@ -9,11 +9,14 @@ domain_migration does, and goes on by itself while nobody looks, as libvirt does
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.executor.mover import Mover
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import journal, moves
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.caps import Caps
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -76,6 +79,7 @@ class World:
             "running": ("running", None),
             "completed": ("absent", "running" if order["live"] else "shutoff"),
             "failed": ("running", "absent"),
+            "cancelled": ("running", "absent"),
             "conflict": ("running", "running"),
             "lost": (None, None),
         }[status]
@@ -119,8 +123,8 @@ def plan(*names, to="kvm2", live=True):
     ]
 
 
-def mover(url, world, limit=2, lines=None, keep=lambda connection: None):
-    return Mover(Store.open(url), world, (lines if lines is not None else []).append, limit, keep)
+def mover(url, world, limit=2, lines=None, keep=lambda connection: None, since=None):
+    return Mover(Store.open(url), world, (lines if lines is not None else []).append, Caps(limit), keep, since=since)
 
 
 def open_moves(url):
@@ -337,3 +341,58 @@ def test_a_discovery_between_two_runs_disturbs_nothing(fleet_url):
     second.run([move for move in plan(*NAMES) if world.place[move["uuid"]] == "kvm1"])
     assert agree(fleet_url, world)
     assert set(world.place.values()) == {"kvm2"}
+
+
+def test_what_the_hypervisor_never_mentions_is_lost_in_the_end(fleet_url):
+    world, lines = World(rounds=2), []
+
+    def forgetful(*arguments):
+        return [answer for answer in world(*arguments) if answer["name"] != "web2"]
+
+    outcomes = mover(fleet_url, forgetful, lines=lines).run(plan("web1", "web2"))
+    assert statuses(outcomes) == {"web1": "completed", "web2": "lost"}
+    assert "kvm1 has said nothing of it" in outcomes[-1]["message"]
+    # It is open in the store; a run that is told settles it.
+    assert open_moves(fleet_url) == {"web2"}
+    assert statuses(mover(fleet_url, world).settle("kvm1")) == {"web2": "completed"}
+    assert agree(fleet_url, world)
+
+
+def test_an_aborted_move_is_cancelled_and_not_tried_again_by_the_same_run(fleet_url):
+    world, lines = World({"web2": "cancelled"}), []
+    began = time.time()
+    outcomes = mover(fleet_url, world, limit=1, lines=lines, since=began).run(plan(*NAMES))
+    assert statuses(outcomes) == {"web1": "completed", "web2": "cancelled", "web3": "completed"}
+    assert agree(fleet_url, world)
+    assert "web2: kvm1 -> kvm2, cancelled: the world says cancelled [2 of 3]" in lines
+    with Store.open(fleet_url).read() as connection:
+        # Nothing is wrong with the destination.
+        assert moves.failed_destinations(connection, "kvm1", 0) == {}
+    world.fate = {}
+    (again,) = mover(fleet_url, world, since=began).run(plan("web2", to="kvm3"))
+    assert (again["status"], world.place[uuid_of("web2")]) == ("cancelled", "kvm1")
+    assert "Somebody aborted the move of web2" in again["message"]
+    # A later run may.
+    assert statuses(mover(fleet_url, world, since=time.time()).run(plan("web2", to="kvm3"))) == {"web2": "completed"}
+    assert agree(fleet_url, world)
+
+
+def test_aborting_what_a_killed_run_left_open(fleet_url):
+    world = World(rounds=9)
+    world.killed_at, world.after = 2, True
+    with pytest.raises(Killed):
+        mover(fleet_url, world).run(plan("web1", "web2"))
+    with Store.open(fleet_url).read() as connection:
+        orders = journal.pending(connection, "kvm1")
+
+    def aborting(start, follow, wait):
+        assert start == []
+        for order in follow:
+            if world.jobs.pop(order["uuid"], None):
+                world.fate[order["name"]] = "cancelled"
+        return [world.answer(order) for order in follow]
+
+    outcomes = mover(fleet_url, aborting).abort(orders)
+    assert statuses(outcomes) == {"web1": "cancelled", "web2": "cancelled"}
+    assert agree(fleet_url, world)
+    assert set(world.place.values()) == {"kvm1"}

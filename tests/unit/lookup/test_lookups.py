@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import time
 
 import pytest
 import sqlalchemy as sa
@@ -16,6 +17,8 @@ from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, aggregates, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record
+from ansible_collections.drover.compute.tests.unit.lookup.conftest import domain, report
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import uuid_of
 
 REQUEST = {"name": "new", "vcpus": 1, "memory_mb": 64, "disk_gb": 1}
@@ -217,3 +220,29 @@ def test_schedule_names_the_providers_of_other_classes_in_plain_types(fleet_url)
     assert "allocations" not in ask("schedule", REQUEST, store_url=fleet_url)[0]
     said = refusal("schedule", [request, {**request, "name": "second"}], store_url=fleet_url)
     assert "CUSTOM_LICENCE rejected 3 (asked 1, no host has that free)" in said
+
+
+def test_drain_plan_makes_room_with_extra_moves(store_url):
+    """big fits on kvm2 only once mid has gone to kvm3; kvm1's own instance is small."""
+    reports = {
+        "kvm1": report("kvm1", 1024, domain("big", memory_mb=480), domain("stops", metadata={"on_drain": "shutdown"})),
+        "kvm2": report("kvm2", 512, domain("mid", memory_mb=200)),
+        "kvm3": report("kvm3", 256),
+    }
+    with Store.open(store_url).write() as connection:
+        record.record(connection, reports, time.time())
+    (plan,) = ask("drain_plan", "kvm1", store_url=store_url)
+    assert (plan["status"], plan["moves"], plan["unsettled"]) == ("partial", [], [])
+    (stuck,) = plan["unmovable"]
+    assert stuck["nearest"]["host"] == "kvm2" and stuck["way_out"] == "allow 1 more move of others (mid to kvm3)"
+    (plan,) = ask("drain_plan", "kvm1", store_url=store_url, extra_moves=1)
+    assert plan["status"] == "ok" and plan["extra_moves"] == 1 and plan["method"]
+    assert [(each["name"], each["host"], each["extra"], each["for_host"], each["stage"]) for each in plan["moves"]] == [
+        ("mid", "kvm3", True, "kvm1", 1),
+        ("big", "kvm2", False, None, 2),
+    ]
+    assert plan["moves"][1]["after"] == [uuid_of("mid")]
+    assert [each["name"] for each in plan["shutdowns"]] == ["stops"]
+    assert "extra_moves must be 0 or more" in refusal("drain_plan", "kvm1", store_url=store_url, extra_moves=-1)
+    said = refusal("drain_plan", "kvm1", store_url=store_url, max_migrations_per_destination=0)
+    assert "max_migrations_per_destination must be at least 1" in said

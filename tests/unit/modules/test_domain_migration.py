@@ -105,6 +105,9 @@ def test_nothing_of_the_module_stays_open_in_the_worker(migrate):
         ({"start": [{"uuid": "xx", "destination": "kvm2"}]}, "'xx' is not the uuid"),
         ({"start": [{"uuid": TEST, "destination": "kvm2"}, {"uuid": TEST.upper(), "destination": "kvm3"}]}, "twice in one call"),
         ({"start": [{"uuid": TEST, "destination": "kvm2", "bandwidth_mib": 0}]}, "bandwidth_mib"),
+        ({"start": [{"uuid": TEST, "destination": "kvm2", "tunnelled": True, "tls": True}]}, "tunnelled and tls do not go together"),
+        ({"start": [{"uuid": TEST, "destination": "kvm2", "on_timeout": "kill"}]}, "value of on_timeout must be one of"),
+        ({"start": [{"uuid": TEST, "destination": "kvm2"}], "abort": [{"uuid": TEST, "destination": "kvm2"}]}, "twice in one call"),
         ({"follow": ["yy"]}, "'yy' is not the uuid"),
         ({"wait": -1}, "wait is -1"),
         ({"start": [{"uuid": TEST}]}, "missing required arguments: destination"),
@@ -120,3 +123,18 @@ def test_the_missing_binding_is_named_with_its_package(migrate, no_binding):
     result = migrate(start=[move()])
     assert result["rc"] == 1
     assert "python3-libvirt" in result["msg"]
+
+
+def test_aborting_what_was_never_begun(migrate):
+    result = migrate(abort=[move(NOSUCH, migration="m1")], wait=20)
+    (answer,) = result["moves"]
+    # It is nowhere, which is no reason to call it aborted at its source: the state says so.
+    assert (result["changed"], answer["status"], answer["source_state"]) == (True, "cancelled", "absent")
+    again = migrate(abort=[move(NOSUCH, migration="m1")], wait=20)
+    assert (again["changed"], again["moves"][0]["status"]) == (False, "cancelled")
+
+
+def test_check_mode_aborts_nothing(migrate, tmp_path):
+    result = migrate(abort=[move(NOSUCH)], check_mode=True)
+    assert result["changed"] is False
+    assert not list((tmp_path / "run").glob("*.abort"))

@@ -9,6 +9,7 @@ import json
 
 import pytest
 
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import exact
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
@@ -242,6 +243,7 @@ def test_an_empty_host_and_an_unknown_one():
         "shutdowns": [],
         "unmovable": [],
         "proof": None,
+        "hint": None,
         "waves": 0,
         "seconds": 0,
         "lines": ["kvm1 holds no instances; there is nothing to move."],
@@ -339,6 +341,28 @@ def test_too_little_room_in_all_is_proven():
         "2 instances can only go to 2 nodes and need 120 MiB together, but those nodes have 100 MiB free in all,"
         " and the 2 instances that are there can go nowhere else either"
     )
+
+
+def test_what_only_the_exact_model_could_settle_says_so(monkeypatch):
+    nodes = [host("kvm1"), host("kvm2", memory_mb=100), host("kvm3", memory_mb=100)]
+    guests = [guest(name, memory_mb=60) for name in "abc"]
+    for available, words in ((False, "highspy, which is not installed"), (True, "give it time")):
+        monkeypatch.setattr(exact, "AVAILABLE", available)
+        plan, _columns = drain(nodes, guests, others=[], extra_moves=5)
+        assert plan["status"] == "partial" and plan["proof"] is None
+        assert words in plan["hint"] and plan["lines"][-1] == plan["hint"]
+    # Without moves of others, and where all is placed, it would not help.
+    assert drain(nodes, guests, others=[])[0]["hint"] is None
+    assert drain(nodes, guests[:2], others=[], extra_moves=5)[0]["hint"] is None
+
+
+@pytest.mark.skipif(not exact.AVAILABLE, reason="highspy is not installed")
+def test_the_exact_model_proves_it():
+    nodes = [host("kvm1"), host("kvm2", memory_mb=100), host("kvm3", memory_mb=100)]
+    plan, _columns = drain(
+        nodes, [guest(name, memory_mb=60) for name in "abc"], others=[], extra_moves=5, solver_seconds=5
+    )
+    assert plan["status"] == "infeasible" and "exact model" in plan["proof"] and plan["hint"] is None
 
 
 def test_a_guest_that_dirties_faster_than_can_be_sent_is_named():

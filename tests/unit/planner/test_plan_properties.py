@@ -6,16 +6,21 @@
 from __future__ import annotations
 
 import itertools
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import exact
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import exact, rolling
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import is_to_shut_down, why_unmovable
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.reach import board_of
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.returning import plan_return
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.planner.checking import CLASSES, check_moves, moved_to
 from ansible_collections.drover.compute.tests.unit.planner.crowds import GROUPS, crowds
@@ -138,11 +143,12 @@ def test_the_exact_model_is_right_too(crowd):
         assert not possible(columns, guests, host)
 
 
-@given(crowds(), st.integers(0, 1), st.booleans())
-@settings(max_examples=50, deadline=None)
-def test_batches_hold_every_host_once_and_fit(crowd, spare, back):
+@given(crowds(), st.integers(0, 1), st.booleans(), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_batches_hold_every_host_once_and_fit(crowd, spare, back, large):
     columns, guests, _host = crowd
-    plan = plan_rolling(columns, guests, POLICY, spare_hosts=spare, back=back)
+    with mock.patch.object(rolling, "LARGE", 0 if large else 60):
+        plan = plan_rolling(columns, guests, POLICY, spare_hosts=spare, back=back)
     hosts = list(itertools.chain(*plan["batches"], [each["host"] for each in plan["blocked"]]))
     assert sorted(hosts) == sorted(columns["host"])
     if not back:
@@ -158,6 +164,43 @@ def test_batches_hold_every_host_once_and_fit(crowd, spare, back):
             rows = [i for i, name in enumerate(columns["host"]) if name not in batch]
             room = sum(columns["resources"][rc]["total"][i] - columns["resources"][rc]["used"][i] for i in rows)
             assert need[key] <= room
+
+
+@given(crowds(), st.integers(0, 1))
+@settings(max_examples=50, deadline=None)
+def test_places_that_are_kept_are_places(crowd, spare):
+    """A batch of a large fleet holds the room that it says it does, after each host that joined."""
+    columns, guests, _host = crowd
+    states = HostStates(columns)
+    moving = [each for each in guests if why_unmovable(each) is None and not is_to_shut_down(each)]
+    board, items = board_of(states, POLICY, moving)
+    before = board.free.copy()
+    batch = rolling._Batch(rolling._World(board, items, spare))
+    for name in sorted(set(states.host)):
+        batch.add(name)
+        assert (board.free == before).all() and board.open.all()
+        rows = [row for row in range(states.size) if states.host[row] in batch.names]
+        leaving = {item for item in items if states.host[board.at[item]] in batch.names}
+        assert set(batch.placed) == leaving and not set(batch.placed.values()) & set(rows)
+        free = before.copy()
+        for item, node in batch.placed.items():
+            free[node] -= board.need[item]
+        assert (free == batch._state[0]).all()
+        assert all((free[node] >= 0).all() for node in batch.placed.values())
+
+
+@given(crowds(), st.data())
+@settings(max_examples=50, deadline=None)
+def test_the_way_home_keeps_the_rules(crowd, data):
+    columns, guests, _host = crowd
+    places = sorted(zip(columns["host"], columns["node"]))
+    homes = {each["uuid"]: data.draw(st.sampled_from(places)) for each in guests}
+    plan = plan_return(columns, guests, POLICY, homes)
+    errors, _where = check_moves(columns, guests, plan["moves"])
+    assert errors == []
+    assert all((move["host"], move["node"]) == homes[move["uuid"]] for move in plan["moves"])
+    away = {each["uuid"] for each in guests if (each["host"], each["node"]) != homes[each["uuid"]]}
+    assert {move["uuid"] for move in plan["moves"]} | {each["uuid"] for each in plan["staying"]} == away
 
 
 @given(crowds(), st.integers(0, 5))

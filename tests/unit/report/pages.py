@@ -116,9 +116,8 @@ def large(url, hosts=1000, instances=10):
 
 def pooled(url):
     """Three hosts on one shared pool, one with a disk of its own."""
-    pool = {"name": "nfs", "uuid": uuid_of("nfs"), "type": "netfs", "state": "active", "path": "/srv/nfs",
-            "capacity_gb": 500, "allocation_gb": 120, "available_gb": 380, "source": "nas:/export"}  # fmt: skip
-    shared = {"pools": [pool], "shared_pools": ["nfs"], "instances_path": "/srv/nfs"}
+    pool = {"name": "nfs", "path": "/srv/vms", "shared_id": "nfs:filer:/vms", "state": "running"}
+    shared = {"pools": [pool], "instances_path": "/srv/vms/images", "local_gb": 500}
     fleets.discover(
         url,
         *[host(f"kvm{number}", domain(f"vm{number}", 1, 512, 20 * number), **shared) for number in (1, 2, 3)],

@@ -102,6 +102,10 @@ VALUES ('kvm1', 'admin@ctrl, process 7', 'ctrl/boot/pid:[1]/7:42', 'drain', 1700
 INSERT INTO power_events (id, uuid, host, action, driver, status, created_at, updated_at)
 VALUES (1, '{uuid_of("power")}', 'kvm2', 'hard_off', 'redfish', 'done', 1700000000.0, 1700000001.0);
 """,
+    "0006": """
+INSERT INTO rolling_hosts (host, stage, instances, created_at, updated_at)
+VALUES ('kvm1', 'reboot', '[{"node": "kvm1"}]', 1700000000.0, 1700000001.0);
+""",
 }
 
 

@@ -50,7 +50,7 @@ KINDS = {
     "over_capacity": ("information", "Nothing new is claimed there. Drain it, or raise its allocation ratio or room."),
     "migration_old": (
         "information",
-        "Run the drain of its source host again, which finishes or undoes it; confirm or revert a resize.",
+        "Run the drain of its source host again, which finishes or undoes it; a resize drover.compute.instance_resize.",
     ),
 }
 

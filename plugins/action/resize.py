@@ -1,0 +1,265 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The steps of a resize: begun, left its host, arrived, confirmed; or undone, or reverted."""
+
+from __future__ import annotations
+
+import time
+
+from ansible_collections.drover.compute.plugins.plugin_utils import on_host, resizing
+from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction, difference
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves, resizes
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
+from ansible_collections.drover.compute.plugins.plugin_utils.store import named
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain, record
+
+LOST = "The resize stays open: run this again when the host is back, and it goes on."
+AGAIN = "Run drover.compute.instance_resize again, which goes on with it."
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {
+        "state": {
+            "type": "str",
+            "choices": ["begun", "left", "arrived", "undone", "confirmed", "leaving_again", "reverted"],
+            "required": True,
+        },
+        "instance": {"type": "raw", "required": True},
+        "flavor": {"type": "str"},
+        "host": {"type": "str"},
+        "timeout": {"type": "int", "default": 60},
+        "force": {"type": "bool", "default": False},
+        "message": {"type": "str"},
+        "policy": {"type": "dict", "default": {}},
+        "policy_file": {"type": "path"},
+        "service_down_time": {"type": "int", "default": 0},
+        **STORE_SPEC,
+    }
+    VARIABLES = ("service_down_time",)
+
+    def act(self, args, task_vars):
+        store = self.store(args, task_vars)
+        with store.read() as connection:
+            (instance,) = named.find(connection, [args["instance"]])
+            found = instance["migration"]
+            resize = None
+            if found is not None and found["type"] == moves.RESIZE:
+                resize = resizes.describe(connection, found["uuid"])
+        if args["state"] == "begun":
+            return self._begun(store, instance, resize, args, task_vars)
+        if resize is None:
+            return {"changed": False, "resize": None}
+        return getattr(self, f"_{args['state']}")(store, resize, args, task_vars)
+
+    # -- there ----------------------------------------------------------------------------------
+
+    def _begun(self, store, instance, resize, args, task_vars):
+        """Find the size and the place, let the hypervisor look at it, and write it down."""
+        if resize is not None:
+            return self._going_on(resize, args)
+        named.refuse(instance, "It is not resized")
+        if instance["state"] == "missing":
+            raise DroverError(
+                f"Instance {instance['name']} is missing: {instance['host']} no longer shows its domain. It is not resized: find out "
+                "where it is with drover.compute.discover."
+            )
+        flavor, host = args["flavor"], args["host"]
+        if flavor is None and host == instance["host"]:
+            return {"changed": False, "resize": None}
+        self._at(instance["host"], task_vars)
+        now = time.time()
+        policy = policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir"))
+        with store.read() as connection:
+            selection, size = resizing.resize(
+                connection, instance, flavor, host, policy, now, args["service_down_time"]
+            )
+        have = {key: instance[key] for key in ("flavor", "vcpus", "memory_mb", "disk_gb")}
+        if have == size and host in (None, instance["host"]) and flavor is not None:
+            return {"changed": False, "resize": None}
+        facts = self._look(instance, size, args, task_vars)
+        wanted = {
+            "flavor": size["flavor"],
+            "resources": selection["resources"],
+            "running": facts["state"] not in ("shutoff", "crashed"),
+            "sizes": {
+                "old": {key: facts[key] for key in ("vcpus", "memory_mb")},
+                "new": {key: size[key] for key in ("vcpus", "memory_mb", "disk_gb")},
+            },
+        }
+        with store.write(together=True) as connection:
+            opened = moves.begin_resize(
+                connection, instance["uuid"], selection["host"], selection["node"], wanted, now, instance["host"]
+            )
+            resize = resizes.describe(connection, opened["uuid"])
+        result = {"changed": True, "resize": resize}
+        if self._task.diff:
+            before = {**have, **wanted["sizes"]["old"], "host": instance["host"]}
+            result["diff"] = [difference(instance["name"], before, {**size, "host": selection["host"]})]
+        return result
+
+    def _going_on(self, resize, args):
+        """A resize that an earlier run began: the same one is gone on with, another is refused."""
+        flavor = args["flavor"] if args["flavor"] is not None else resize["old"]["flavor"]
+        if flavor != resize["new"]["flavor"] or args["host"] not in (None, resize["destination"]):
+            raise DroverError(
+                f"Instance {resize['name']} is being resized to {resize['new']['flavor']} on {resize['destination']} already, or waits to "
+                "be confirmed. End that first: run it again with that flavor, or with drover_resize=confirm or "
+                "drover_resize=revert."
+            )
+        if resize["status"] == "finished" and resize["arrived"]:
+            return {"changed": False, "resize": resize}
+        return {"changed": True, "resize": resize}
+
+    def _look(self, instance, size, args, task_vars):
+        """Whether the hypervisor has it, and would give it that size; nothing is changed."""
+        given = self._size(instance["name"], instance["uuid"], instance["uri"], size, args)
+        given.update(state="shutoff", disk_gb=size["disk_gb"] or None)
+        told = on_host.foretell(self, instance["host"], "domain", given, task_vars, LOST)
+        if told.get("failed"):
+            raise DroverError(f"Instance {instance['name']} on {instance['host']}: {told.get('msg')} Nothing was done.")
+        given = {"uri": instance["uri"], "uuid": instance["uuid"], "state": "present"}
+        return on_host.foretell(self, instance["host"], "domain", given, task_vars, LOST)["domain"]
+
+    def _left(self, store, resize, args, task_vars):
+        """Shut it down at its host and give it the new size there."""
+        return self._off(
+            resize, resize["source"], resize["source_uri"], resize["new"], ("accepted", "running"), args, task_vars
+        )
+
+    def _arrived(self, store, resize, args, task_vars):
+        """It is at its destination with the new size, and runs if it did."""
+        if resize["status"] == "finished" and resize["arrived"]:
+            return {"changed": False, "resize": resize}
+        host, uri = resize["destination"], resize["destination_uri"]
+        self._at(host, task_vars)
+        given = self._size(resize["name"], resize["uuid"], uri, resize["new"], args)
+        self._domain(host, {**given, "state": "present"}, resize, task_vars)
+        with store.write(together=True) as connection:
+            moves.finish(connection, resize["migration"], "shutoff", time.time())
+        facts = self._power(
+            host, uri, resize, args, task_vars, "It has the new size there, and can be confirmed or reverted."
+        )
+        with store.write(together=True) as connection:
+            record.record_seen(connection, resize["uuid"], host, domain.describe(facts), time.time())
+            moves.note(connection, resize["migration"], {"arrived": True}, time.time())
+        self.show(f"{resize['name']}: {self._told(resize['new'])}, {facts['state']} on {host}")
+        return {"changed": True, "resize": {**resize, "status": "finished", "arrived": True}}
+
+    def _undone(self, store, resize, args, task_vars):
+        """It did not leave: it gets its old size and state back at its host, and then its room."""
+        if resize["status"] == "finished":
+            return {"changed": False, "resize": resize}
+        facts = self._back(resize, args, task_vars)
+        with store.write(together=True) as connection:
+            moves.undo(connection, resize["migration"], args["message"] or "undone", time.time())
+            record.record_seen(connection, resize["uuid"], resize["source"], domain.describe(facts), time.time())
+        return {"changed": True, "resize": None}
+
+    # -- afterwards -----------------------------------------------------------------------------
+
+    def _confirmed(self, store, resize, args, task_vars):
+        """Its disk grows, which is never taken back, and what its old size held is free."""
+        self._finished(resize)
+        host = resize["destination"]
+        self._at(host, task_vars)
+        given = {"uri": resize["destination_uri"], "uuid": resize["uuid"], "name": resize["name"], "state": "present"}
+        if resize["new"]["disk_gb"]:
+            given["disk_gb"] = resize["new"]["disk_gb"]
+        done = self._domain(host, given, resize, task_vars)
+        if not self._task.check_mode:
+            with store.write(together=True) as connection:
+                record.record_seen(connection, resize["uuid"], host, domain.describe(done["domain"]), time.time())
+                moves.confirm(connection, resize["migration"], time.time())
+        return {"changed": True, "resize": {**resize, "status": "confirmed"}, **self._difference(resize, "confirmed")}
+
+    def _leaving_again(self, store, resize, args, task_vars):
+        """Shut it down where it is now and give it the old size there."""
+        self._finished(resize, arrived=False)
+        return self._off(
+            resize, resize["destination"], resize["destination_uri"], resize["old"], ("finished",), args, task_vars
+        )
+
+    def _reverted(self, store, resize, args, task_vars):
+        """It is where it was, with its old size and state, and so is its room."""
+        self._finished(resize, arrived=False)
+        if not self._task.check_mode:
+            facts = self._back(resize, args, task_vars)
+            with store.write(together=True) as connection:
+                moves.revert(connection, resize["migration"], facts["state"], time.time())
+                record.record_seen(connection, resize["uuid"], resize["source"], domain.describe(facts), time.time())
+            self.show(f"{resize['name']}: {self._told(resize['old'])} again, {facts['state']} on {resize['source']}")
+        return {"changed": True, "resize": {**resize, "status": "reverted"}, **self._difference(resize, "reverted")}
+
+    # -- parts ----------------------------------------------------------------------------------
+
+    def _finished(self, resize, arrived=True):
+        if resize["status"] != "finished" or (arrived and not resize["arrived"]):
+            raise DroverError(
+                f"The resize of {resize['name']} has not ended yet, so it cannot be confirmed or reverted. {AGAIN}"
+            )
+
+    def _at(self, host, task_vars):
+        if self.target(task_vars) != host:
+            raise DroverError(
+                f"This task runs on {self.target(task_vars)}, but its hypervisor is {host}. Delegate it there."
+            )
+
+    def _size(self, name, uuid, uri, size, args):
+        given = {"uri": uri, "uuid": uuid, "name": name, "timeout": args["timeout"], "force": args["force"]}
+        return {**given, "vcpus": size["vcpus"], "memory_mb": size["memory_mb"], "flavor": size["flavor"] or ""}
+
+    def _domain(self, host, given, resize, task_vars):
+        result = on_host.run(self, host, "domain", given, task_vars, LOST)
+        if result.get("failed"):
+            raise DroverError(
+                f"Instance {resize['name']} on {host}: {result.get('msg')}", domain_left=result.get("domain_left")
+            )
+        return result
+
+    def _off(self, resize, host, uri, size, statuses, args, task_vars):
+        if resize["status"] not in statuses:
+            return {"changed": False, "resize": resize}
+        self._at(host, task_vars)
+        given = self._size(resize["name"], resize["uuid"], uri, size, args)
+        try:
+            result = self._domain(host, {**given, "state": "shutoff"}, resize, task_vars)
+        except DroverError as problem:
+            if problem.details.get("domain_left") is False and not resize["same_host"]:
+                # A run that was killed had moved it already.
+                return {"changed": False, "resize": resize}
+            raise
+        return {"changed": bool(result["changed"]), "resize": resize}
+
+    def _back(self, resize, args, task_vars):
+        """Give it the old size at its source and start it if it ran; the domain's facts."""
+        host, uri = resize["source"], resize["source_uri"]
+        self._at(host, task_vars)
+        given = self._size(resize["name"], resize["uuid"], uri, resize["old"], args)
+        told = on_host.foretell(self, host, "domain", {**given, "state": "present"}, task_vars, LOST)
+        if told.get("failed"):
+            raise DroverError(f"Instance {resize['name']} on {host}: {told.get('msg')} Nothing was taken back. {AGAIN}")
+        self._domain(host, {**given, "state": "present"}, resize, task_vars)
+        return self._power(host, uri, resize, args, task_vars, "It has its old size there; the resize stays open.")
+
+    def _power(self, host, uri, resize, args, task_vars, note):
+        given = {"uri": uri, "uuid": resize["uuid"], "timeout": args["timeout"]}
+        state = "running" if resize["running"] else "present"
+        try:
+            return self._domain(host, {**given, "state": state}, resize, task_vars)["domain"]
+        except DroverError as problem:
+            raise DroverError(f"{problem} {note}") from None
+
+    def _difference(self, resize, word):
+        if not self._task.diff:
+            return {}
+        old = {**resize["old"], "host": resize["source"]}
+        new = {**resize["new"], "host": resize["destination"]}
+        both = ({"size": new, "else": old}, {"size": new}) if word == "confirmed" else (new, old)
+        return {"diff": [difference(resize["name"], *both)]}
+
+    def _told(self, size):
+        flavor = f"{size['flavor']}, " if size["flavor"] else ""
+        return f"{flavor}{size['vcpus']} vCPU, {size['memory_mb']} MiB"

@@ -1,0 +1,120 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lookup capacity."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: capacity
+short_description: How many more of a flavor fit
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - Counts how many more instances of a flavor, or of a request, fit into the fleet, on each compute node and in all, by the host filters of
+    the scheduler and the room that is not claimed, and says which resource class gives out first.
+  - It also counts how many would fit if any one host were lost and everything on it were restarted on the others (N+1).
+  - It reads and never writes.
+options:
+  _terms:
+    description:
+      - Names of flavors in the store, or requests as the lookup P(drover.compute.schedule#lookup) takes them, whose C(name) may be left out.
+    required: true
+  loss:
+    description: Whether to count the loss of a host. Without it the instances are not read, which is faster in a large fleet.
+    type: bool
+    default: true
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.store.plugin
+  - drover.compute.scheduler
+seealso:
+  - plugin: drover.compute.schedule
+    plugin_type: lookup
+"""
+
+EXAMPLES = r"""
+- name: Ask how much room is left
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Count
+      ansible.builtin.set_fact:
+        room: "{{ lookup('drover.compute.capacity', {'vcpus': 2, 'memory_mb': 2048, 'disk_gb': 20}) }}"
+
+    - name: Show it
+      ansible.builtin.debug:
+        msg: >-
+          {{ room.total }} more fit, short is {{ room.short }}.
+          {{ room.with_loss.total ~ ' if the worst host, ' ~ room.with_loss.host ~ ', is lost.' if room.with_loss.survives else
+             'The loss of ' ~ room.with_loss.host ~ ' could not be borne.' }}
+"""
+
+RETURN = r"""
+_raw:
+  description: One answer per flavor or request.
+  type: list
+  elements: dict
+  contains:
+    name: {description: The name of the flavor or request., type: str, returned: always}
+    total: {description: How many more fit., type: int, returned: always}
+    short:
+      description: The resource class that gives out first on most of the nodes. Null when no node may take it at all.
+      type: str
+      returned: always
+    hosts:
+      description:
+        - Each compute node with C(host), C(node), C(count) of more that fit there, and C(short), the class that gives out first,
+          null where a host filter keeps it off.
+      type: list
+      elements: dict
+      returned: always
+    with_loss:
+      description:
+        - What is left when the worst host is lost. Null without O(loss), or without any host. In fleets of many hosts that are all
+          alike C(total) may be a little less than what really fits, never more.
+      type: dict
+      returned: always
+      contains:
+        total: {description: "How many more fit then, V(0) if it is not survived.", type: int, returned: always}
+        host: {description: The host whose loss leaves least., type: str, returned: always}
+        survives: {description: Whether all that is on it finds a place on the others., type: bool, returned: always}
+"""
+
+import time
+
+from ansible_collections.drover.compute.plugins.plugin_utils import deciding
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
+from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_amounts
+from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import ALL, read_columns
+
+
+class LookupModule(DroverLookup):
+    VARIABLES = {"policy": "scheduler", "policy_file": "scheduler_file", "service_down_time": "service_down_time"}
+    OPTIONS = ("loss",)
+
+    def answer(self, terms):
+        policy = self.policy()
+        with self.store().read() as connection:
+            specs = [deciding.read_specs(connection, [_request(term)]) for term in terms]
+            if any(len(each) != 1 for each in specs):
+                raise DroverError("num_instances of a request for capacity must be 1: how many fit is what is asked.")
+            specs = [each[0] for each in specs]
+            wanted = deciding.wanted(specs, policy)
+            instances = None
+            if self.get_option("loss"):
+                wanted.groups = wanted.instances = ALL
+                instances = read_amounts(connection)
+            columns = read_columns(connection, time.time(), self.get_option("service_down_time"), wanted)
+        return [{"name": spec.name, **plan_capacity(columns, spec, policy, instances)} for spec in specs]
+
+
+def _request(term):
+    """A request: of a flavor by name, or as it was given."""
+    if isinstance(term, dict):
+        flavor = term.get("flavor")
+        return {"name": flavor if isinstance(flavor, str) else "one more", **term}
+    return {"name": term, "flavor": term}

@@ -1,0 +1,119 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lookup home_plan."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: home_plan
+short_description: Plan the way home after maintenance
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - Lists moves that bring instances back to the compute nodes they were on, as far as these have room for them now. Host filters and
+    server groups hold at every step. It says which instances stay where they are, and why.
+  - It reads and never writes or moves anything.
+options:
+  _terms:
+    description:
+      - Where instances belong, each a mapping with C(uuid), C(host) and C(node), or a list of such mappings. Instances that are at home, or
+        gone, are left out.
+    required: true
+  max_migrations:
+    description: The most moves from a host, and to a host, at one time. It only decides the waves.
+    type: int
+    default: 2
+    vars:
+      - name: drover_max_migrations
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.store.plugin
+  - drover.compute.scheduler
+seealso:
+  - plugin: drover.compute.rolling_plan
+    plugin_type: lookup
+"""
+
+EXAMPLES = r"""
+- name: Note where everything is, to bring it back later
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Read the instances
+      drover.compute.instance_info:
+      register: found
+
+    - name: Plan the way home
+      ansible.builtin.set_fact:
+        plan: "{{ lookup('drover.compute.home_plan', found.instances) }}"
+
+    - name: Show the plan
+      ansible.builtin.debug:
+        var: plan.lines
+"""
+
+RETURN = r"""
+_raw:
+  description: One plan.
+  type: list
+  elements: dict
+  contains:
+    moves:
+      description:
+        - The moves in the order in which to begin them, each with C(uuid), C(name), C(live), C(from_host), C(from_node), C(host), C(node),
+          C(provider), C(memory_mb), C(server_group), C(seconds), C(wave) and C(order).
+      type: list
+      elements: dict
+      returned: always
+    waves: {description: How many waves there are., type: int, returned: always}
+    seconds: {description: How long they take by forecast., type: float, returned: always}
+    staying:
+      description: What stays away, each with C(uuid), C(name) and C(reason).
+      type: list
+      elements: dict
+      returned: always
+    lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always}
+"""
+
+import time
+
+from ansible_collections.drover.compute.plugins.plugin_utils.deciding import told, wanted_to_move
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.returning import plan_return
+from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import home_lines
+from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import read_columns
+
+
+class LookupModule(DroverLookup):
+    VARIABLES = {
+        "policy": "scheduler",
+        "policy_file": "scheduler_file",
+        "service_down_time": "service_down_time",
+        "max_migrations": "max_migrations",
+    }
+
+    def answer(self, terms):
+        policy, most = self.policy(), self.get_option("max_migrations")
+        if most < 1:
+            raise DroverError("max_migrations must be at least 1, or nothing would ever move.")
+        homes = {}
+        for each in [one for term in terms for one in (term if isinstance(term, list) else [term])]:
+            if not isinstance(each, dict) or not all(
+                isinstance(each.get(key), str) for key in ("uuid", "host", "node")
+            ):
+                raise DroverError(f"home_plan takes mappings with uuid, host and node, not {each!r}.")
+            homes[each["uuid"]] = (each["host"], each["node"])
+        with self.store().read() as connection:
+            instances = read_instances(connection)
+            columns = read_columns(
+                connection, time.time(), self.get_option("service_down_time"), wanted_to_move(instances, policy)
+            )
+        plan = plan_return(
+            columns, told(instances, columns), policy, homes, {"per_source": most, "per_destination": most}
+        )
+        plan["lines"] = home_lines(plan)
+        return [plan]

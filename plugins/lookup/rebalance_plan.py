@@ -1,0 +1,178 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lookup rebalance_plan."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rebalance_plan
+short_description: A score of imbalance, and the few moves that better it
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - The score is the sum over resource classes of the standard deviation of the hosts' free share, over hosts that are up and enabled.
+    V(0) is even.
+  - Lists moves that better it, each with its gain, none of which costs more than it gains, so that a second plan after the first was
+    carried out has none. Room, host filters and server groups hold at every step.
+  - Nothing is moved from or to a host that is disabled, in maintenance or down. Nothing is moved at all while a host is drained, from the
+    drain until it is brought back. An instance that has moved within O(cooldown) seconds stays, whatever it was that moved it.
+  - It reads and never writes or moves anything. The same store gives the same plan, up to the end of a cool-down.
+options:
+  _terms:
+    description: Nothing; the plan is for the whole fleet.
+  max_moves:
+    description: The most moves.
+    type: int
+    default: 10
+    vars:
+      - name: drover_max_moves
+  threshold:
+    description: Nothing is moved while the score is not above this.
+    type: float
+    default: 0.01
+    vars:
+      - name: drover_threshold
+  margin:
+    description: The least gain of a move.
+    type: float
+    default: 0.0005
+    vars:
+      - name: drover_margin
+  cost_per_gib:
+    description: How much more a move must gain for each GiB of the memory of its instance.
+    type: float
+    default: 0.0
+    vars:
+      - name: drover_cost_per_gib
+  cooldown:
+    description: For how many seconds after a move an instance stays.
+    type: int
+    default: 3600
+    vars:
+      - name: drover_cooldown
+  weights:
+    description: How much each resource class counts in the score, V(1) where it is not named.
+    type: dict
+    default: {}
+    vars:
+      - name: drover_weights
+  despite_maintenance:
+    description: Plan although hosts are drained, among the others.
+    type: bool
+    default: false
+    vars:
+      - name: drover_despite_maintenance
+  max_migrations:
+    description: The most moves from a host, and to a host, at one time. It only decides the waves.
+    type: int
+    default: 2
+    vars:
+      - name: drover_max_migrations
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.store.plugin
+  - drover.compute.scheduler
+seealso:
+  - plugin: drover.compute.drain_plan
+    plugin_type: lookup
+"""
+
+EXAMPLES = r"""
+- name: Look at the balance
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Plan
+      ansible.builtin.set_fact:
+        plan: "{{ lookup('drover.compute.rebalance_plan', max_moves=5) }}"
+
+    - name: Show the plan
+      ansible.builtin.debug:
+        var: plan.lines
+"""
+
+RETURN = r"""
+_raw:
+  description: One plan.
+  type: list
+  elements: dict
+  contains:
+    score_before: {description: The score now., type: float, returned: always}
+    score_after: {description: The score when all moves are done., type: float, returned: always}
+    moves:
+      description:
+        - The moves in the order in which to begin them, each with C(uuid), C(name), C(live), C(from_host), C(from_node), C(host), C(node),
+          C(provider), C(memory_mb), C(server_group), C(gain), C(cost), C(seconds), C(wave) and C(order).
+      type: list
+      elements: dict
+      returned: always
+    waves: {description: How many waves there are., type: int, returned: always}
+    seconds: {description: How long they take by forecast., type: float, returned: always}
+    reason: {description: Why nothing more is moved., type: str, returned: always}
+    cooling: {description: Names of the instances that have moved too recently., type: list, elements: str, returned: always}
+    lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always}
+"""
+
+import time
+
+from ansible_collections.drover.compute.plugins.plugin_utils.deciding import told, wanted_to_move
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
+from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import rebalance_lines
+from ansible_collections.drover.compute.plugins.plugin_utils.store import services
+from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import moved_since, read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import read_columns
+
+
+class LookupModule(DroverLookup):
+    VARIABLES = {
+        name: name
+        for name in (
+            "max_moves",
+            "threshold",
+            "margin",
+            "cost_per_gib",
+            "cooldown",
+            "despite_maintenance",
+            "weights",
+            "max_migrations",
+            "service_down_time",
+        )
+    } | {"policy": "scheduler", "policy_file": "scheduler_file"}
+
+    def answer(self, terms):
+        if terms:
+            raise DroverError("rebalance_plan takes no terms: it plans for the whole fleet.")
+        policy, now = self.policy(), time.time()
+        most = self.get_option("max_migrations")
+        for option, least in (("max_migrations", 1), ("cooldown", 0)):
+            if self.get_option(option) < least:
+                raise DroverError(f"{option} must be {least} or more, not {self.get_option(option)}.")
+        with self.store().read() as connection:
+            instances = read_instances(connection)
+            columns = read_columns(
+                connection, now, self.get_option("service_down_time"), wanted_to_move(instances, policy)
+            )
+            moved = moved_since(connection, now - self.get_option("cooldown"))
+            drained = [] if self.get_option("despite_maintenance") else services.drained_hosts(connection)
+        plan = plan_rebalance(
+            columns,
+            [each for each in told(instances, columns) if each["uuid"] not in moved],
+            policy,
+            0 if drained else self.get_option("max_moves"),
+            self.get_option("threshold"),
+            self.get_option("margin"),
+            self.get_option("cost_per_gib"),
+            {"per_source": most, "per_destination": most},
+            self.get_option("weights"),
+        )
+        if drained:
+            plan["reason"] = (
+                f"{', '.join(drained)} is drained, and nothing is moved until it is back; drover_despite_maintenance lifts this rule"
+            )
+        plan["cooling"] = sorted(each["name"] for each in instances if each["uuid"] in moved)
+        plan["lines"] = rebalance_lines(plan)
+        return [plan]

@@ -1,0 +1,139 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lookup rolling_plan."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rolling_plan
+short_description: Batches of hosts that can be down together
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - Forms the fewest batches it finds of hosts that can be down together. Everything on the hosts of a batch has a place on the others then,
+    by room, host filters and server groups.
+  - Hosts that are down or disabled take nothing. Hosts that cannot be emptied are in no batch and are named with the reason.
+  - It reads and never writes. The playbook drover.compute.rolling_maintenance asks it again before each batch.
+options:
+  _terms:
+    description: The hosts to be worked on. Without any, all that are in the store.
+  spare_hosts:
+    description: How many more hosts, the fullest, may be lost while a batch is down, with a place left for all that is on them.
+    type: int
+    default: 0
+    vars:
+      - name: drover_spare_hosts
+  batch_size:
+    description: The most hosts in a batch. V(0) sets no limit.
+    type: int
+    default: 0
+    vars:
+      - name: drover_batch_size
+  back:
+    description:
+      - Whether the instances return before the next batch, so that each batch meets the fleet as it is now. Otherwise they stay where they went.
+    type: bool
+    default: true
+  unmovable:
+    description: V(shutdown) counts instances that cannot move as shut down where they are, as O(ignore:drover_unmovable) of the drain does.
+    type: str
+    choices: [fail, shutdown]
+    default: fail
+  empty:
+    description: Hosts that count as empty, though something may be on them. What an earlier batch left shut off there, for one.
+    type: list
+    elements: str
+    default: []
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.store.plugin
+  - drover.compute.scheduler
+seealso:
+  - plugin: drover.compute.drain_plan
+    plugin_type: lookup
+"""
+
+EXAMPLES = r"""
+- name: Plan a maintenance
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Form the batches
+      ansible.builtin.set_fact:
+        plan: "{{ lookup('drover.compute.rolling_plan', spare_hosts=1) }}"
+
+    - name: Show them
+      ansible.builtin.debug:
+        var: plan.lines
+"""
+
+RETURN = r"""
+_raw:
+  description: One plan.
+  type: list
+  elements: dict
+  contains:
+    batches:
+      description: The batches in the order in which to take them, each a list of hosts.
+      type: list
+      elements: list
+      returned: always
+    blocked:
+      description: Hosts that are in no batch, each with C(host) and C(reason).
+      type: list
+      elements: dict
+      returned: always
+    bound: {description: No plan can have fewer batches than this., type: int, returned: always}
+    lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always}
+"""
+
+import time
+
+from ansible_collections.drover.compute.plugins.plugin_utils.deciding import told, wanted_to_move
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import why_unmovable
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
+from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import rolling_lines
+from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import read_columns
+
+
+class LookupModule(DroverLookup):
+    VARIABLES = {
+        "policy": "scheduler",
+        "policy_file": "scheduler_file",
+        "service_down_time": "service_down_time",
+        "spare_hosts": "spare_hosts",
+        "batch_size": "batch_size",
+    }
+    OPTIONS = ("back", "unmovable", "empty")
+
+    def answer(self, terms):
+        policy = self.policy()
+        for option in ("spare_hosts", "batch_size"):
+            if self.get_option(option) < 0:
+                raise DroverError(f"{option} must be 0 or more, not {self.get_option(option)}.")
+        hosts = [host for term in terms for host in (term if isinstance(term, list) else [term])]
+        with self.store().read() as connection:
+            instances = read_instances(connection)
+            columns = read_columns(
+                connection, time.time(), self.get_option("service_down_time"), wanted_to_move(instances, policy)
+            )
+        empty = self.get_option("empty")
+        instances = [each for each in told(instances, columns) if each["host"] not in empty]
+        if self.get_option("unmovable") == "shutdown":
+            instances = [each for each in instances if why_unmovable(each) is None]
+        plan = plan_rolling(
+            columns,
+            instances,
+            policy,
+            hosts if terms else None,
+            self.get_option("spare_hosts"),
+            self.get_option("batch_size") or None,
+            self.get_option("back"),
+        )
+        plan["lines"] = rolling_lines(plan)
+        return [plan]

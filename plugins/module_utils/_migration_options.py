@@ -1,0 +1,71 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How a move is carried out: the options, which of them contradict each other, and how policies add up.
+
+Private to the collection. Pure, and used on both sides: by the action plugin, so that nonsense is refused
+before anything is written, and by the module on the hypervisor.
+"""
+
+from __future__ import annotations
+
+#: An option that is not given is None, so that a policy can be laid over the options of a task.
+SPEC = {
+    "bandwidth_mib": {"type": "int"},
+    "parallel_connections": {"type": "int"},
+    "auto_converge": {"type": "bool"},
+    "post_copy": {"type": "bool"},
+    "tls": {"type": "bool"},
+    "tunnelled": {"type": "bool"},
+    "compression": {"type": "str", "choices": ["xbzrle", "zlib", "zstd"]},
+    "max_downtime_ms": {"type": "int"},
+    "timeout_per_gib": {"type": "int"},
+    "on_timeout": {"type": "str", "choices": ["abort", "post_copy", "pause", "shutdown"]},
+    "copy_storage": {"type": "str", "choices": ["auto", "never"]},
+}
+
+#: Nova's, in seconds.
+TIMEOUT_PER_GIB = 800
+
+#: The least that makes sense of each number.
+LEAST = {"bandwidth_mib": 1, "parallel_connections": 2, "max_downtime_ms": 1, "timeout_per_gib": 1}
+
+
+def merged(*layers):
+    """The options of several mappings in one; a later one wins where it says something."""
+    found = {}
+    for layer in layers:
+        found.update({name: value for name, value in (layer or {}).items() if name in SPEC and value is not None})
+    return found
+
+
+def contradictions(options):
+    """What cannot be asked for, or not together: a list of sentences without a full stop; empty when all is well."""
+    reasons = [
+        f"{name} is {options[name]}: give {least} or more, or leave it out"
+        for name, least in LEAST.items()
+        if options.get(name) is not None and options[name] < least
+    ]
+    parallel, compression = options.get("parallel_connections"), options.get("compression")
+    if options.get("tunnelled"):
+        for name, why in (
+            ("parallel_connections", "one connection of libvirt's carries it all"),
+            ("post_copy", "libvirt cannot fetch memory through its own connection"),
+            ("tls", "libvirt's own connection is encrypted already, unless its URI says otherwise"),
+        ):
+            if options.get(name):
+                reasons.append(f"tunnelled and {name} do not go together, as {why}: leave one of them out")
+    if options.get("on_timeout") == "post_copy" and not options.get("post_copy"):
+        reasons.append("on_timeout is post_copy, but post_copy is not true: a migration must be begun with it to be switched over later")
+    if compression == "xbzrle" and parallel:
+        reasons.append("compression xbzrle works on one connection only: leave parallel_connections out, or take zlib or zstd")
+    if compression in ("zlib", "zstd") and not parallel:
+        reasons.append(f"compression {compression} is for several connections: set parallel_connections too, or take xbzrle")
+    return reasons
+
+
+def time_limit(options, memory_gib, disks_gib):
+    """Seconds that a live move may take, by Nova's rule: so many per GiB of memory and of each copied disk, each at least 2."""
+    units = max(2, memory_gib) + sum(max(2, disk) for disk in disks_gib)
+    return (options.get("timeout_per_gib") or TIMEOUT_PER_GIB) * units

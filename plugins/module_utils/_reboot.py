@@ -1,0 +1,61 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Rebooting a domain, and seeing that it was rebooted.
+
+Private to the collection.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _power
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+
+
+def reboot(conn, domain, timeout, hard):
+    """Reboot a domain; raises :class:`LibvirtProblem`.
+
+    :param conn: its connection, of a process that runs libvirt's event loop.
+    :param timeout: seconds that the guest may take for a soft reboot, or libvirt to start it again.
+    :param hard: cut its power and start it again from its definition, which also takes up what was changed
+        there; also where it hangs, has crashed or is off.
+    """
+    if hard and domain.isPersistent():
+        if domain.isActive():
+            _power.cut(domain)
+        _power.start(domain, timeout)
+        return
+    state = _power.state_of(domain)
+    if state not in ("running", "blocked") and not (hard and domain.isActive()):
+        raise LibvirtProblem(
+            f"{domain.name()} on {host_name()} is {state} and cannot be rebooted from inside: start it, or reboot it hard."
+        )
+    seen = threading.Event()
+    watch = _watch(conn, domain, seen)
+    try:
+        if hard:
+            domain.reset(0)
+        else:
+            domain.reboot(0)
+        if watch is not None and not seen.wait(timeout):
+            raise LibvirtProblem(
+                f"{domain.name()} on {host_name()} did not reboot within {timeout} s: its guest does not heed the request. Reboot "
+                "it from inside, give it more time, or reboot it hard."
+            )
+    finally:
+        if watch is not None:
+            conn.domainEventDeregisterAny(watch)
+    _power.start(domain, timeout)
+
+
+def _watch(conn, domain, seen):
+    """Set ``seen`` when the domain reboots; None where the driver tells nothing of it."""
+    try:
+        return conn.domainEventRegisterAny(domain, libvirt.VIR_DOMAIN_EVENT_ID_REBOOT, lambda *dummy: seen.set(), None)
+    except libvirt.libvirtError as exc:
+        if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_SUPPORT:
+            return None
+        raise

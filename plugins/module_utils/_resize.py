@@ -1,0 +1,170 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Another size for a domain that is defined: its XML with other vCPUs and memory, and larger disks.
+
+Private to the collection. Nothing is ever made smaller than its disks are.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import xml.etree.ElementTree as ET
+
+from ansible_collections.drover.compute.plugins.module_utils import _images
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import METADATA_NAMESPACE, parse_metadata
+from ansible_collections.drover.compute.plugins.module_utils._images import GIB
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, integer, parse, size_bytes
+
+
+def resized(text, vcpus=None, memory_mb=None, flavor=None):
+    """The XML of a domain with another size, None when it has that size already.
+
+    :param flavor: the name to put into its metadata; None leaves that as it is, an empty text takes it out.
+    :raises LibvirtProblem: the XML says more of its CPUs or memory than can be changed by numbers.
+    """
+    root = parse(text)
+    changed = False
+    if vcpus is not None and _vcpus(root) != (vcpus, vcpus):
+        _set_vcpus(root, vcpus)
+        changed = True
+    if memory_mb is not None and _memory(root) != (memory_mb, memory_mb):
+        _set_memory(root, memory_mb)
+        changed = True
+    if flavor is not None and parse_metadata(root).get("flavor", "") != flavor:
+        _set_flavor(root, flavor)
+        changed = True
+    if not changed:
+        return None
+    _keep_prefixes(text)
+    ET.register_namespace("drover", METADATA_NAMESPACE)
+    return ET.tostring(root, encoding="unicode")
+
+
+def _vcpus(root):
+    """(the most it can have, how many it starts with)."""
+    element = root.find("vcpu")
+    most = integer(child_text(root, "vcpu", "1"), 1)
+    return most, integer(element.get("current"), most) if element is not None else most
+
+
+def _memory(root):
+    """(the most it can have, how much it starts with), in MiB."""
+    most = size_bytes(root.find("memory")) // 2**20
+    current = root.find("currentMemory")
+    return most, size_bytes(current) // 2**20 if current is not None else most
+
+
+def _set_vcpus(root, vcpus):
+    name = child_text(root, "name")
+    if root.find("cpu/numa") is not None:
+        raise _by_hand(name, "its vCPUs are spread over NUMA cells")
+    element = root.find("vcpu")
+    if element is None:
+        element = ET.SubElement(root, "vcpu")
+    element.text = str(vcpus)
+    element.attrib.pop("current", None)
+    for each in root.findall("vcpus"):
+        root.remove(each)
+    topology = root.find("cpu/topology")
+    if topology is not None:
+        per_socket = math.prod(integer(topology.get(key), 1) for key in ("dies", "clusters", "cores", "threads"))
+        if vcpus % per_socket:
+            raise _by_hand(
+                name, f"its topology has {per_socket} vCPUs in each socket, and {vcpus} is no multiple of that"
+            )
+        topology.set("sockets", str(vcpus // per_socket))
+    tuning = root.find("cputune")
+    if tuning is not None:
+        for pin in tuning.findall("vcpupin"):
+            if integer(pin.get("vcpu")) >= vcpus:
+                tuning.remove(pin)
+
+
+def _set_memory(root, memory_mb):
+    name = child_text(root, "name")
+    if root.find("cpu/numa") is not None:
+        raise _by_hand(name, "its memory is spread over NUMA cells")
+    if root.findall("devices/memory"):
+        raise _by_hand(name, "part of its memory is in memory devices")
+    most = root.find("maxMemory")
+    if most is not None and size_bytes(most) < memory_mb * 2**20:
+        raise _by_hand(name, f"its maxMemory is less than {memory_mb} MiB")
+    for each in root.findall("currentMemory"):
+        root.remove(each)
+    element = root.find("memory")
+    element.set("unit", "MiB")
+    element.text = str(memory_mb)
+
+
+def _by_hand(name, why):
+    return LibvirtProblem(
+        f"The size of {name} on {host_name()} cannot be changed: {why}. Change that with virsh edit first; nothing was changed."
+    )
+
+
+def _set_flavor(root, flavor):
+    metadata = root.find("metadata")
+    if metadata is None:
+        metadata = ET.SubElement(root, "metadata")
+    tag = f"{{{METADATA_NAMESPACE}}}"
+    instance = metadata.find(f"{tag}instance")
+    if instance is None:
+        instance = ET.SubElement(metadata, f"{tag}instance")
+    for each in instance.findall(f"{tag}flavor"):
+        instance.remove(each)
+    if flavor:
+        ET.SubElement(instance, f"{tag}flavor").text = flavor
+
+
+def _keep_prefixes(text):
+    """Write each namespace with the prefix it had, for people who read the XML."""
+    found = ET.iterparse(io.BytesIO(text.encode("utf-8", "replace")), events=("start-ns",))
+    try:
+        for dummy, (prefix, uri) in found:
+            if prefix and not re.fullmatch(r"ns\d+", prefix):
+                ET.register_namespace(prefix, uri)
+    except ET.ParseError:
+        # What parse() forgave; then the prefixes are made up, which libvirt does not mind.
+        return
+
+
+def growth(facts, disk_gb):
+    """What the first disk must grow by so that the writable disks have so many GiB in all.
+
+    :param facts: the domain as hypervisor_info describes it.
+    :returns: (the disk of the facts, its new size in bytes), or None when they have that much already.
+    :raises LibvirtProblem: they have more, or their sizes cannot be told, or it is no file.
+    """
+    name = facts["name"]
+    disks = [disk for disk in facts["disks"] if disk["device"] == "disk" and not disk["readonly"] and disk["source"]]
+    if any(disk["capacity_bytes"] is None for disk in disks):
+        raise LibvirtProblem(
+            f"The sizes of the disks of {name} on {host_name()} cannot be told, so none is made larger."
+        )
+    have = sum(disk["capacity_bytes"] for disk in disks)
+    if math.ceil(have / GIB) > disk_gb:
+        raise LibvirtProblem(
+            f"The disks of {name} on {host_name()} have {math.ceil(have / GIB)} GiB, and {disk_gb} GiB are asked for: "
+            "a disk is never made smaller."
+        )
+    if math.ceil(have / GIB) == disk_gb:
+        return None
+    if not disks or disks[0]["type"] != "file":
+        what = "is no image file" if disks else "does not exist"
+        raise LibvirtProblem(
+            f"The first disk of {name} on {host_name()} {what}: make it larger yourself, then run this again."
+        )
+    return disks[0], disks[0]["capacity_bytes"] + disk_gb * GIB - have
+
+
+def grow(module, domain, disk, size):
+    """Make an image file larger, below a running guest too."""
+    if domain.isActive():
+        domain.blockResize(disk["target"], size, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
+    else:
+        _images.grow(module, disk["source"], disk["format"] or "raw", size)

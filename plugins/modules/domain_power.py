@@ -1,0 +1,252 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: domain_power
+short_description: Start, shut down or reboot domains of a hypervisor
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - Runs on the hypervisor and works on several domains at the same time. Each has its own answer, and the failure of one stops no other.
+  - A domain is known by its uuid. Nothing is defined, moved or removed.
+options:
+  domains:
+    description: The domains.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      uuid:
+        description: The uuid.
+        type: str
+        required: true
+      name:
+        description: The name; the domain is left alone if it has another.
+        type: str
+  state:
+    description:
+      - V(running) starts or resumes. What libvirt had saved of its memory is restored.
+      - V(shutoff) asks the guest to shut down and waits until it is off.
+      - V(rebooted) asks the guest to reboot and waits until it has, or, with O(hard), cuts its power and starts it again.
+    type: str
+    choices: [running, shutoff, rebooted]
+    required: true
+  force:
+    description: With O(state=shutoff), cut the power of a guest that does not shut down in time.
+    type: bool
+    default: false
+  hard:
+    description:
+      - With O(state=rebooted), cut the power and start again from the definition. A domain that is off is started.
+    type: bool
+    default: false
+  timeout:
+    description: Seconds that each may take.
+    type: int
+    default: 60
+  at_once:
+    description: How many are worked on at the same time.
+    type: int
+    default: 8
+extends_documentation_fragment:
+  - drover.compute.libvirt
+  - drover.compute.attributes
+  - drover.compute.attributes.platform
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: partial
+    details:
+      - O(state=rebooted) reboots each time.
+seealso:
+  - module: drover.compute.domain
+  - module: drover.compute.instance
+"""
+
+EXAMPLES = r"""
+- name: Power on libvirt's test driver
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: See its one domain, which runs
+      drover.compute.hypervisor_info:
+        uri: test:///default
+      register: found
+
+    - name: Start it if it does not run
+      drover.compute.domain_power:
+        uri: test:///default
+        state: running
+        domains:
+          - uuid: "{{ found.hypervisor.domains[0].uuid }}"
+            name: test
+
+- name: Two guests of a hypervisor
+  hosts: kvm1
+  gather_facts: false
+  tasks:
+    - name: Shut them down, and cut the power of one that does not heed it
+      drover.compute.domain_power:
+        state: shutoff
+        timeout: 120
+        force: true
+        domains:
+          - uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01
+          - uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c02
+"""
+
+RETURN = r"""
+domains:
+  description: One entry for each of O(domains), in their order.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    uuid: {description: The uuid., type: str, returned: always}
+    name: {description: "The name, as libvirt has it where it is known.", type: str, returned: always}
+    changed: {description: "Whether it was started, shut off or rebooted.", type: bool, returned: always}
+    status: {description: "V(done), V(absent) (it is not here) or V(failed).", type: str, returned: always}
+    message: {description: What failed., type: str, returned: always}
+    domain:
+      description: The domain as M(drover.compute.hypervisor_info) describes it, after the change. Null if it is not here.
+      type: dict
+      returned: always
+"""
+
+import uuid as uuid_module
+from concurrent.futures import ThreadPoolExecutor
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _power, _reboot
+from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+
+DOMAIN_SPEC = {"uuid": {"type": "str", "required": True}, "name": {"type": "str"}}
+
+
+def _reached(domain, given):
+    """Whether the domain is as it shall be."""
+    if given["state"] == "running":
+        return _power.state_of(domain) in ("running", "blocked")
+    return given["state"] == "shutoff" and not domain.isActive()
+
+
+def _act(conn, wanted, given, check_mode):
+    """Work on one domain; the entry of the result for it."""
+    answer = {
+        "uuid": wanted["uuid"],
+        "name": wanted["name"],
+        "changed": False,
+        "status": "done",
+        "message": "",
+        "domain": None,
+    }
+    local = _libvirt.is_local(given["uri"])
+    domain = None
+    try:
+        domain = _power.find(conn, uuid=wanted["uuid"])
+        if domain is None:
+            return {**answer, "status": "absent", "message": f"there is no domain {wanted['uuid']} on {host_name()}"}
+        if wanted["name"] not in (None, domain.name()):
+            raise LibvirtProblem(
+                f"the domain {wanted['uuid']} is named {domain.name()!r} on {host_name()}, not {wanted['name']!r}"
+            )
+        answer["name"] = domain.name()
+        answer["before"] = _power.state_of(domain)
+        answer["changed"] = not _reached(domain, given)
+        if answer["changed"] and not check_mode:
+            _change(conn, domain, given)
+        answer["domain"] = read_domain(domain, local)
+    except (LibvirtProblem, libvirt.libvirtError) as exc:
+        answer["status"] = "failed"
+        answer["message"] = _libvirt.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
+        answer["changed"] = False
+        answer["domain"] = _still(domain, local)
+    return answer
+
+
+def _change(conn, domain, given):
+    if given["state"] == "running":
+        _power.start(domain, given["timeout"])
+    elif given["state"] == "shutoff":
+        _power.stop(domain, given["timeout"], given["force"])
+    else:
+        _reboot.reboot(conn, domain, given["timeout"], given["hard"])
+
+
+def _still(domain, local):
+    """How a domain is after a failure, None when libvirt does not tell."""
+    try:
+        return read_domain(domain, local) if domain is not None else None
+    except libvirt.libvirtError:
+        return None
+
+
+def _difference(answers, given, check_mode):
+    """The states before and after, one line for each domain."""
+    told = {"running": "running", "shutoff": "shutoff", "rebooted": "running, rebooted"}[given["state"]]
+
+    def after(answer):
+        if answer["changed"] and (check_mode or given["state"] == "rebooted"):
+            return told
+        return answer["domain"]["state"] if answer["domain"] else "absent"
+
+    return {
+        "before": "".join(f"{each['name'] or each['uuid']}: {each.get('before', 'absent')}\n" for each in answers),
+        "after": "".join(f"{each['name'] or each['uuid']}: {after(each)}\n" for each in answers),
+    }
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "uri": {"type": "str", "default": "qemu:///system"},
+            "domains": {"type": "list", "elements": "dict", "required": True, "options": DOMAIN_SPEC},
+            "state": {"type": "str", "choices": ["running", "shutoff", "rebooted"], "required": True},
+            "force": {"type": "bool", "default": False},
+            "hard": {"type": "bool", "default": False},
+            "timeout": {"type": "int", "default": 60},
+            "at_once": {"type": "int", "default": 8},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    if given["timeout"] < 0:
+        module.fail_json(msg=f"timeout is {given['timeout']} s: give 0 or more.")
+    if given["at_once"] < 1:
+        module.fail_json(msg="at_once must be at least 1, or nothing would ever be done.")
+    for each in given["domains"]:
+        try:
+            each["uuid"] = str(uuid_module.UUID(each["uuid"]))
+        except ValueError:
+            module.fail_json(msg=f"{each['uuid']!r} is not the uuid of a domain: nothing was done.")
+    _libvirt.require_binding(module)
+    if given["state"] == "rebooted":
+        # Before the connection is made, or it would tell of no events.
+        _libvirt.start_event_loop()
+    conn = _libvirt.connect(module, given["uri"])
+    try:
+        with ThreadPoolExecutor(given["at_once"]) as pool:
+            answers = list(pool.map(lambda each: _act(conn, each, given, module.check_mode), given["domains"]))
+    finally:
+        _libvirt.close(conn)
+    result = {"changed": any(each["changed"] for each in answers)}
+    if module._diff:
+        result["diff"] = _difference(answers, given, module.check_mode)
+    for each in answers:
+        each.pop("before", None)
+    module.exit_json(domains=answers, **result)
+
+
+if __name__ == "__main__":
+    main()

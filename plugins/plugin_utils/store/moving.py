@@ -1,0 +1,70 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is moving: the open migrations of all runs."""
+
+from __future__ import annotations
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    sa = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+
+
+def open_moves(connection):
+    """The migrations that are under way, or were when their run was killed, in the order they began.
+
+    :returns: a list of rows: uuid, instance_uuid, instance_name, source, destination, type, details, group_name.
+    """
+    table, instances, groups = tables.migrations, tables.instances, tables.server_groups
+    query = (
+        sa.select(
+            table.c.uuid,
+            table.c.instance_uuid,
+            table.c.instance_name,
+            table.c.source,
+            table.c.destination,
+            table.c.type,
+            table.c.details,
+            groups.c.name.label("group_name"),
+        )
+        .outerjoin(instances, instances.c.uuid == table.c.instance_uuid)
+        .outerjoin(groups, groups.c.id == instances.c.server_group_id)
+        .where(table.c.status.in_(tables.OPEN_MIGRATION))
+        .order_by(table.c.created_at, table.c.id)
+    )
+    return connection.execute(query).all()
+
+
+def left_open_for(connection, host):
+    """The hosts that moves left open start at which an earlier run began to make room for a host, sorted."""
+    return sorted({row.source for row in open_moves(connection) if (row.details or {}).get("for_host") == host})
+
+
+def budgets(connection, uuids):
+    """The server groups of instances that let only so many of them move at the same time.
+
+    :returns: dict instance uuid -> (name of the group, max_moving).
+    """
+    instances, groups = tables.instances, tables.server_groups
+    query = (
+        sa.select(instances.c.uuid, groups.c.name, groups.c.max_moving)
+        .join(groups, groups.c.id == instances.c.server_group_id)
+        .where(groups.c.max_moving.is_not(None))
+    )
+    return {row.uuid: (row.name, row.max_moving) for row in bulk.among(connection, query, instances.c.uuid, uuids)}
+
+
+def domain_states(connection, uuids):
+    """What libvirt last said of the domains of instances, on the nodes where the instances are.
+
+    :returns: dict uuid -> state.
+    """
+    instances, domains = tables.instances, tables.domains
+    query = sa.select(domains.c.uuid, domains.c.state).join(
+        instances,
+        sa.and_(instances.c.uuid == domains.c.uuid, instances.c.compute_node_id == domains.c.compute_node_id),
+    )
+    return {row.uuid: row.state for row in bulk.among(connection, query, domains.c.uuid, uuids)}

@@ -1,0 +1,67 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How far a rolling maintenance has come with each of its hosts (rules S10 and S17)."""
+
+from __future__ import annotations
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    sa = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.store import services, tables
+
+#: What is being done with a host, in this order. A stage is written down before it is begun.
+STAGES = (
+    "waiting",
+    "before_drain",
+    "drain",
+    "after_drain",
+    "reboot",
+    "after_reboot",
+    "enable",
+    "after_enable",
+    "back",
+    "done",
+)
+_SHOWN = ("host", "stage", "boot_id", "instances", "message", "created_at", "updated_at")
+
+
+def read(connection):
+    """All hosts of the maintenance that is under way, as a list of dicts sorted by host."""
+    table = tables.rolling_hosts
+    rows = connection.execute(sa.select(table).order_by(table.c.host))
+    return [{name: getattr(row, name) for name in _SHOWN} for row in rows]
+
+
+def write(connection, host, values, now):
+    """Write down where a host is; a new one begins with waiting.
+
+    :param values: dict of stage, boot_id, instances and message; those that are None keep what is
+        there, an empty boot_id or message is taken away.
+    :returns: True when something changed.
+    :raises DroverError: the store does not know the host.
+    """
+    table = tables.rolling_hosts
+    services.get(connection, host)
+    row = connection.execute(sa.select(table).where(table.c.host == host)).one_or_none()
+    wanted = {name: None if value == "" else value for name, value in values.items() if value is not None}
+    if row is None:
+        connection.execute(
+            sa.insert(table).values({"stage": "waiting", **wanted, "host": host, "created_at": now, "updated_at": now})
+        )
+        return True
+    changes = {name: value for name, value in wanted.items() if getattr(row, name) != value}
+    if changes:
+        connection.execute(sa.update(table).where(table.c.host == host).values(**changes, updated_at=now))
+    return bool(changes)
+
+
+def forget(connection, host=None):
+    """Take a host out of the record, or all; True when there was one."""
+    table = tables.rolling_hosts
+    query = sa.delete(table)
+    if host is not None:
+        query = query.where(table.c.host == host)
+    return bool(connection.execute(query).rowcount)

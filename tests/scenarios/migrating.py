@@ -1,0 +1,341 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Moves between simulated hypervisors, answered as the module domain_migration does.
+
+A Job is what libvirt does by itself; a Worker is the process that begins it, watches it and says what became of it, by
+the rules of module_utils/_migration_worker.py, with its own verdicts on what both sides show.
+test_simulator.py compares the two.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.module_utils import _migration_state as state
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.tests.scenarios.simulated import INCOMING, Broken, Domain, Violation
+
+#: Seconds of each phase; the memory copy takes a second for each MIB_PER_SECOND.
+CHECK, PREPARE, HANDOVER, CLEAN_UP = 1.0, 1.0, 0.5, 1.0
+MIB_PER_SECOND = 256
+#: As _migration_worker has them.
+SETTLE, SETTLE_BEFORE, RECONNECT, POLL = 20, 5, 60, 0.5
+ENDED = ("completed", "failed", "conflict", "lost")
+
+
+class Job:
+    """A migration inside libvirt of the source: it goes on without whoever began it."""
+
+    def __init__(self, fleet, order):
+        self.fleet, self.uuid, self.name = fleet, order["uuid"], order["name"]
+        self.source, self.destination = order["source"], order["destination"]
+        self.phase, self.error, self.refused = "check", None, None
+
+    @property
+    def here(self):
+        return self.fleet.hosts[self.source].domains
+
+    @property
+    def there(self):
+        return self.fleet.hosts[self.destination].domains
+
+    def course(self, live):
+        """Memory copy, then handover; a cold move has only a definition to send."""
+        domain = self.here[self.uuid]
+        self.was = domain.state
+        self.fleet.jobs.append(self)
+        self.phase = "copy"
+        size = {"vcpus": domain.vcpus, "memory_mb": domain.memory_mb}
+        seconds = domain.memory_mb / MIB_PER_SECOND if live else 1.0
+        if live:
+            domain.job = True
+            self.there[self.uuid] = Domain(self.name, "paused", reason=INCOMING, job=True, persistent=False, **size)
+        yield seconds / 2
+        self.fleet.happen("copy", self.name, self)
+        yield seconds / 2
+        if self not in self.fleet.jobs:
+            return
+        self.phase = "handover"
+        if live:
+            domain.state = "paused"
+            self.there[self.uuid] = Domain(self.name, self.was, **size)
+        else:
+            self.there[self.uuid] = Domain(self.name, "shutoff", **size)
+        self.fleet.check()
+        yield HANDOVER / 2
+        self.fleet.happen("handover", self.name, self)
+        yield HANDOVER / 2
+        if self in self.fleet.jobs:
+            self.fleet.jobs.remove(self)
+            del self.here[self.uuid]
+            self.fleet.check()
+
+    def _end(self, error):
+        if self in self.fleet.jobs:
+            self.fleet.jobs.remove(self)
+            self.here[self.uuid].job = False
+        self.error = error
+
+    def fail(self, error):
+        """libvirt gives up: before the handover the source goes on, afterwards the lock of its disk keeps it paused."""
+        if self in self.fleet.jobs and self.phase == "copy":
+            self.there.pop(self.uuid, None)
+        self._end(error)
+
+    def break_off(self):
+        """The two hosts do not reach each other any more."""
+        self.fail("client socket is closed")
+
+    def end_by_death(self, host):
+        """One of the two has lost its power."""
+        if host == self.destination:
+            self.there.pop(self.uuid, None)
+            self.here[self.uuid].state = self.was
+        elif self.phase == "copy":
+            self.there.pop(self.uuid, None)
+        self._end("client socket is closed")
+
+
+class Worker:
+    """One move as a worker carries it through, or finds out what became of it."""
+
+    def __init__(self, fleet, order, may_start):
+        self.fleet, self.order, self.may_start = fleet, order, may_start
+        self.uuid, self.host = order["uuid"], fleet.hosts[order["source"]]
+        self.previous = self.host.records.get(self.uuid)
+        if self.previous is not None and self.previous["destination"] != order["destination"]:
+            self.previous = None
+        self.job = Job(fleet, order)
+        self.record = {
+            "destination": order["destination"],
+            "status": "running",
+            "phase": "checking",
+            "started_at": fleet.clock.now,
+            "finished_at": None,
+            "message": "",
+            "was": None,
+            "took_over": False,
+            "order": order,
+            "source_state": None,
+            "destination_state": None,
+        }
+
+    def alive(self):
+        return self.host.workers.get(self.uuid) is self
+
+    def start(self):
+        """Live until the end, or until killed."""
+        self.host.workers[self.uuid] = self
+        self.fleet.clock.start(self._guarded())
+
+    def _guarded(self):
+        course = self._course()
+        while self.alive():
+            try:
+                seconds = next(course, None)
+            except Broken as problem:
+                begun = self._begun() or self.record["took_over"]
+                self._end(
+                    "lost" if begun else "failed", f"{problem}. " + ("Start the move again." if begun else "Not begun.")
+                )
+                return
+            if seconds is None:
+                return
+            yield seconds
+
+    def _begun(self):
+        return self.record["phase"] in ("migrating", "verifying", "cleaning")
+
+    def _save(self, **changes):
+        self.record.update(changes)
+        self.host.records[self.uuid] = self.record
+
+    def _end(self, status, message=""):
+        phase = "done" if status in ("completed", "failed") else self.record["phase"]
+        self._save(status=status, message=message, finished_at=self.fleet.clock.now, phase=phase)
+        self.host.workers.pop(self.uuid, None)
+
+    def _look(self):
+        """Both sides, with patience for a connection that is lost."""
+        end = self.fleet.clock.now + RECONNECT
+        while True:
+            try:
+                here = self.fleet.look(self.order["source"], self.uuid, self.order["source"])
+                there = self.fleet.look(self.order["destination"], self.uuid, self.order["source"])
+                break
+            except Broken:
+                if not self._begun() or self.fleet.clock.now >= end:
+                    raise
+                yield 2
+        words = state.state_word(here), state.state_word(there)
+        self.record.update(source_state=words[0], destination_state=words[1])
+        return here, there
+
+    def _settled(self):
+        """The verdict once both sides agree, or patience is at its end."""
+        end = self.fleet.clock.now + (SETTLE if self._begun() else SETTLE_BEFORE)
+        while True:
+            here, there = yield from self._look()
+            verdict = state.classify(here, there)
+            unsure = verdict in (state.ARRIVING, state.BOTH_ACTIVE, state.NOWHERE, state.OFF_HERE)
+            if not unsure or self.fleet.clock.now >= end or (verdict == state.NOWHERE and not self._begun()):
+                return verdict
+            yield POLL
+
+    def _course(self):
+        if self.previous is not None and self.previous["status"] not in ("completed", "failed"):
+            self.record.update({key: self.previous[key] for key in ("was", "started_at", "phase")}, took_over=True)
+        self._save()
+        verdict = yield from self._settled()
+        if verdict == state.MOVING:
+            if not self.record["took_over"]:
+                self._end("failed", "It was refused: a job that this run did not begin is under way.")
+                return
+            verdict = yield from self._followed()
+        if verdict == state.HERE and self.may_start:
+            yield from self._begin()
+        elif verdict == state.OFF_THERE and not self._begun():
+            self._end("failed", "It was refused: the destination has a definition of it that is shut off.")
+        else:
+            yield from self._conclude(verdict)
+
+    def _begin(self):
+        order, job = self.order, self.job
+        self._save(phase="checking", took_over=False)
+        yield CHECK / 2
+        self.fleet.happen("check", order["name"], job)
+        yield CHECK / 2
+        here, _there = yield from self._look()
+        if here["active"] != order["live"]:
+            job.refused = f"it is {here['state']}"
+        if job.refused:
+            self._end("failed", f"It was refused: {job.refused}.")
+            return
+        self._save(phase="preparing", was=here["state"])
+        yield PREPARE / 2
+        self.fleet.happen("prepare", order["name"], job)
+        yield PREPARE / 2
+        yield from self._look()
+        if job.error:
+            self._end("failed", f"It failed before anything was moved: {job.error}.")
+            return
+        self._save(phase="migrating")
+        self.fleet.clock.start(job.course(order["live"]))
+        yield POLL
+        while job in self.fleet.jobs:
+            yield POLL
+        self._save(phase="verifying")
+        verdict = yield from self._settled()
+        yield from self._conclude(verdict)
+
+    def _followed(self):
+        self._save(phase="migrating")
+        while any(job.uuid == self.uuid for job in self.fleet.jobs):
+            yield POLL
+        return (yield from self._settled())
+
+    def _conclude(self, verdict):
+        here, there = yield from self._look()
+        if verdict == state.THERE:
+            yield from self._arrived(there)
+        elif (
+            verdict in (state.OFF_HERE, state.BOTH_OFF)
+            and self._begun()
+            and (self.record["was"] == "shutoff") == (verdict == state.BOTH_OFF)
+        ):
+            del self.host.domains[self.uuid]
+            here, there = yield from self._look()
+            yield from self._arrived(there)
+        elif verdict in (state.HERE, state.OFF_THERE):
+            words = (
+                "; it is paused at the source now, resume it"
+                if self.record["was"] == "running" and here["state"] == "paused"
+                else ""
+            )
+            self._end("failed", f"{self.job.error or 'it did not go through'}{words}.")
+        elif verdict == state.NOWHERE:
+            self._end("lost" if self._begun() else "failed", "Neither host knows it.")
+        else:
+            self._end("conflict", "Both hosts know it. Nothing was repaired.")
+
+    def _arrived(self, there):
+        was = self.record["was"]
+        if was is not None and there["state"] != was:
+            self._end("conflict", f"It is gone from the source, but {there['state']} at the destination.")
+            return
+        self._save(phase="cleaning")
+        yield CLEAN_UP / 2
+        self.fleet.happen("cleanup", self.order["name"], self.job)
+        yield CLEAN_UP / 2
+        yield from self._look()
+        self._end("completed")
+
+
+class Module:
+    """The source host's domain_migration, as the executor's Mover calls it.
+
+    :param open_moves: a function () -> {(uuid, source, destination)} of moves that the store has as open.
+    """
+
+    def __init__(self, fleet, host, open_moves):
+        self.fleet, self.host, self.open_moves = fleet, host, open_moves
+
+    def __call__(self, start, follow, wait):
+        self._reach()
+        here = self.fleet.hosts[self.host]
+        known = self.open_moves() if start else ()
+        for order in start:
+            if (order["uuid"], order["source"], order["destination"]) not in known:
+                raise Violation(f"the move of {order['name']} is begun, and the store knows nothing of it")
+            if order["uuid"] not in here.workers:
+                Worker(self.fleet, order, True).start()
+        for order in follow:
+            record = here.records.get(order["uuid"])
+            if record is not None and record["status"] not in ENDED and order["uuid"] not in here.workers:
+                Worker(self.fleet, record["order"], False).start()
+        orders = [*start, *follow]
+        self.fleet.clock.sleep(0)
+        under_way = self._under_way(orders)
+        self.fleet.most = max(self.fleet.most, len(here.workers))
+        self.fleet.clock.sleep(wait, lambda: self._under_way(orders) != under_way or not self._reachable())
+        self._reach()
+        return [self.answer(order) for order in orders]
+
+    def _reachable(self):
+        return self.fleet.hosts[self.host].on and self.fleet.hosts[self.host].answers
+
+    def _reach(self):
+        if not self._reachable():
+            raise DroverError(
+                f"Host {self.host} cannot be reached: timed out. Migrations that had begun go on by themselves."
+            )
+
+    def _under_way(self, orders):
+        here = self.fleet.hosts[self.host]
+        return {order["uuid"] for order in orders if here.records.get(order["uuid"], {}).get("status") == "running"}
+
+    def answer(self, order):
+        """One move as the module returns it."""
+        here = self.fleet.hosts[self.host]
+        record = here.records.get(order["uuid"])
+        if record is None:
+            domain = here.domains.get(order["uuid"])
+            word = state.state_word(domain.seen() if domain else None)
+            record = {"status": "lost", "message": "No move of it is recorded on this host.", "source_state": word}
+        status, started = record["status"], record.get("started_at")
+        finished = record.get("finished_at") or self.fleet.clock.now
+        return {
+            "uuid": order["uuid"],
+            "name": order["name"],
+            "destination": order["destination"],
+            "status": status,
+            "phase": record.get("phase"),
+            "percent": 100 if status == "completed" else 0,
+            "total_mib": None,
+            "remaining_mib": 0 if status == "completed" else None,
+            "elapsed_s": round(finished - started, 1) if started else None,
+            "message": record["message"],
+            "storage": "shared",
+            "source_state": record.get("source_state"),
+            "destination_state": record.get("destination_state"),
+            "leftovers": [],
+        }

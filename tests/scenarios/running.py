@@ -1,0 +1,385 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The commands of a scenario, carried out with the real store, planner and executors on a simulated fleet.
+
+Each command does what the role or playbook of its name does, one after the other in simulated time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import sqlalchemy as sa
+
+from ansible_collections.drover.compute.plugins.plugin_utils.deciding import wanted_to_move
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.executor import evacuation as evacuation_module
+from ansible_collections.drover.compute.plugins.plugin_utils.executor import mover as mover_module
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.caps import Caps
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, leases, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_host_instances
+from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import read_columns
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status, node_data, record
+from ansible_collections.drover.compute.tests.scenarios.clock import Clock
+from ansible_collections.drover.compute.tests.scenarios.migrating import Module
+from ansible_collections.drover.compute.tests.scenarios.simulated import Broken, Domain, Fleet, Violation
+from ansible_collections.drover.compute.tests.unit.store import fleets
+
+ROUNDS = 3
+
+
+class Killed(BaseException):
+    """The run ends here, as by kill -9: nothing of it is caught or tidied up."""
+
+
+class Actor:
+    """A run, as leases know it. ``elsewhere``: on a machine of which nobody here knows whether its process lives."""
+
+    def __init__(self, name, elsewhere=False):
+        self.holder = self.process = name
+        self.elsewhere = elsewhere
+        self.dead = set()
+
+    def is_gone(self, process):
+        return process in self.dead
+
+
+class CountedStore:
+    """A store that ends a run, or is lost, at one of its writes.
+
+    :param stop: None, or {step: number of the write, moment: before | inside | after, how: killed | lost}.
+    """
+
+    def __init__(self, store, stop):
+        self._store, self._stop, self.writes = store, stop or {}, 0
+
+    def read(self):
+        return self._store.read()
+
+    @contextlib.contextmanager
+    def write(self, **options):
+        self.writes += 1
+        self._perhaps("before")
+        with self._store.write(**options) as connection:
+            yield connection
+            self._perhaps("inside")
+        self._perhaps("after")
+
+    def _perhaps(self, moment):
+        lost = self._stop.get("how") == "lost"
+        # A database that is lost stays away for the rest of the run.
+        if self._stop.get("step") == self.writes and self._stop.get("moment", "before") == moment:
+            self._stop = {**self._stop, "gone": True}
+        if self._stop.get("gone"):
+            raise DroverError("The store does not answer.") if lost else Killed
+
+
+class Scenario:
+    """One case of a scenario.
+
+    said: what the commands ended with, one line each that did not simply succeed.
+    """
+
+    def __init__(self, url, data, patch):
+        self.url, self.clock = url, Clock()
+        self.fleet = Fleet(self.clock, data["hosts"], data["instances"])
+        self.policy = Policy.from_mapping({})
+        self.said, self.runs, self.dead = [], 0, set()
+        for module in (mover_module, evacuation_module):
+            patch.setattr(module, "time", self.clock)
+
+    def begin(self):
+        """Discover the fleet into an empty store."""
+        self.discover(Store.open(self.url))
+
+    def do(self, command):
+        """Carry out one command: {word: its object, and options}."""
+        word, given = next(iter(command.items()))
+        options = dict(list(command.items())[1:])
+        self.fleet.faults += options.pop("faults", [])
+        try:
+            getattr(self, f"do_{word}")(given, **options)
+        except Killed:
+            self.said.append(f"{word}: killed")
+        except (DroverError, Broken) as problem:
+            self.said.append(f"{word}: {problem}")
+        self.check_places()
+
+    # The world goes on by itself, or somebody lays hands on it
+
+    def do_wait(self, seconds):
+        self.clock.sleep(seconds)
+
+    def do_power_off(self, host):
+        self.fleet.power_off(host)
+
+    def do_power_on(self, host):
+        self.fleet.power_on(host)
+        self.fleet.hosts[host].answers = True
+
+    def do_heal(self, dummy):
+        """The network is whole again and every host that is on answers."""
+        self.fleet.cuts.clear()
+        for host in self.fleet.hosts.values():
+            host.answers = True
+
+    def do_destroy(self, name, host):
+        """A person removes one copy of an instance."""
+        uuid = fleets.uuid_of(name)
+        if len(self.fleet.where(uuid)) > 1:
+            self.fleet.hosts[host].domains.pop(uuid, None)
+
+    def do_discover(self, hosts):
+        self.discover(Store.open(self.url), None if hosts == "all" else hosts)
+
+    # Drain
+
+    def do_drain(self, host, limit=2, stop=None, call=None, actor=None, elsewhere=False, rounds=ROUNDS):
+        """Role drain.
+
+        :param stop: see CountedStore.
+        :param call: {number: of the call on the hypervisor, moment: before or after} at which the run is killed.
+        """
+        with self.run(host, "drain", stop, actor, elsewhere) as (store, keep):
+            module = self._module(host, call)
+            failed = {}
+            plan = self._plan(store, host, module, limit, keep, failed)
+            with store.write() as connection:
+                host_status.change(connection, host, "draining", "scenario")
+            for dummy in range(rounds):
+                if not plan["moves"]:
+                    break
+                self.moved(store, host, module, limit, keep, plan["moves"], failed)
+                plan = self._plan(store, host, module, limit, keep, failed)
+            left = sorted(self.fleet.names[uuid] for uuid in self.fleet.hosts[host].domains)
+            if left:
+                raise DroverError(f"{host} is not empty: {', '.join(left)}")
+            with store.write() as connection:
+                host_status.change(connection, host, "maintenance", "scenario")
+
+    def do_settle(self, host, limit=2, stop=None, call=None, actor=None, elsewhere=False):
+        """The module migration without moves."""
+        with self.run(host, "settle", stop, actor, elsewhere) as (store, keep):
+            self.moved(store, host, self._module(host, call), limit, keep, [], {})
+
+    def _plan(self, store, host, module, limit, keep, failed):
+        self.moved(store, host, module, limit, keep, [], failed)
+        self.discover(store, [host])
+        with store.read() as connection:
+            there = read_host_instances(connection, host)
+            columns = read_columns(connection, self.clock.time(), 0, wanted_to_move(there, self.policy))
+        return plan_drain(columns, there, host, self.policy, {"per_source": limit}, failed)
+
+    def moved(self, store, host, module, limit, keep, moves, failed):
+        """The action of module migration: settle, then move."""
+        mover = mover_module.Mover(store, module, lambda line: None, Caps(limit), keep)
+        self.fleet.most = 0
+        mover.settle(host)
+        began = self.fleet.most
+        outcomes = mover.run(moves)
+        if self.fleet.most > max(limit, began):
+            raise Violation(f"{self.fleet.most} moves at a time, more than {limit}")
+        for each in outcomes:
+            if each["status"] == "failed":
+                failed.setdefault(each["uuid"], []).append(each["provider"])
+        stuck = [each for each in outcomes if each["status"] not in ("completed", "failed")]
+        if stuck:
+            raise DroverError("; ".join(f"{each['name']} is {each['status']}" for each in stuck))
+
+    def _module(self, host, call):
+        module, calls = Module(self.fleet, host, self._open_moves), [0]
+
+        def hypervisor(start, follow, wait):
+            calls[0] += 1
+            here = call is not None and call["number"] == calls[0]
+            if here and call["moment"] == "before":
+                raise Killed
+            answers = module(start, follow, wait)
+            if here:
+                raise Killed
+            return answers
+
+        return hypervisor
+
+    def _open_moves(self):
+        table = tables.migrations
+        query = sa.select(table.c.instance_uuid, table.c.source, table.c.destination)
+        with Store.open(self.url).read() as connection:
+            rows = connection.execute(query.where(table.c.status.in_(tables.OPEN_MIGRATION)))
+            return {tuple(row) for row in rows}
+
+    @contextlib.contextmanager
+    def run(self, host, purpose, stop, actor, elsewhere):
+        """A run that holds the lease of a host: gives (store, function that renews the lease)."""
+        self.runs += 1
+        actor = Actor(actor or f"run {self.runs}", elsewhere)
+        actor.dead = self.dead
+        store = CountedStore(Store.open(self.url), stop)
+        with store.write() as connection:
+            leases.take(connection, host, actor, purpose, self.clock.time())
+        try:
+            yield store, lambda connection: leases.renew(connection, host, actor, self.clock.time())
+        except Killed:
+            if not elsewhere:
+                self.dead.add(actor.process)
+            raise
+        except (DroverError, Broken):
+            self._release(store, host, actor)
+            raise
+        self._release(store, host, actor)
+
+    def _release(self, store, host, actor):
+        with store.write() as connection:
+            if leases.held(connection, host, actor):
+                leases.release(connection, host, actor)
+
+    # Discovery
+
+    def discover(self, store, hosts=None):
+        """Read hosts, remove what is stale on them, and read those again. With ``hosts`` None those that answer.
+
+        :returns: the names of the hosts that answered.
+        """
+        read = {}
+        for name in sorted(self.fleet.hosts):
+            if hosts is None or name in hosts:
+                try:
+                    read[name] = self.fleet.report(name)
+                except Broken as problem:
+                    if hosts is not None:
+                        raise DroverError(str(problem)) from None
+        found = self._record(store, read.values())
+        if found["stale"]:
+            recorded = fleets.where(self.url)
+            for name in read:
+                here = self.fleet.hosts[name].domains
+                for uuid, domain in list(here.items()):
+                    if domain.name in found["stale"] and recorded.get(domain.name) != name and not domain.active:
+                        del here[uuid]
+            # What is stale on one host is on another, so nothing may be lost by this.
+            self.fleet.check()
+            self._record(store, [self.fleet.report(name) for name in read])
+        return list(read)
+
+    def _record(self, store, nodes):
+        with store.write() as connection:
+            return record.record(connection, node_data.reports(list(nodes), "unused", {}), self.clock.time())
+
+    # Evacuation
+
+    def do_evacuate(self, host, stop=None, refuse=(), dies=None, lost=(), actor=None, elsewhere=False):
+        """Role evacuate, with the power driver's word that the host is off.
+
+        :param refuse: hosts on which nothing starts.
+        :param dies: a host that loses its power when the first instance has started there.
+        :param lost: hosts whose connection is lost when all has started there.
+        """
+        with self.run(host, "evacuate", stop, actor, elsewhere) as (store, keep):
+            if self.fleet.hosts[host].on:
+                raise DroverError(f"{host} is on; nothing was started")
+            with store.write() as connection:
+                host_status.change(connection, host, "draining", "dead", forced_down=True)
+            read = [name for name in self.discover(store) if name != host]
+            evacuation = evacuation_module.Evacuation(store, host, read, keep)
+            failed = {}
+            for dummy in range(ROUNDS):
+                evacuation.settle()
+                plan = evacuation.plan(self.policy, 0, failed, True)
+                if not plan["restarts"]:
+                    break
+                for place in dict.fromkeys(each["host"] for each in plan["restarts"]):
+                    wanted = [each["migration"] for each in plan["restarts"] if each["host"] == place]
+                    done = evacuation.restart(
+                        place,
+                        wanted,
+                        lambda place=place: self._answering(place),
+                        lambda uri, orders, place=place: self._started(place, orders, refuse, dies, lost),
+                    )
+                    for each in done["failed"]:
+                        failed.setdefault(each["uuid"], []).append(each["provider"])
+            plan = evacuation.plan(self.policy, 0, failed, False)
+            left = plan["left"] + plan["lost"] + [{**each, "reason": "not started"} for each in plan["restarts"]]
+            if left:
+                names = sorted(each["name"] for each in left)
+                raise DroverError(f"not started: {', '.join(names)}")
+
+    def _answering(self, place):
+        if not (self.fleet.hosts[place].on and self.fleet.hosts[place].answers):
+            raise DroverError(f"{place} cannot be reached")
+
+    def _started(self, place, orders, refuse, dies, lost):
+        """As the module domain_restart."""
+        here, answers = self.fleet.hosts[place], []
+        for order in orders:
+            answer = {"uuid": order["uuid"], "name": order["name"], "status": "failed", "state": None, "message": "no"}
+            answers.append(answer)
+            domain = here.domains.get(order["uuid"])
+            if domain is not None and (domain.active or not order["running"]):
+                answer.update(status="there", state=domain.state, message="")
+                continue
+            if place in refuse:
+                continue
+            self.clock.sleep(1)
+            state = "running" if order["running"] else "shutoff"
+            size = next(each for each in self.fleet.where(order["uuid"]).values())
+            here.domains[order["uuid"]] = Domain(order["name"], state, vcpus=size.vcpus, memory_mb=size.memory_mb)
+            self.fleet.check()
+            answer.update(status="restarted", state=state, message="")
+            if place == dies:
+                self.fleet.power_off(place)
+                raise DroverError(f"{place} was lost on the way")
+        if place in lost:
+            raise DroverError(f"{place} was lost on the way")
+        return answers
+
+    # What holds after every command
+
+    def check_places(self):
+        """Wherever an instance is there is room held for it, and none is held where it neither is nor goes."""
+        self.fleet.check()
+        held, migrations = fleets.holdings(self.url), self._migrations()
+        for row in migrations:
+            if row.uuid in held:
+                mine = held.setdefault(row.instance_uuid, {})
+                for host, amounts in held[row.uuid].items():
+                    mine.setdefault(host, amounts)
+        for uuid, name in self.fleet.names.items():
+            where, rooms = set(self.fleet.where(uuid)), set(held.get(uuid, {}))
+            rows = [row for row in migrations if row.instance_uuid == uuid]
+            ends = {
+                end for row in rows if row.status in tables.HOLDING_MIGRATION for end in (row.source, row.destination)
+            }
+            if where - rooms:
+                raise Violation(f"{name} is on {where}, and room is held on {rooms}")
+            if rooms - where - ends:
+                raise Violation(f"room of {name} is held on {rooms}, and it is on {where} with moves between {ends}")
+            size = next(iter(self.fleet.where(uuid).values()))
+            for host in rooms:
+                amounts = held[uuid][host]
+                if (amounts["VCPU"], amounts["MEMORY_MB"]) != (size.vcpus, size.memory_mb):
+                    raise Violation(f"{name} holds {amounts} on {host}")
+
+    def _migrations(self):
+        with Store.open(self.url).read() as connection:
+            return connection.execute(sa.select(tables.migrations).order_by(tables.migrations.c.id)).all()
+
+    def journal(self):
+        """The migrations in their order, and where every instance is: lines."""
+        lines = [
+            f"{row.instance_name}: {row.source} -> {row.destination}, {row.type}, {row.status}"
+            for row in self._migrations()
+        ]
+        recorded = fleets.where(self.url)
+        for uuid, name in sorted(self.fleet.names.items(), key=lambda pair: pair[1]):
+            seen = " and ".join(
+                f"{each.state} on {host}{'' if self.fleet.hosts[host].on else ' (off)'}"
+                for host, each in sorted(self.fleet.where(uuid).items())
+            )
+            known = recorded.get(name)
+            lines.append(
+                f"{name} is {seen}" + ("" if [known] == list(self.fleet.where(uuid)) else f", recorded on {known}")
+            )
+        return lines

@@ -1,0 +1,224 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Simulated hypervisors: hosts with domains, power, a network, and what breaks.
+
+Instances have their disks on storage that all hosts see, and a lock manager keeps a disk from being opened twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ansible_collections.drover.compute.tests.unit.store import fleets
+
+POOL = {"name": "nfs", "path": "/nfs", "shared_id": "nfs:a:/x"}
+#: Why a domain is paused: libvirt's VIR_DOMAIN_PAUSED_MIGRATION, and by somebody's wish.
+INCOMING, WISHED = 2, 1
+
+
+class Broken(Exception):
+    """A connection is no more, or was never to be had."""
+
+
+class Violation(BaseException):
+    """What must never happen; no handler of errors may swallow it."""
+
+
+@dataclass
+class Domain:
+    """A domain on one host."""
+
+    name: str
+    state: str
+    vcpus: int = 1
+    memory_mb: int = 1024
+    reason: int = WISHED
+    job: bool = False
+    persistent: bool = True
+
+    @property
+    def active(self):
+        return self.state != "shutoff"
+
+    def seen(self):
+        """As _migration_state.look() sees it."""
+        keys = ("name", "state", "reason", "active", "persistent", "job")
+        return {key: getattr(self, key) for key in keys}
+
+    def facts(self):
+        """As hypervisor_info tells of it."""
+        disk = {"target": "vda", "device": "disk", "type": "file", "source": f"/nfs/{self.name}.qcow2"}
+        more = {
+            "state": self.state,
+            "persistent": self.persistent,
+            "xml": f"<domain>{self.name}</domain>",
+            "disks": [disk],
+        }
+        return fleets.domain(self.name, self.vcpus, self.memory_mb, **more)
+
+
+@dataclass
+class Host:
+    """A hypervisor. ``records`` are those of its moves, which a reboot clears; ``workers`` those that live."""
+
+    name: str
+    vcpus: int = 8
+    memory_mb: int = 8192
+    on: bool = True
+    answers: bool = True
+    domains: dict = field(default_factory=dict)
+    records: dict = field(default_factory=dict)
+    workers: dict = field(default_factory=dict)
+
+
+class Fleet:
+    """All hosts.
+
+    :param faults: [{of: name of an instance, at: phase, fault: name of one of FAULTS, for: seconds until it is mended}];
+        each happens once, in the middle of the phase.
+    """
+
+    def __init__(self, clock, hosts, instances):
+        self.clock = clock
+        self.hosts = {each["name"]: Host(**each) for each in hosts}
+        self.jobs = []
+        self.cuts = set()
+        self.faults = []
+        self.most = 0
+        self.names = {}
+        for each in instances:
+            data = {key: value for key, value in each.items() if key != "host"}
+            uuid = fleets.uuid_of(data["name"])
+            self.names[uuid] = data["name"]
+            self.hosts[each["host"]].domains[uuid] = Domain(**{"state": "running", **data})
+
+    # What can be asked
+
+    def reach(self, one, other):
+        """Whether two hosts reach each other."""
+        return self.hosts[one].on and self.hosts[other].on and frozenset((one, other)) not in self.cuts
+
+    def look(self, host, uuid, from_host):
+        """_migration_state.look() from another host."""
+        if not self.reach(from_host, host):
+            raise Broken(f"Failed to connect to {host}")
+        found = self.hosts[host].domains.get(uuid)
+        return found.seen() if found is not None else None
+
+    def where(self, uuid):
+        """{host: Domain}, hosts that are off included."""
+        return {name: host.domains[uuid] for name, host in self.hosts.items() if uuid in host.domains}
+
+    def running(self, uuid):
+        """The hosts where it runs now."""
+        return [name for name, each in self.where(uuid).items() if each.state == "running" and self.hosts[name].on]
+
+    def report(self, host):
+        """A host as discovery reads it."""
+        here = self.hosts[host]
+        if not (here.on and here.answers):
+            raise Broken(f"Host {host} cannot be reached: timed out.")
+        domains = [domain.facts() for domain in here.domains.values()]
+        return fleets.host(host, *domains, vcpus=here.vcpus, memory_mb=here.memory_mb, pools=[POOL])
+
+    def check(self):
+        """What must hold at every moment."""
+        for uuid, name in self.names.items():
+            if len(self.running(uuid)) > 1:
+                raise Violation(f"{name} runs on {' and '.join(self.running(uuid))}")
+            if not self.where(uuid):
+                raise Violation(f"{name} is nowhere any more")
+
+    # What happens
+
+    def happen(self, phase, name, job):
+        """Let the faults of a phase of an instance's move happen."""
+        for fault in [each for each in self.faults if (each["of"], each["at"]) == (name, phase)]:
+            self.faults.remove(fault)
+            mend = FAULTS[fault["fault"]](self, job)
+            if mend is not None and fault.get("for") is not None:
+                self.clock.at(fault["for"], mend)
+            self.check()
+
+    def power_off(self, name):
+        """Everything that ran there has ended."""
+        host = self.hosts[name]
+        if not host.on:
+            return
+        host.on = False
+        host.records.clear()
+        host.workers.clear()
+        for job in [each for each in self.jobs if name in (each.source, each.destination)]:
+            job.end_by_death(name)
+        for uuid, domain in list(host.domains.items()):
+            if not domain.persistent:
+                del host.domains[uuid]
+            domain.state, domain.reason, domain.job = "shutoff", WISHED, False
+        self.check()
+
+    def power_on(self, name):
+        """Up again, with its definitions shut off."""
+        self.hosts[name].on = True
+
+    def cut(self, one, other):
+        """No network between two hosts."""
+        self.cuts.add(frozenset((one, other)))
+        for job in [each for each in self.jobs if {one, other} == {each.source, each.destination}]:
+            job.break_off()
+
+    def mend(self, one, other):
+        """The network is back."""
+        self.cuts.discard(frozenset((one, other)))
+
+
+def _refuse(fleet, job):
+    job.refused = "the network br9 does not exist at the destination"
+
+
+def _error(fleet, job):
+    job.fail("operation failed: migration out job: unexpectedly failed")
+
+
+def _worker_killed(fleet, job):
+    fleet.hosts[job.source].workers.pop(job.uuid, None)
+
+
+def _source_libvirtd(fleet, job):
+    """Restarted: libvirt cancels what has not arrived, and ends what has."""
+    if job.phase == "copy":
+        job.fail("operation failed: job was cancelled by a restart")
+
+
+def _cut(fleet, job):
+    fleet.cut(job.source, job.destination)
+    return lambda: fleet.mend(job.source, job.destination)
+
+
+def _controller_cut(fleet, job):
+    host = fleet.hosts[job.source]
+    host.answers = False
+    return lambda: setattr(host, "answers", True)
+
+
+def _destination_dies(fleet, job):
+    fleet.power_off(job.destination)
+    return lambda: fleet.power_on(job.destination)
+
+
+def _source_dies(fleet, job):
+    fleet.power_off(job.source)
+    return lambda: fleet.power_on(job.source)
+
+
+#: What may break: {name: function (fleet, job) that returns what mends it, or None}.
+FAULTS = {
+    "refused": _refuse,
+    "error": _error,
+    "worker killed": _worker_killed,
+    "libvirtd restarted": _source_libvirtd,
+    "network cut": _cut,
+    "controller cut off": _controller_cut,
+    "destination dies": _destination_dies,
+    "source dies": _source_dies,
+}

@@ -1,0 +1,140 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Golden scenarios: a fleet, commands with what breaks in them, and the journal that is expected of them.
+
+Each folder has state.yml (hosts, instances), commands.yml and expected.yml. A value "$x" in the commands takes, one
+after the other, each value of x in ``cross``: a case for each combination. ``only`` may leave out combinations.
+The harness checks at every moment and after every command what no scenario may break: no instance is lost, none
+runs twice, no move begins that the store knows nothing of, and room is held where an instance is or goes,
+nowhere else. When DROVER_WRITE_EXPECTED is set, expected.yml is written anew; look at the difference.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import pathlib
+import shutil
+import tempfile
+
+import pytest
+import yaml
+
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
+from ansible_collections.drover.compute.tests.scenarios.running import Scenario
+
+HERE = pathlib.Path(__file__).parent
+WRITE = bool(os.environ.get("DROVER_WRITE_EXPECTED"))
+#: A folder in memory: the store's file is synced at every step.
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+@functools.cache
+def load(path):
+    """A file of YAML; read once."""
+    return yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def filled(value, case):
+    """A value of the commands with the parameters of a case."""
+    if isinstance(value, dict):
+        return {key: filled(each, case) for key, each in value.items()}
+    if isinstance(value, list):
+        return [filled(each, case) for each in value]
+    if isinstance(value, str) and value.startswith("$"):
+        return case[value[1:]]
+    return value
+
+
+def cases_of(folder):
+    """[(name of the case, commands)] of a scenario."""
+    data = load(folder / "commands.yml")
+    cross = data.get("cross") or {}
+    found = []
+    for values in itertools.product(*cross.values()):
+        case = dict(zip(cross, values))
+        name = ", ".join(f"{key} {value}" for key, value in case.items()) or "only"
+        found.append((name, filled(data["commands"], case)))
+    return found
+
+
+FOLDERS = sorted(path.parent for path in HERE.glob("*/commands.yml"))
+ALL = [(folder, name, commands) for folder in FOLDERS for name, commands in cases_of(folder)]
+
+
+@pytest.fixture(scope="session")
+def memory():
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        yield pathlib.Path(folder)
+
+
+@pytest.fixture(scope="session")
+def empty(memory):
+    """The file of an empty store, to be copied."""
+    Store.open(f"sqlite:///{memory}/empty.db").upgrade()
+    return memory / "empty.db"
+
+
+@pytest.fixture(scope="session")
+def store(memory):
+    """One engine for all: what SQLAlchemy has compiled is kept with it."""
+    return Store.open(f"sqlite:///{memory}/store.db")
+
+
+@pytest.fixture
+def fresh(memory, empty, store, monkeypatch):
+    """A function (folder) that gives the Scenario of a folder, with a store in which its fleet is discovered."""
+    monkeypatch.setattr(Store, "open", lambda url: store)
+
+    def make(folder):
+        path, known = memory / "store.db", memory / f"{folder.name}.db"
+        for each in memory.glob("store.db*"):
+            each.unlink()
+        shutil.copyfile(known if known.exists() else empty, path)
+        scenario = Scenario(f"sqlite:///{path}", load(folder / "state.yml"), monkeypatch)
+        if not known.exists():
+            scenario.begin()
+            shutil.copyfile(path, known)
+        return scenario
+
+    return make
+
+
+@pytest.mark.parametrize("folder, name, commands", ALL, ids=[f"{folder.name}: {name}" for folder, name, dummy in ALL])
+def test_scenario(folder, name, commands, fresh, written):
+    scenario = fresh(folder)
+    for command in commands:
+        scenario.do(command)
+    found = scenario.said + scenario.journal()
+    if WRITE:
+        written.setdefault(folder, {})[name] = found
+    else:
+        assert found == expected(folder).get(name)
+
+
+@functools.cache
+def expected(folder):
+    """{name of a case: lines}."""
+    return {name: group["journal"] for group in load(folder / "expected.yml") for name in group["cases"]}
+
+
+def test_nothing_is_expected_of_cases_that_are_not_there():
+    for folder in FOLDERS:
+        assert WRITE or set(expected(folder)) == {name for name, dummy in cases_of(folder)}
+
+
+@pytest.fixture(scope="session")
+def written():
+    """{folder: {name of a case: lines}}, written into expected.yml at the end; cases that come to the same share an entry."""
+    found = {}
+    yield found
+    for folder, journals in found.items():
+        groups = {}
+        for name, lines in journals.items():
+            groups.setdefault(tuple(lines), []).append(name)
+        data = [{"cases": names, "journal": list(journal)} for journal, names in groups.items()]
+        head = "\n".join((folder / "state.yml").read_text(encoding="utf-8").splitlines()[:4])
+        text = yaml.safe_dump(data, width=160, sort_keys=False)
+        (folder / "expected.yml").write_text(f"{head}\n{text}", encoding="utf-8")

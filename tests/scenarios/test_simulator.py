@@ -1,0 +1,125 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The simulator answers as the module domain_migration does, and what watches over the scenarios sees what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+libvirt = pytest.importorskip("libvirt")
+
+from ansible_collections.drover.compute.plugins.module_utils import _migration
+from ansible_collections.drover.compute.tests.scenarios.clock import Clock
+from ansible_collections.drover.compute.tests.scenarios.migrating import Module
+from ansible_collections.drover.compute.tests.scenarios.simulated import Domain, Fleet, Violation
+from ansible_collections.drover.compute.tests.unit.module_utils import test_migration as real
+from ansible_collections.drover.compute.tests.unit.store import fleets
+
+fleet = real.fleet
+COMPARED = ("status", "source_state", "destination_state")
+
+
+class Simulated:
+    """One instance on kvm1, moved to kvm2 until that has ended."""
+
+    def __init__(self, state):
+        hosts = [{"name": "kvm1"}, {"name": "kvm2"}]
+        self.fleet = Fleet(Clock(), hosts, [{"name": "vm", "host": "kvm1", "state": state}])
+        self.uuid = fleets.uuid_of("vm")
+        order = {"uuid": self.uuid, "name": "vm", "source": "kvm1", "destination": "kvm2"}
+        self.order = {**order, "live": state != "shutoff"}
+
+    def move(self, **fault):
+        if fault:
+            self.fleet.faults.append({"of": "vm", **fault})
+        module = Module(self.fleet, "kvm1", lambda: {(self.uuid, "kvm1", "kvm2")})
+        (answer,) = module([self.order], [], 600)
+        return answer
+
+
+def broken(*dummy):
+    raise libvirt.libvirtError("client socket is closed")
+
+
+def really(fleet, state, behave):
+    """What the real worker says on libvirt's test driver."""
+    if state == "paused":
+        fleet.domain().suspend()
+    elif state == "shutoff":
+        fleet.domain().destroy()
+    fleet.behave = behave or fleet.succeed
+    fleet.move()
+    return _migration.report(real.UUID, fleet.records, None)
+
+
+@pytest.mark.parametrize("state", ["running", "paused", "shutoff"])
+def test_a_move_and_asking_again(fleet, state):
+    simulated = Simulated(state)
+    for dummy in range(2):
+        found, wanted = simulated.move(), really(fleet, "as it is", None) if dummy else really(fleet, state, None)
+        assert set(found) == set(wanted)
+        assert [found[key] for key in COMPARED] == [wanted[key] for key in COMPARED] == ["completed", "absent", state]
+
+
+@pytest.mark.parametrize("state", ["running", "shutoff"])
+def test_an_error_in_the_copy(fleet, state):
+    found, wanted = Simulated(state).move(at="copy", fault="error"), really(fleet, state, fleet.fail)
+    assert [found[key] for key in COMPARED] == [wanted[key] for key in COMPARED] == ["failed", state, "absent"]
+
+
+def test_a_paused_source_and_a_running_destination(fleet):
+    def half(domain, flags):
+        fleet.destination.defineXML(real.XML).create()
+        domain.suspend()
+        broken()
+
+    simulated = Simulated("running")
+    for fault in ({"at": "handover", "fault": "network cut", "for": 5}, {}):
+        found, wanted = simulated.move(**fault), really(fleet, "running", half)
+        assert (
+            [found[key] for key in COMPARED] == [wanted[key] for key in COMPARED] == ["conflict", "paused", "running"]
+        )
+
+
+def test_the_destination_is_lost_and_back(fleet):
+    def vanish(domain, flags):
+        fleet.down.add("test:///kvm2")
+        fleet.destination.lookupByUUIDString = broken
+        broken()
+
+    simulated = Simulated("running")
+    found, wanted = simulated.move(at="copy", fault="destination dies"), really(fleet, "running", vanish)
+    assert found["status"] == wanted["status"] == "lost"
+    assert simulated.move()["status"] == really(fleet, "running", vanish)["status"] == "lost"
+    simulated.fleet.power_on("kvm2")
+    fleet.down.clear()
+    del fleet.destination.lookupByUUIDString
+    found, wanted = simulated.move(), really(fleet, "running", None)
+    assert [found[key] for key in COMPARED] == [wanted[key] for key in COMPARED] == ["completed", "absent", "running"]
+
+
+def test_arrived_but_off(fleet):
+    def arrive_off(domain, flags):
+        fleet.succeed(domain)
+        fleet.domain(there=True).destroy()
+
+    simulated = Simulated("running")
+    simulated.move(at="cleanup", fault="destination dies")
+    simulated.fleet.power_on("kvm2")
+    found, wanted = simulated.move(), really(fleet, "running", arrive_off)
+    assert [found[key] for key in COMPARED] == [wanted[key] for key in COMPARED] == ["conflict", "absent", "shutoff"]
+
+
+def test_what_must_not_be_is_seen():
+    simulated = Simulated("running")
+    simulated.fleet.hosts["kvm2"].domains[simulated.uuid] = Domain("vm", "running")
+    with pytest.raises(Violation, match="vm runs on kvm1 and kvm2"):
+        simulated.fleet.check()
+    for host in simulated.fleet.hosts.values():
+        host.domains.clear()
+    with pytest.raises(Violation, match="vm is nowhere"):
+        simulated.fleet.check()
+    simulated = Simulated("running")
+    with pytest.raises(Violation, match="the store knows nothing of it"):
+        Module(simulated.fleet, "kvm1", lambda: set())([simulated.order], [], 2)

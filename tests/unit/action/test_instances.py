@@ -1,0 +1,274 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The actions instance and resize on a real store, with hypervisors that are a dict: what is recorded, and when."""
+
+from __future__ import annotations
+
+import pytest
+from ansible.errors import AnsibleActionFail
+
+from ansible_collections.drover.compute.plugins.plugin_utils import on_host
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, flavors
+from ansible_collections.drover.compute.tests.unit.action.running import run
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
+
+SMALL = {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1}
+BIG = {"VCPU": 2, "MEMORY_MB": 128, "DISK_GB": 2}
+
+
+class Hypervisors:
+    """What the modules domain and domain_power do, as far as these actions can tell."""
+
+    def __init__(self):
+        self.domains = {("kvm1", uuid_of(name)): self.facts(name) for name in ("web", "db")}
+        self.refuses = set()
+        self.calls = []
+
+    @staticmethod
+    def facts(name):
+        return {**domain(name, disk_gb=1), "metadata": {}}
+
+    def run(self, action, target, module, args, task_vars, lost):
+        changing = not action._task.check_mode
+        if changing:
+            self.calls.append((target, module, args["state"]))
+        if module == "domain_power":
+            return self.power(target, args, changing)
+        return self.domain(target, args, changing)
+
+    def power(self, target, args, changing):
+        answers = []
+        for each in args["domains"]:
+            found = self.domains.get((target, each["uuid"]))
+            answer = {
+                "uuid": each["uuid"],
+                "name": each["name"],
+                "changed": False,
+                "status": "done",
+                "message": "",
+                "domain": found,
+            }
+            if found is None:
+                answer.update(status="absent", message="there is no domain")
+            elif each["uuid"] in self.refuses:
+                answer.update(status="failed", message=f"{found['name']} on {target} did not shut down")
+            elif found["state"] != args["state"]:
+                answer["changed"] = True
+                answer["domain"] = {**found, "state": args["state"]}
+                if changing:
+                    self.domains[target, each["uuid"]] = answer["domain"]
+            answers.append(answer)
+        return {"changed": any(each["changed"] for each in answers), "domains": answers}
+
+    def domain(self, target, args, changing):
+        key = (target, args["uuid"])
+        found = self.domains.get(key)
+        if args["state"] == "absent":
+            if changing and args["uuid"] in self.refuses:
+                return {"failed": True, "msg": "it did not shut down.", "domain_left": True}
+            if changing:
+                self.domains.pop(key, None)
+            return {
+                "changed": found is not None,
+                "domain": None,
+                "removed_disks": ["/x"] if found else [],
+                "kept_disks": [],
+            }
+        if found is None:
+            return {"failed": True, "msg": "There is no domain.", "domain_left": False}
+        if changing and args["uuid"] in self.refuses and args["state"] == "shutoff" and found["state"] == "running":
+            return {"failed": True, "msg": "it did not shut down.", "domain_left": True}
+        new = dict(found)
+        new.update({name: args[name] for name in ("vcpus", "memory_mb", "disk_gb") if args.get(name) is not None})
+        if args.get("flavor"):
+            new["metadata"] = {"flavor": args["flavor"]}
+        if args["state"] in ("running", "shutoff"):
+            new["state"] = args["state"]
+        if changing:
+            self.domains[key] = new
+        return {"changed": new != found, "domain": new}
+
+    def move(self, uuid, source, destination):
+        self.domains[destination, uuid] = self.domains.pop((source, uuid))
+
+
+@pytest.fixture
+def there(monkeypatch):
+    hypervisors = Hypervisors()
+
+    def foretell(action, *arguments):
+        before, action._task.check_mode = action._task.check_mode, True
+        try:
+            return hypervisors.run(action, *arguments)
+        finally:
+            action._task.check_mode = before
+
+    monkeypatch.setattr(on_host, "run", hypervisors.run)
+    monkeypatch.setattr(on_host, "foretell", foretell)
+    return hypervisors
+
+
+@pytest.fixture
+def fleet_url(prepared_url):
+    fleets.discover(
+        prepared_url, host("kvm1", domain("web", disk_gb=1), domain("db", disk_gb=1)), host("kvm2"), host("kvm3")
+    )
+    with Store.open(prepared_url).write() as connection:
+        flavors.ensure(connection, "big", {"vcpus": 2, "memory_mb": 128, "disk_gb": 2}, fleets.NOW)
+    return prepared_url
+
+
+def on(target, module, url, **args):
+    return run(module, {"inventory_hostname": target}, store_url=url, **args)
+
+
+def failure(target, module, url, **args):
+    with pytest.raises(AnsibleActionFail) as caught:
+        on(target, module, url, **args)
+    return str(caught.value)
+
+
+def states(url):
+    return {each["name"]: each["state"] for each in run("instance_info", store_url=url)["instances"]}
+
+
+def test_stopped_and_started_are_recorded_and_room_stays(fleet_url, there):
+    held = fleets.holdings(fleet_url)
+    args = {"state": "stopped", "instances": ["web", "db"]}
+    assert on("kvm1", "instance", fleet_url, check=True, **args)["changed"] is True
+    assert states(fleet_url) == {"web": "running", "db": "running"}
+    assert on("kvm1", "instance", fleet_url, **args)["changed"] is True
+    assert len(there.calls) == 1, "one call for all of a host"
+    assert states(fleet_url) == {"web": "shutoff", "db": "shutoff"}
+    assert fleets.holdings(fleet_url) == held
+    assert on("kvm1", "instance", fleet_url, **args)["changed"] is False
+    assert on("kvm1", "instance", fleet_url, state="started", instances=["web"])["changed"] is True
+    assert states(fleet_url) == {"web": "running", "db": "shutoff"}
+
+
+def test_the_failure_of_one_is_told_and_the_other_recorded(fleet_url, there):
+    there.refuses.add(uuid_of("web"))
+    said = failure("kvm1", "instance", fleet_url, state="stopped", instances=["web", "db"])
+    assert said == "web on kvm1 did not shut down."
+    assert states(fleet_url) == {"web": "running", "db": "shutoff"}
+    assert "Delegate it there" in failure("kvm2", "instance", fleet_url, state="stopped", instances=["web"])
+
+
+def test_absent(fleet_url, there):
+    args = {"state": "absent", "instances": ["web"]}
+    before = fleets.snapshot(fleet_url)
+    assert on("kvm1", "instance", fleet_url, check=True, **args)["instances"][0]["removed_disks"] == ["/x"]
+    assert fleets.snapshot(fleet_url) == before
+    assert on("kvm1", "instance", fleet_url, **args)["changed"] is True
+    assert states(fleet_url) == {"db": "running"} and list(fleets.holdings(fleet_url)) == [uuid_of("db")]
+    assert on("kvm1", "instance", fleet_url, **args)["changed"] is False
+
+
+def test_one_that_could_not_be_removed_is_as_it_was(fleet_url, there):
+    before = fleets.snapshot(fleet_url)
+    there.refuses.add(uuid_of("web"))
+    assert "it did not shut down" in failure("kvm1", "instance", fleet_url, state="absent", instances=["web"])
+    assert fleets.snapshot(fleet_url) == before
+
+
+def test_a_removal_that_was_killed_is_finished(fleet_url, there, monkeypatch):
+    """Killed when the domain was gone and the store did not know it yet."""
+    real = there.run
+
+    def killed(action, *arguments):
+        result = real(action, *arguments)
+        if not action._task.check_mode:
+            raise KeyboardInterrupt
+        return result
+
+    monkeypatch.setattr(on_host, "run", killed)
+    with pytest.raises(KeyboardInterrupt):
+        on("kvm1", "instance", fleet_url, state="absent", instances=["web"])
+    monkeypatch.setattr(on_host, "run", real)
+    assert fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm1": SMALL}, (
+        "it holds its room until it is known to be gone"
+    )
+    assert on("kvm1", "instance", fleet_url, state="absent", instances=["web"])["changed"] is True
+    assert states(fleet_url) == {"db": "running"}
+
+
+def test_one_that_is_elsewhere_is_not_taken_for_removed(fleet_url, there):
+    there.move(uuid_of("web"), "kvm1", "kvm2")
+    assert "it is not on kvm1 any more" in failure("kvm1", "instance", fleet_url, state="absent", instances=["web"])
+    assert uuid_of("web") in fleets.holdings(fleet_url)
+
+
+def step(url, state, target="kvm1", **more):
+    return on(target, "resize", url, state=state, instance="web", **more)
+
+
+def test_a_resize_step_by_step(fleet_url, there):
+    before = fleets.snapshot(fleet_url)
+    told = step(fleet_url, "begun", flavor="big", host="kvm2", check=True, diff=True)
+    assert told["changed"] is True and fleets.snapshot(fleet_url) == before and there.calls == []
+    begun = step(fleet_url, "begun", flavor="big", host="kvm2")
+    assert begun["resize"]["running"] is True and begun["resize"]["order"]["destination"] == "kvm2"
+    held = fleets.holdings(fleet_url)
+    assert held[uuid_of("web")] == {"kvm2": BIG} and held[begun["resize"]["migration"]] == {"kvm1": SMALL}
+    # Each step may be taken twice.
+    for changed in (True, False):
+        assert step(fleet_url, "left")["changed"] is changed
+    assert there.domains["kvm1", uuid_of("web")]["vcpus"] == 2
+    there.move(uuid_of("web"), "kvm1", "kvm2")
+    assert step(fleet_url, "left")["changed"] is False, "it has gone already"
+    for changed in (True, False):
+        assert step(fleet_url, "arrived", "kvm2")["changed"] is changed
+    assert there.domains["kvm2", uuid_of("web")]["state"] == "running" and states(fleet_url)["web"] == "running"
+    assert step(fleet_url, "begun", flavor="big")["changed"] is False
+    assert fleets.holdings(fleet_url) == held, "both until it is confirmed"
+    assert there.domains["kvm2", uuid_of("web")]["disk_gb"] == 1
+    assert step(fleet_url, "confirmed", "kvm2")["changed"] is True
+    assert there.domains["kvm2", uuid_of("web")]["disk_gb"] == 2
+    assert fleets.holdings(fleet_url) == {uuid_of("db"): {"kvm1": SMALL}, uuid_of("web"): {"kvm2": BIG}}
+    assert step(fleet_url, "confirmed", "kvm2") == {"changed": False, "resize": None}
+
+
+def test_a_resize_that_is_reverted(fleet_url, there):
+    step(fleet_url, "begun", flavor="big", host="kvm2")
+    assert "has not ended yet" in failure("kvm2", "resize", fleet_url, state="confirmed", instance="web")
+    step(fleet_url, "left")
+    there.move(uuid_of("web"), "kvm1", "kvm2")
+    step(fleet_url, "arrived", "kvm2")
+    back = step(fleet_url, "leaving_again", "kvm2")["resize"]["back"]
+    assert back["destination"] == "kvm1" and there.domains["kvm2", uuid_of("web")]["vcpus"] == 1
+    assert "Nothing was taken back" in failure("kvm1", "resize", fleet_url, state="reverted", instance="web")
+    there.move(uuid_of("web"), "kvm2", "kvm1")
+    step(fleet_url, "reverted")
+    assert there.domains["kvm1", uuid_of("web")]["state"] == "running"
+    assert fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm1": SMALL} and fleets.where(fleet_url)["web"] == "kvm1"
+
+
+def test_a_guest_that_does_not_shut_down_keeps_its_size_and_its_room(fleet_url, there):
+    before = fleets.holdings(fleet_url)
+    there.refuses.add(uuid_of("web"))
+    step(fleet_url, "begun", flavor="big", host="kvm2")
+    assert "did not shut down" in failure("kvm1", "resize", fleet_url, state="left", instance="web")
+    step(fleet_url, "undone", message="it did not shut down")
+    assert fleets.holdings(fleet_url) == before and states(fleet_url)["web"] == "running"
+    assert there.domains["kvm1", uuid_of("web")]["vcpus"] == 1
+
+
+def test_another_resize_has_to_wait(fleet_url, there):
+    step(fleet_url, "begun", flavor="big", host="kvm2")
+    assert "is being resized to big on kvm2 already" in failure(
+        "kvm1", "resize", fleet_url, state="begun", instance="web", flavor="big", host="kvm3"
+    )
+    assert "open resize" in failure("kvm1", "instance", fleet_url, state="stopped", instances=["web"])
+    assert step(fleet_url, "begun", flavor="big")["changed"] is True, "the same one is gone on with"
+
+
+def test_nothing_to_do_for_the_size_that_it_has(fleet_url, there):
+    step(fleet_url, "begun", flavor="big")
+    step(fleet_url, "left")
+    step(fleet_url, "arrived")
+    step(fleet_url, "confirmed")
+    assert step(fleet_url, "begun", flavor="big") == {"changed": False, "resize": None}
+    assert step(fleet_url, "begun", host="kvm1") == {"changed": False, "resize": None}

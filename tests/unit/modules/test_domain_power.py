@@ -1,0 +1,84 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Module ``domain_power`` on libvirt's test driver."""
+
+from __future__ import annotations
+
+import pytest
+
+libvirt = pytest.importorskip("libvirt")
+
+
+def uuid(number):
+    return f"00000000-0000-4000-8000-{number:012d}"
+
+
+@pytest.fixture
+def host(fake_host, domain_xml):
+    """A host with two domains that run."""
+    return fake_host(domain_xml("one", 1), domain_xml("two", 2))
+
+
+def states(connection):
+    return {domain.name(): bool(domain.isActive()) for domain in connection.listAllDomains(0)}
+
+
+def test_several_at_once(run_module, host):
+    uri, connection = host
+    given = {"uri": uri, "domains": [{"uuid": uuid(1), "name": "one"}, {"uuid": uuid(2)}]}
+    told = run_module("domain_power", check_mode=True, diff_mode=True, state="shutoff", **given)
+    assert told["changed"] is True and states(connection) == {"one": True, "two": True}
+    done = run_module("domain_power", diff_mode=True, state="shutoff", **given)
+    assert (
+        told["diff"]
+        == done["diff"]
+        == {"before": "one: running\ntwo: running\n", "after": "one: shutoff\ntwo: shutoff\n"}
+    )
+    assert [(each["name"], each["changed"], each["domain"]["state"]) for each in done["domains"]] == [
+        ("one", True, "shutoff"),
+        ("two", True, "shutoff"),
+    ]
+    assert run_module("domain_power", state="shutoff", **given)["changed"] is False
+    assert run_module("domain_power", state="running", **given)["changed"] is True
+    assert states(connection) == {"one": True, "two": True}
+    assert run_module("domain_power", state="running", **given)["changed"] is False
+
+
+def test_one_that_fails_stops_no_other(run_module, host):
+    uri, connection = host
+    domains = [{"uuid": uuid(1), "name": "wrong"}, {"uuid": uuid(2)}, {"uuid": uuid(9)}]
+    result = run_module("domain_power", uri=uri, state="shutoff", domains=domains)
+    assert [each["status"] for each in result["domains"]] == ["failed", "done", "absent"]
+    assert "is named 'one'" in result["domains"][0]["message"]
+    assert states(connection) == {"one": True, "two": False}
+
+
+def test_a_hard_reboot_starts_again_whatever_it_was(run_module, host):
+    uri, connection = host
+    connection.lookupByName("two").destroy()
+    before = connection.lookupByName("one").ID()
+    given = {"uri": uri, "domains": [{"uuid": uuid(1)}, {"uuid": uuid(2)}], "state": "rebooted", "hard": True}
+    told = run_module("domain_power", check_mode=True, **given)
+    assert told["changed"] is True and connection.lookupByName("one").ID() == before
+    assert run_module("domain_power", **given)["changed"] is True
+    assert states(connection) == {"one": True, "two": True} and connection.lookupByName("one").ID() != before
+
+
+def test_a_soft_reboot_wants_it_to_run(run_module, host):
+    uri, connection = host
+    connection.lookupByName("two").destroy()
+    result = run_module("domain_power", uri=uri, domains=[{"uuid": uuid(2)}], state="rebooted", timeout=1)
+    assert result["domains"][0]["status"] == "failed"
+    assert "start it, or reboot it hard" in result["domains"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [({"timeout": -1}, "timeout is -1"), ({"at_once": 0}, "at_once"), ({"domains": [{"uuid": "x"}]}, "not the uuid")],
+)
+def test_bad_arguments_are_told_in_words(run_module, more, words):
+    given = {"uri": "test:///default", "state": "running", "domains": [{"uuid": uuid(1)}], **more}
+    result = run_module("domain_power", **given)
+    assert result["rc"] == 1 and words in result["msg"]

@@ -1,0 +1,145 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Another size for a domain that is defined, on libvirt's test driver with real image files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+
+libvirt = pytest.importorskip("libvirt")
+
+UUID = "00000000-0000-4000-8000-000000000007"
+EXTRA = (
+    "<metadata><app:info xmlns:app='https://example.org/app'>kept</app:info></metadata>"
+    "<cpu><topology sockets='1' dies='1' cores='2' threads='1'/></cpu>"
+)
+
+
+@pytest.fixture
+def disk(tmp_path):
+    path = str(tmp_path / "vm.qcow2")
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", path, "1G"], check=True)
+    return path
+
+
+@pytest.fixture
+def vm(fake_host, domain_xml, disk):
+    """A host with a running vm: 2 vCPUs, 64 MiB, one disk."""
+    devices = f"<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{disk}'/><target dev='vda'/></disk>"
+    return fake_host(domain_xml("vm", 7, devices=devices))
+
+
+def size_of(path):
+    return json.loads(subprocess.check_output(["qemu-img", "info", "--output=json", path]))["virtual-size"] // 2**30
+
+
+def test_shut_off_and_redefined_in_one_call(run_module, vm):
+    uri, connection = vm
+    given = {"uri": uri, "uuid": UUID, "state": "shutoff", "vcpus": 4, "memory_mb": 128, "flavor": "big"}
+    told = run_module("domain", check_mode=True, **given)
+    assert connection.lookupByName("vm").isActive()
+    done = run_module("domain", **given)
+    for result in (told, done):
+        domain = result["domain"]
+        assert (result["changed"], domain["state"], domain["vcpus"], domain["memory_mb"]) == (True, "shutoff", 4, 128)
+        assert domain["metadata"] == {"flavor": "big"}
+    assert run_module("domain", **given)["changed"] is False
+    started = run_module("domain", **{**given, "state": "running"})
+    assert (started["changed"], started["domain"]["state"], started["domain"]["vcpus"]) == (True, "running", 4)
+    assert run_module("domain", uri=uri, uuid=UUID, state="shutoff", flavor="")["domain"]["metadata"] == {}
+
+
+def test_a_running_domain_keeps_its_size(run_module, vm):
+    uri, connection = vm
+    result = run_module("domain", uri=uri, uuid=UUID, state="running", vcpus=4)
+    assert result["rc"] == 1 and "shut it off first" in result["msg"]
+    assert connection.lookupByName("vm").isActive()
+    assert run_module("domain", uri=uri, uuid=UUID, state="running", vcpus=2, memory_mb=64)["changed"] is False
+
+
+@pytest.mark.parametrize(
+    ("extra", "words"),
+    [
+        ("<cpu><topology sockets='1' cores='2' threads='1'/></cpu>", "3 is no multiple"),
+        ("<cpu><numa><cell id='0' cpus='0-1' memory='64' unit='MiB'/></numa></cpu>", "NUMA cells"),
+        (
+            "<maxMemory slots='2' unit='MiB'>100</maxMemory><cpu><numa><cell id='0' cpus='0-1' memory='64' unit='MiB'/></numa></cpu>",
+            "NUMA",
+        ),
+    ],
+)
+def test_what_numbers_cannot_say_is_refused_before_it_is_shut_down(domain_xml, extra, words):
+    from ansible_collections.drover.compute.plugins.module_utils import _resize
+    from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
+
+    with pytest.raises(LibvirtProblem, match=words):
+        _resize.resized(domain_xml("vm", 7, extra=extra), vcpus=3, memory_mb=128)
+
+
+def test_the_rest_of_the_xml_stays(domain_xml):
+    from ansible_collections.drover.compute.plugins.module_utils import _resize
+
+    text = domain_xml("vm", 7, extra=EXTRA).replace(
+        "<vcpu>2<", "<currentMemory unit='MiB'>32</currentMemory><vcpu current='1'>2<"
+    )
+    new = _resize.resized(text, vcpus=4, memory_mb=64, flavor="big")
+    assert "<app:info" in new and ">kept<" in new and "currentMemory" not in new and "current=" not in new
+    assert 'sockets="2"' in new and "<drover:flavor>big</drover:flavor>" in new
+    assert _resize.resized(new, vcpus=4, memory_mb=64, flavor="big") is None
+
+
+def test_a_disk_grows_and_never_shrinks(run_module, vm, disk):
+    uri, connection = vm
+    connection.lookupByName("vm").destroy()
+    given = {"uri": uri, "uuid": UUID, "state": "present"}
+    told = run_module("domain", check_mode=True, **given, disk_gb=3)
+    assert told["changed"] is True and size_of(disk) == 1
+    assert run_module("domain", **given, disk_gb=3)["changed"] is True
+    assert size_of(disk) == 3
+    assert run_module("domain", **given, disk_gb=3)["changed"] is False
+    result = run_module("domain", **given, disk_gb=2)
+    assert result["rc"] == 1 and "never made smaller" in result["msg"]
+    assert size_of(disk) == 3
+
+
+def test_images_that_others_need_are_kept(run_module, fake_host, domain_xml, tmp_path):
+    """What another domain here is backed by, what one of another hypervisor uses, and what is not its own."""
+    names = ("own", "base", "far", "top", "clone")
+    paths = {name: str(tmp_path / f"{name}.qcow2") for name in names}
+    for name in ("own", "base", "far"):
+        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", paths[name], "1M"], check=True)
+    for name, behind in (("top", "base"), ("clone", "top")):
+        subprocess.run(
+            ["qemu-img", "create", "-q", "-f", "qcow2", "-b", paths[behind], "-F", "qcow2", paths[name]], check=True
+        )
+    library = str(tmp_path / "vm.iso")
+    mine = str(tmp_path / f"vm-{UUID[:8]}-seed.iso")
+    for path in (library, mine):
+        open(path, "w", encoding="utf-8").close()
+
+    def disk(path, target, device="disk", more=""):
+        return f"<disk type='file' device='{device}'><source file='{path}'/><target dev='{target}'/>{more}</disk>"
+
+    devices = disk(paths["own"], "vda") + disk(paths["base"], "vdb") + disk(paths["far"], "vdc")
+    devices += disk(library, "hdc", "cdrom", "<readonly/>") + disk(mine, "hdd", "cdrom", "<readonly/>")
+    uri, connection = fake_host(
+        domain_xml("vm", 7, devices=devices), domain_xml("other", 8, devices=disk(paths["clone"], "vda"))
+    )
+    given = {"uri": uri, "uuid": UUID, "state": "absent", "remove_disks": True, "used_elsewhere": [paths["far"]]}
+    told = run_module("domain", check_mode=True, **given)
+    done = run_module("domain", **given)
+    assert told["removed_disks"] == done["removed_disks"] == [paths["own"], mine]
+    assert {each["path"]: each["reason"] for each in done["kept_disks"]} == {
+        paths["base"]: "the domain other uses it",
+        paths["far"]: "a domain of another hypervisor uses it",
+        library: "it is read-only and its name does not say that it is this instance's",
+    }
+    assert sorted(os.listdir(tmp_path)) == sorted(
+        ["node0.xml", "vm.iso", *(f"{name}.qcow2" for name in ("base", "far", "top", "clone"))]
+    )

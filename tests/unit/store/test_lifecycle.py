@@ -1,0 +1,200 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Instances by the names that people give, what is refused, and the store's side of their removal and resize."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.plugin_utils import resizing
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, journal, moves, resizes
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, flavors, named
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
+
+OLD = {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 5}
+NEW = {"VCPU": 2, "MEMORY_MB": 128, "DISK_GB": 10}
+
+
+@pytest.fixture
+def fleet_url(prepared_url):
+    """Three hosts; web and db run on kvm1, twin on kvm2 and kvm3 under two uuids."""
+    fleets.discover(
+        prepared_url,
+        host("kvm1", domain("web", disk_gb=5), domain("db")),
+        host("kvm2", domain("twin")),
+        host("kvm3", {**domain("other"), "name": "twin"}),
+    )
+    with Store.open(prepared_url).write() as connection:
+        for name, vcpus, memory_mb, disk_gb in (
+            ("big", 2, 128, 10),
+            ("less", 1, 64, 1),
+            ("nodisk", 2, 64, 0),
+            ("huge", 4, 64, 5),
+        ):
+            values = {"vcpus": vcpus, "memory_mb": memory_mb, "disk_gb": disk_gb}
+            flavors.ensure(connection, name, values, fleets.NOW)
+    return prepared_url
+
+
+def write(url, function, *arguments):
+    with Store.open(url).write(together=True) as connection:
+        return function(connection, *arguments)
+
+
+def find(url, *wanted, **more):
+    with Store.open(url).read() as connection:
+        return named.find(connection, list(wanted), **more)
+
+
+def test_by_name_by_uuid_and_by_both(fleet_url):
+    found = find(fleet_url, "web", uuid_of("db"), {"name": "web", "uuid": uuid_of("web")})
+    assert [(each["name"], each["host"], each["named"]) for each in found] == [
+        ("web", "kvm1", True),
+        ("db", "kvm1", False),
+    ]
+    assert found[0]["nodes"] == ["kvm1"] and found[0]["migration"] is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ("nosuch", "No instance nosuch is in the store"),
+        (uuid_of("nosuch"), "is in the store"),
+        ("twin", "Several instances are named twin: .* on kvm"),
+        ({"name": "db", "uuid": uuid_of("web")}, "Name and uuid disagree: .* is the uuid of web, not of db"),
+        ({"name": "db", "uuid": uuid_of("nosuch")}, "nobody's in the store"),
+        ({"host": "kvm1"}, "names no instance"),
+        ({"uuid": "12"}, "names no instance"),
+    ],
+)
+def test_what_names_nothing_is_refused(fleet_url, wanted, words):
+    with pytest.raises(DroverError, match=words):
+        find(fleet_url, wanted)
+
+
+def test_unknown_ones_can_be_listed(fleet_url):
+    unknown = []
+    assert [each["name"] for each in find(fleet_url, "nosuch", "web", unknown=unknown)] == ["web"]
+    assert unknown == ["nosuch"]
+
+
+def refusal(url, name, **more):
+    (instance,) = find(url, name)
+    with pytest.raises(DroverError) as caught:
+        named.refuse(instance, "It is not started", **more)
+    return str(caught.value)
+
+
+def test_on_two_hosts_it_is_left_alone(fleet_url):
+    fleets.discover(fleet_url, host("kvm2", domain("twin"), domain("web", disk_gb=5)))
+    assert "was seen on kvm1 and kvm2 at once. It is not started" in refusal(fleet_url, "web")
+
+
+def test_while_it_is_resized(fleet_url):
+    opened = write(
+        fleet_url, moves.begin_resize, uuid_of("web"), "kvm2", None, {"flavor": "big", "resources": NEW}, fleets.NOW
+    )
+    assert "open resize from kvm1 to kvm2" in refusal(fleet_url, "web")
+    write(fleet_url, moves.finish, opened["uuid"], "running", fleets.NOW)
+    (instance,) = find(fleet_url, "web")
+    named.refuse(instance, "It is not started", settled=False)
+    assert "waits to be confirmed" in refusal(fleet_url, "web")
+    with pytest.raises(DroverError, match="was resized"):
+        write(fleet_url, claims.forget, [uuid_of("web")], fleets.NOW)
+    assert find(fleet_url, "web")[0]["state"] == "running"
+
+
+def test_forget_gives_all_back(fleet_url):
+    before = fleets.holdings(fleet_url)
+    write(fleet_url, claims.forget, [uuid_of("web")], fleets.NOW)
+    del before[uuid_of("web")]
+    assert fleets.holdings(fleet_url) == before
+    assert find(fleet_url, "web", unknown=[]) == []
+    # A second time there is nothing to do.
+    after = fleets.snapshot(fleet_url)
+    write(fleet_url, claims.forget, [uuid_of("web")], fleets.NOW)
+    assert fleets.snapshot(fleet_url) == after
+
+
+def test_files_of_other_hosts(fleet_url):
+    disk = {"type": "file", "source": "/srv/base.qcow2", "device": "disk"}
+    fleets.discover(fleet_url, host("kvm2", domain("twin", disks=[disk]), domain("late")))
+    with Store.open(fleet_url).read() as connection:
+        assert named.files_of_others(connection, uuid_of("web"), "kvm1") == ["/srv/base.qcow2"]
+        assert named.files_of_others(connection, uuid_of("web"), "kvm2") == []
+
+
+def begin(url, wanted=None):
+    sizes = {"old": {"vcpus": 1, "memory_mb": 64}, "new": {"vcpus": 2, "memory_mb": 128, "disk_gb": 10}}
+    wanted = wanted or {"flavor": "big", "resources": NEW, "running": True, "sizes": sizes}
+    return write(url, moves.begin_resize, uuid_of("web"), "kvm2", None, wanted, fleets.NOW)
+
+
+def test_a_resize_can_be_gone_on_with_by_another_run(fleet_url):
+    opened = begin(fleet_url)
+    assert begin(fleet_url)["new"] is False
+    with Store.open(fleet_url).read() as connection:
+        found = resizes.describe(connection, opened["uuid"])
+        # A drain of its host leaves it to whoever resizes.
+        assert journal.pending(connection, "kvm1") == []
+    assert (found["source"], found["destination"], found["same_host"], found["running"]) == (
+        "kvm1",
+        "kvm2",
+        False,
+        True,
+    )
+    assert found["old"] == {"flavor": None, "vcpus": 1, "memory_mb": 64, "disk_gb": 5}
+    assert found["new"] == {"flavor": "big", "vcpus": 2, "memory_mb": 128, "disk_gb": 10}
+    assert (
+        found["order"]["destination"] == "kvm2" and found["back"]["destination"] == "kvm1" and found["arrived"] is False
+    )
+    write(fleet_url, moves.finish, opened["uuid"], "shutoff", fleets.NOW)
+    write(fleet_url, moves.note, opened["uuid"], {"arrived": True}, fleets.NOW)
+    with Store.open(fleet_url).read() as connection:
+        found = resizes.describe(connection, opened["uuid"])
+    assert (found["status"], found["arrived"], found["old"]["vcpus"]) == ("finished", True, 1)
+    write(fleet_url, moves.revert, opened["uuid"], "running", fleets.NOW)
+    assert fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm1": OLD}
+
+
+def where(url, flavor, to=None, name="web"):
+    (instance,) = find(url, name)
+    with Store.open(url).read() as connection:
+        selection, size = resizing.resize(connection, instance, flavor, to, Policy.from_mapping({}), fleets.NOW)
+    return selection["host"], selection["resources"], size
+
+
+def test_it_stays_where_it_is_if_both_sizes_fit_there(fleet_url):
+    found, resources, size = where(fleet_url, "big")
+    assert (found, resources) == ("kvm1", NEW)
+    assert size == {"flavor": "big", "vcpus": 2, "memory_mb": 128, "disk_gb": 10}
+    # 2 of 4 vCPUs are taken, and 4 more do not fit beside them.
+    with pytest.raises(DroverError, match="VCPU|Core"):
+        where(fleet_url, "huge")
+    assert where(fleet_url, "big", "kvm3")[0] == "kvm3"
+
+
+def test_elsewhere_if_they_do_not(fleet_url):
+    fleets.discover(fleet_url, host("kvm3", {**domain("other"), "name": "twin"}, vcpus=8))
+    assert where(fleet_url, "huge")[0] == "kvm3"
+
+
+def test_a_cold_migration_goes_elsewhere_with_its_size(fleet_url):
+    found, resources, size = where(fleet_url, None)
+    assert found in ("kvm2", "kvm3") and resources == OLD and size["disk_gb"] == 5
+
+
+def test_disks_are_never_made_smaller(fleet_url):
+    with pytest.raises(DroverError, match="never made smaller"):
+        where(fleet_url, "less")
+    assert where(fleet_url, "nodisk")[1:] == (
+        {"VCPU": 2, "MEMORY_MB": 64, "DISK_GB": 5},
+        {"flavor": "nodisk", "vcpus": 2, "memory_mb": 64, "disk_gb": 5},
+    )
+    with pytest.raises(DroverError, match="Flavor nosuch is not in the store"):
+        where(fleet_url, "nosuch")

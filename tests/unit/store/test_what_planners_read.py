@@ -1,0 +1,170 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Instances as planners read them, and plans that heed what they read."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+from ansible_collections.drover.compute.plugins.plugin_utils.deciding import told, wanted_to_move
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import groups, moves
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, host_columns, moving, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_host_instances, read_instances
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
+
+
+def discover(url, metadata=None, **more):
+    web = domain("web", metadata={"project": "p", "flavor": "small", **(metadata or {})}, **more)
+    found = fleets.discover(url, host("kvm1", web, domain("old")), host("kvm2"), host("kvm3", domain("other")))
+    return found
+
+
+def read(url, *arguments, **more):
+    with Store.open(url).read() as connection:
+        return {each["name"]: each for each in read_instances(connection, *arguments, **more)}
+
+
+def change(url, table, **values):
+    with Store.open(url).write() as connection:
+        connection.execute(sa.update(table).values(**values))
+
+
+def test_one_reader_for_one_host_for_all_and_for_the_others(prepared_url):
+    discover(prepared_url)
+    assert set(read(prepared_url)) == {"web", "old", "other"}
+    assert set(read(prepared_url, ["kvm1"])) == {"web", "old"}
+    assert {name: each["host"] for name, each in read(prepared_url, but=["kvm1"]).items()} == {"other": "kvm3"}
+    with Store.open(prepared_url).read() as connection:
+        assert [each["name"] for each in read_host_instances(connection, "kvm1")] == ["old", "web"]
+        assert len(read_host_instances(connection)) == 3
+
+
+@pytest.mark.parametrize("many", [1, 40])
+def test_it_takes_two_queries_however_many_there_are(prepared_url, many):
+    fleets.discover(prepared_url, host("kvm1", *(domain(f"vm{number}") for number in range(many)), vcpus=64))
+    asked = []
+    store = Store.open(prepared_url)
+    with store.read() as connection:
+        sa.event.listen(connection, "before_cursor_execute", lambda *arguments: asked.append(arguments[2]))
+        assert len(read_instances(connection)) == many
+    assert len(asked) == 2
+
+
+def test_what_is_read_of_an_instance(prepared_url):
+    discover(prepared_url, {"move": "cold", "priority": "7", "migration": '{"copy_storage": "never"}'}, vcpus=2)
+    with Store.open(prepared_url).write() as connection:
+        connection.execute(
+            sa.insert(tables.flavors).values(
+                uuid=uuid_of("small"),
+                name="small",
+                vcpus=2,
+                memory_mb=64,
+                disk_gb=0,
+                extra_specs={"trait:HW_FAST": "required", "trait:HW_SLOW": "forbidden"},
+                created_at=fleets.NOW,
+            )
+        )
+    web = read(prepared_url)["web"]
+    wanted = {
+        "policy": "cold",
+        "policy_error": None,
+        "priority": 7,
+        "migration": {"copy_storage": "never"},
+        "project": "p",
+        "flavor": "small",
+        "required_traits": ["HW_FAST"],
+        "resources": {"VCPU": 2, "MEMORY_MB": 64, "DISK_GB": 0},
+    }
+    assert {key: web[key] for key in wanted} == wanted
+
+
+def test_all_resource_classes_and_none_of_those_that_hold_two_places(prepared_url):
+    discover(prepared_url)
+    with Store.open(prepared_url).write() as connection:
+        consumer = connection.scalar(sa.select(tables.consumers.c.id).where(tables.consumers.c.uuid == uuid_of("web")))
+        provider = connection.scalar(
+            sa.select(tables.allocations.c.provider_id).where(tables.allocations.c.consumer_id == consumer)
+        )
+        number = connection.execute(sa.insert(tables.resource_classes).values(name="CUSTOM_GOLD")).inserted_primary_key[
+            0
+        ]
+        connection.execute(
+            sa.insert(tables.allocations).values(consumer_id=consumer, provider_id=provider, class_id=number, used=3)
+        )
+    assert read(prepared_url)["web"]["resources"]["CUSTOM_GOLD"] == 3
+    with Store.open(prepared_url).read() as connection:
+        instances = read_host_instances(connection, "kvm1")
+        wanted = wanted_to_move(instances, Policy.from_mapping({}))
+        columns = host_columns.read_columns(connection, fleets.NOW, 0, wanted)
+    assert "CUSTOM_GOLD" in columns["resources"]
+    plan = plan_drain(columns, told(instances, columns), "kvm1", Policy.from_mapping({}))
+    assert [move["name"] for move in plan["moves"]] == ["old"]
+    assert "CUSTOM_GOLD" in plan["unmovable"][0]["reason"]
+    # Where a class is in providers below the nodes only the claim knows where it fits.
+    columns["beyond"] = {"CUSTOM_GOLD"}
+    plan = plan_drain(columns, told(instances, columns), "kvm1", Policy.from_mapping({}))
+    assert sorted(move["name"] for move in plan["moves"]) == ["old", "web"]
+    change(prepared_url, tables.instances, state="active")
+    with Store.open(prepared_url).write() as connection:
+        connection.execute(
+            sa.insert(tables.migrations).values(
+                uuid=uuid_of("m"),
+                instance_uuid=uuid_of("web"),
+                instance_name="web",
+                source="kvm9",
+                destination="kvm1",
+                type="evacuation",
+                status="done",
+                created_at=1.0,
+                updated_at=1.0,
+            )
+        )
+    assert read(prepared_url)["web"]["resources"] == {}
+
+
+def test_the_metadata_is_the_one_place_of_the_policy(prepared_url):
+    discover(prepared_url, {"move": "never"})
+    assert read(prepared_url)["web"]["policy"] == "never"
+    assert discover(prepared_url, {"move": "never"})["changed"] is False
+    assert discover(prepared_url, {"on_drain": "shutdown"})["changed"]
+    assert read(prepared_url)["web"]["policy"] == "shutdown"
+    found = discover(prepared_url, {"move": "live", "on_drain": "shutdown"})
+    assert "Instance web: move live says" in found["policies"][0]
+    web = read(prepared_url)["web"]
+    assert (web["policy"], "move live" in web["policy_error"]) == (None, True)
+    discover(prepared_url)
+    assert (read(prepared_url)["web"]["policy"], read(prepared_url)["web"]["policy_error"]) == (None, None)
+
+
+def test_the_budget_of_a_group_is_seen_and_may_change(prepared_url):
+    def ensure(**more):
+        with Store.open(prepared_url).write() as connection:
+            return groups.ensure(connection, "web", "anti-affinity", **more)[1]
+
+    assert ensure(max_moving=2) and not ensure(max_moving=2) and not ensure()
+    assert fleets.columns(prepared_url)["server_groups"]["web"]["max_moving"] == 2
+    assert ensure(max_moving=0)
+    assert fleets.columns(prepared_url)["server_groups"]["web"]["max_moving"] is None
+    with pytest.raises(DroverError, match="max_moving must be 1 or more, or 0 for no limit"):
+        ensure(max_moving=-1)
+
+
+def test_moves_that_make_room_are_known_by_the_host_they_are_for(prepared_url):
+    discover(prepared_url)
+    with Store.open(prepared_url).write(together=True) as connection:
+        opened = moves.begin(
+            connection, uuid_of("other"), "kvm2", None, "live-migration", fleets.NOW, "kvm3", {"for_host": "kvm1"}
+        )
+    with Store.open(prepared_url).read() as connection:
+        assert moving.left_open_for(connection, "kvm1") == ["kvm3"]
+        assert moving.left_open_for(connection, "kvm2") == []
+    before = fleets.holdings(prepared_url)
+    with Store.open(prepared_url).write(together=True) as connection:
+        moves.undo(connection, opened["uuid"], "no", fleets.NOW)
+    after = fleets.holdings(prepared_url)
+    assert before != after and after[uuid_of("other")] == {"kvm3": {"VCPU": 1, "MEMORY_MB": 64}}
