@@ -27,8 +27,8 @@ def picture(overview):
     """Everything the page shows but capacity and a plan.
 
     :param overview: what the store's overview.read() returns.
-    :returns: a dict: summary, attention, hosts, zones (of hosts for the heat map), pools, aggregates, migrations,
-        days, power_events, newest, leases.
+    :returns: a dict: summary, attention, hosts, nowhere (instances on no host), map (hosts by zone), pools, zones,
+        aggregates, migrations, days, power_events, newest (instances), leases, rolling.
     """
     hosts = [_host(each, number) for number, each in enumerate(_in_order(overview["hosts"]))]
     _fill(hosts, overview["instances"])
@@ -50,6 +50,7 @@ def picture(overview):
         "power_events": overview["power_events"],
         "newest": _newest(overview),
         "leases": overview["leases"],
+        "rolling": overview["rolling"],
     }
 
 

@@ -10,7 +10,7 @@ try:
 except ImportError:
     sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import hosts, instances, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import hosts, instances, rolling, tables
 
 #: How many of the newest migrations, power actions and instances are read.
 NEWEST = 100
@@ -32,7 +32,7 @@ def read(connection, now, service_down_time=0):
         disk_gb_physical (GiB), which are in use on the hypervisor, or None), aggregates (name, metadata,
         hosts), instances (instances.listing()), newest (the newest instances: uuid, created_at), migrations
         and power_events (the newest, newest first), days (day, type, status, count: all migrations by the
-        day, counted from 1970 in UTC, on which they began), leases, flavors.
+        day, counted from 1970 in UTC, on which they began), leases, rolling (rolling.read()), flavors.
     """
     found = hosts.listing(connection, now, service_down_time)
     physical = _physical(connection)
@@ -48,6 +48,7 @@ def read(connection, now, service_down_time=0):
         "days": _days(connection),
         "power_events": _newest(connection, tables.power_events, _POWER),
         "leases": _all(connection, tables.leases, _LEASE),
+        "rolling": rolling.read(connection),
         "flavors": _all(connection, tables.flavors, _FLAVOR),
     }
 
