@@ -38,7 +38,11 @@ class ActionModule(DroverAction):
         # A page that says the same but for its time is left as it is.
         written = html.written_at(before)
         unchanged = written is not None and html.page(picture, written) == before
-        result = {"changed": not unchanged, "path": path, "summary": _plain(picture), "table": report_lines(picture)}
+        lines = report_lines(picture)
+        # Shown here, as some output formats of Ansible fold the long lines of a result.
+        for line in lines:
+            self.show(line)
+        result = {"changed": not unchanged, "path": path, "summary": _plain(picture), "table": lines}
         if not unchanged:
             after = html.page(picture, now)
             if not self._task.check_mode:

@@ -20,6 +20,7 @@ description:
   - The same store gives the same page but for the time in it. A page that would say nothing else is left as it is, with its time.
   - The file is replaced as a whole. A new one can be read by its owner only, as it tells what runs where. One that is there
     keeps its mode.
+  - It shows a summary of a few lines, for terminals and job logs.
   - No secret is in the page, and neither is the URL of the store.
 options:
   path:
@@ -74,9 +75,9 @@ EXAMPLES = r"""
         path: /tmp/fleet.html
       register: report
 
-    - name: Show its summary
+    - name: Say where it is
       ansible.builtin.debug:
-        var: report.table
+        msg: "{{ report.summary.hosts }} hosts are in {{ report.path }}"
 
 - name: Draw a plan
   hosts: localhost

@@ -32,7 +32,7 @@ def report_lines(picture):
         + (f", physically used {each['physical_text']}" if each["physical_text"] else "")
         for each in summary["figures"]
     ]
-    lines.append(picture["capacity"]["verdict"])
+    lines.append(words.clean(picture["capacity"]["verdict"]))
     lines += _hosts("Need a look", [host for host in picture["hosts"] if not host["well"]])
     full = sorted(
         (host for host in picture["hosts"] if host["well"]), key=lambda host: (-(host["full"] or 0), host["host"])
