@@ -54,6 +54,4 @@ def _verdict(rows):
             f"The loss of {', '.join(fatal)} could not be borne: not everything on it finds a place on the other hosts. "
             "Add room, or move instances away from it."
         )
-    return (
-        "Whichever one host is lost, everything on it finds a place on the others, by room, host filters and server groups."
-    )
+    return "Whichever one host is lost, everything on it finds a place on the others, by room, host filters and server groups."

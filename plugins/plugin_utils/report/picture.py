@@ -42,9 +42,7 @@ def picture(overview):
         "map": _by_zone(hosts),
         "pools": pools,
         "zones": _zones(hosts),
-        "aggregates": [
-            {**each, "metadata": sorted(each["metadata"].items())} for each in overview["aggregates"]
-        ],
+        "aggregates": [{**each, "metadata": sorted(each["metadata"].items())} for each in overview["aggregates"]],
         "migrations": [_migration(each) for each in overview["migrations"]],
         "days": days(overview["days"]),
         "power_events": overview["power_events"],

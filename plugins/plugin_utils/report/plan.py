@@ -11,6 +11,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.report.picture impo
 
 #: So many hosts are drawn, those on which most changes.
 DRAWN = 40
+#: How far the rows of the picture are apart.
+ROW = 50
 _KINDS = (
     ("rolling", "batches", "Rolling maintenance"),
     ("rebalance", "score_before", "Rebalance"),
@@ -180,7 +182,7 @@ def drawing(moves, hosts):
     """Where the bars and the lines between them are, in units of a picture 360 wide.
 
     :param hosts: those of plan_picture().
-    :returns: a dict: height; rows [{host, y, before, after}], the shares of memory (percent, 0 to 100); lines [{from_host,
+    :returns: a dict: height; rows [{host, y, before, after}], the shares of memory (percent); lines [{from_host,
         host, count, path, width, y}]; left_out, the number of hosts that are not drawn.
     """
     drawn = sorted(hosts, key=lambda host: -host["moves"])[:DRAWN]
@@ -189,9 +191,9 @@ def drawing(moves, hosts):
     rows = [
         {
             "host": host["host"],
-            "y": 30 + 44 * number,
-            "before": min(host["figures"][1]["before_percent"] or 0, 100),
-            "after": min(host["figures"][1]["after_percent"] or 0, 100),
+            "y": 30 + ROW * number,
+            "before": host["figures"][1]["before_percent"] or 0,
+            "after": host["figures"][1]["after_percent"] or 0,
             "instances_before": host["before"],
             "instances_after": host["after"],
         }
@@ -214,7 +216,7 @@ def drawing(moves, hosts):
         for (source, target), count in flows.items()
     ]
     return {
-        "height": 34 + 44 * len(rows),
+        "height": 34 + ROW * len(rows),
         "rows": rows,
         "lines": lines,
         "left_out": len(hosts) - len(rows),

@@ -134,9 +134,7 @@ def test_the_playbook_draws_a_plan_of_a_lookup(url, tmp_path):
     assert code == 0, said
     page = (tmp_path / "plan.html").read_text()
     assert "Drain of kvm2" in page
-    variables["drover_plan"] = (
-        "{{ [lookup('drover.compute.rebalance_plan'), lookup('drover.compute.rolling_plan')] }}"
-    )
+    variables["drover_plan"] = "{{ [lookup('drover.compute.rebalance_plan'), lookup('drover.compute.rolling_plan')] }}"
     code, said = playbook(url, folder=tmp_path, variables=variables)
     assert code == 0, said
     page = (tmp_path / "plan.html").read_text()
@@ -149,7 +147,9 @@ def test_a_long_discovery_tells_where_it_is(tmp_path, count, lines):
     tasks = [
         {
             "drover.compute.compute_node": {
-                "nodes": [{"host": "{{ inventory_hostname }}", "vcpus": "{{ 4 if inventory_hostname != 'kvm030' else -1 }}"}],
+                "nodes": [
+                    {"host": "{{ inventory_hostname }}", "vcpus": "{{ 4 if inventory_hostname != 'kvm030' else -1 }}"}
+                ],
                 "store_url": f"sqlite:///{tmp_path / 'fleet.db'}",
             }
         }

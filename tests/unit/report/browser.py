@@ -103,7 +103,8 @@ def running():
     for program in ("chromium", "chromedriver"):
         if not shutil.which(program):
             pytest.fail(
-                f"the report is tested in a browser, and {program} is missing: tests/setup/setup.sh packages", pytrace=False
+                f"the report is tested in a browser, and {program} is missing: tests/setup/setup.sh browser",
+                pytrace=False,
             )
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -44,9 +44,7 @@ def small(url):
     )
     with Store.open(url).write() as connection:
         nodes = tables.compute_nodes
-        connection.execute(
-            sa.update(nodes).where(nodes.c.host == "kvm1").values(memory_mb_used=3000, local_gb_used=61)
-        )
+        connection.execute(sa.update(nodes).where(nodes.c.host == "kvm1").values(memory_mb_used=3000, local_gb_used=61))
         services.record_unreachable(connection, "kvm5", "no route to <kvm5>", NOW)
         for name, values in (
             ("kvm3", {"disabled": True, "disabled_reason": "new fan & more"}),

@@ -97,7 +97,9 @@ def test_no_error_and_the_stores_figures(browser, small):
 def test_its_policy_stops_what_is_not_its_own(browser, small, tmp_path):
     path = tmp_path / "injected.html"
     text = small[0].read_text()
-    path.write_text(text.replace("</main>", "<script>document.title = 'caught'</script><b style='color:red'>x</b></main>"))
+    path.write_text(
+        text.replace("</main>", "<script>document.title = 'caught'</script><b style='color:red'>x</b></main>")
+    )
     browser.open(path)
     assert browser.ask("return document.title") == "Fleet report"
     assert any("Content Security Policy" in line for line in browser.console())

@@ -195,7 +195,11 @@ def test_a_plan_that_is_old_says_so(small_url):
 def test_rolling_rebalance_and_the_way_home(small_url):
     moves = pages.plan()["moves"]
     plans = [
-        {"batches": [["kvm1", "kvm2"], ["kvm6"]], "blocked": [{"host": "kvm3", "reason": "old cannot move"}], "bound": 2},
+        {
+            "batches": [["kvm1", "kvm2"], ["kvm6"]],
+            "blocked": [{"host": "kvm3", "reason": "old cannot move"}],
+            "bound": 2,
+        },
         {"score_before": 0.25, "score_after": 0.125, "moves": moves, "waves": 2, "seconds": 24.0, "reason": "enough"},
         {"moves": [], "staying": [{"uuid": "u", "name": "web1", "reason": "no room"}], "waves": 0, "seconds": 0},
     ]
