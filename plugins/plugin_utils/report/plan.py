@@ -10,7 +10,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.report import words
 from ansible_collections.drover.compute.plugins.plugin_utils.report.picture import FIGURES
 
 #: So many hosts are drawn, those on which most changes.
-DRAWN = 40
+DRAWN = 24
 #: How far the rows of the picture are apart.
 ROW = 50
 _KINDS = (
