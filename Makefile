@@ -7,7 +7,8 @@
 .PHONY: help setup demo lab lab-down test test-unit test-lab test-all test-operations bench-nova bench-placement bench-drain lint build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
-OPERATIONS := tests/lab/test_power.py tests/lab/test_evacuate.py tests/lab/test_hypervisor.py tests/lab/test_rolling.py
+OPERATIONS := tests/lab/test_power.py tests/lab/test_evacuate.py tests/lab/test_hypervisor.py \
+	tests/lab/test_rolling.py tests/lab/test_drain_plan.py tests/lab/test_lifecycle.py tests/lab/test_migration_options.py
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -37,7 +38,7 @@ test-lab: setup  ## the playbooks on real hypervisors
 	.venv/bin/pytest -q tests/lab/test_lab_itself.py
 	.venv/bin/pytest -q -n 2 --dist worksteal tests/lab $(patsubst %,--ignore %,tests/lab/test_lab_itself.py $(OPERATIONS))
 
-test-operations: setup  ## power, fencing, evacuation and the disk lock on real hypervisors: long
+test-operations: setup  ## power, evacuation, rolling maintenance, lifecycle and migration options on real hypervisors: long
 	.venv/bin/pytest -q -n 2 --dist worksteal $(OPERATIONS)
 
 lint: setup  ## ansible-test sanity, ansible-lint, galaxy-importer, antsibull-docs, layering

@@ -133,7 +133,20 @@ class Worker:
         if self._begun() or self.record["took_over"] or self.record["shut_down"]:
             self._end("lost", f"{self._title()}: {reason}. Where it is cannot be told: start the move again when both hosts answer.")
         else:
+            self._note_source()
             self._end("failed", f"{self._title()} was not begun: {reason}.")
+
+    def _note_source(self):
+        """Of a move that was not begun the source alone can tell where the instance is, as long as it runs there.
+
+        One that is off may have arrived before the source was started anew and forgot about it.
+        """
+        if self.source is None:
+            return
+        with contextlib.suppress(LibvirtProblem, libvirt.libvirtError):
+            here = state.look(self.source, self.uuid)
+            if state.classify(here, None) == state.HERE and here["active"]:
+                self.record["source_state"] = state.state_word(here)
 
     def _begun(self):
         return self.record["phase"] in ("migrating", "verifying", "cleaning")

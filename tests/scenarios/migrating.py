@@ -134,6 +134,8 @@ class Worker:
                 seconds = next(course, None)
             except Broken as problem:
                 begun = self._begun() or self.record["took_over"]
+                if not begun:
+                    self._note_source()
                 self._end(
                     "lost" if begun else "failed", f"{problem}. " + ("Start the move again." if begun else "Not begun.")
                 )
@@ -141,6 +143,14 @@ class Worker:
             if seconds is None:
                 return
             yield seconds
+
+    def _note_source(self):
+        try:
+            here = self.fleet.look(self.order["source"], self.uuid, self.order["source"])
+        except Broken:
+            return
+        if state.classify(here, None) == state.HERE and here["active"]:
+            self.record["source_state"] = state.state_word(here)
 
     def _begun(self):
         return self.record["phase"] in ("migrating", "verifying", "cleaning")
