@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+#: How often, in seconds, one thing that is under way is mentioned at most.
+MENTION = 10
 #: Of fewer hosts than this nobody needs to be told.
 MANY = 50
 #: So many lines at most.
@@ -27,3 +29,12 @@ def milestone(host, hosts):
     if place * LINES // count == (place - 1) * LINES // count:
         return None
     return f"{host} is done: about {place} of {count} hosts ({100 * place // count} %)"
+
+
+def pause(elapsed_s, count):
+    """How long (seconds) nothing is said of one thing that has been under way for some time, among so many.
+
+    However many there are, together they make no more than twelve lines in a minute; and what has taken an hour is
+    mentioned every six minutes.
+    """
+    return max(MENTION, MENTION * count / 2, (elapsed_s or 0) / 10)
