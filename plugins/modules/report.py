@@ -29,8 +29,8 @@ options:
     default: drover-report.html
   plans:
     description:
-      - Plans to draw as before, moves and after, each as P(drover.compute.drain_plan#lookup) returns one, or as the lookups rebalance_plan,
-        rolling_plan and home_plan do.
+      - Plans to draw as before, moves and after, each as P(drover.compute.drain_plan#lookup), P(drover.compute.rebalance_plan#lookup),
+        P(drover.compute.rolling_plan#lookup) or P(drover.compute.home_plan#lookup) returns one.
       - A plan that no longer fits the store is drawn with a warning.
     type: list
     elements: dict

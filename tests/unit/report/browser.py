@@ -75,9 +75,6 @@ class Browser:
         named = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
         self.command("Emulation.setEmulatedMedia", media=kind, features=named)
 
-    def scripts(self, on):
-        self.command("Emulation.setScriptExecutionDisabled", value=not on)
-
     def picture(self, path):
         """A picture of the whole page, for people."""
         data = self.command("Page.captureScreenshot", captureBeyondViewport=True)["data"]
