@@ -31,6 +31,7 @@ test: lint test-unit test-lab  ## linters, unit tests, tests in the lab: under 2
 test-all: test test-operations  ## and the tests of power and evacuation
 
 test-unit: setup  ## unit tests, the store on SQLite and on PostgreSQL; golden scenarios on a simulated fleet
+	@$(SETUP) browser
 	.venv/bin/pytest -q -n 2 tests/unit tests/scenarios
 
 test-lab: setup  ## the playbooks on real hypervisors

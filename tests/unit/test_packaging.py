@@ -83,7 +83,7 @@ def test_archive_has_what_a_user_needs(members):
         wanted |= {
             str(path.relative_to(ROOT))
             for path in (ROOT / folder).rglob("*")
-            if path.is_file() and path.suffix in (".py", ".yml", ".j2", ".md", ".ini")
+            if path.is_file() and path.suffix in (".py", ".yml", ".j2", ".css", ".js", ".md", ".ini")
             and not any(part.startswith((".", "__pycache__")) for part in path.relative_to(ROOT).parts)
         }  # fmt: skip
     assert not wanted - members
