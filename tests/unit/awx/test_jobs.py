@@ -153,6 +153,14 @@ def test_rolling_maintenance_in_the_workflow_shows_its_batches_first(fleet):
     succeeded(fleet("rolling-maintenance", drover_plan_only="true", **answered))
 
 
+def test_report_writes_its_page_where_it_is_told(fleet):
+    page = fleet.base / "fleet.html"
+    succeeded(fleet("report", drover_report=str(page)))
+    assert "kvm2" in page.read_text()
+    # Left empty: beside the playbook, in the folder that is gone with the job.
+    succeeded(fleet("report"))
+
+
 def test_rebalance_shows_its_moves(fleet):
     assert "Make the moves" not in succeeded(fleet("rebalance")).results
 
