@@ -4,7 +4,7 @@
 # `make` or `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab lab-down test test-unit test-lab test-all test-operations bench-nova bench-placement bench-drain lint build clean
+.PHONY: help setup demo lab lab-down test test-unit test-lab test-all test-operations test-core-versions bench-nova bench-placement bench-drain lint build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
 OPERATIONS := tests/lab/test_power.py tests/lab/test_evacuate.py tests/lab/test_silent_host.py tests/lab/test_hypervisor.py \
@@ -12,7 +12,7 @@ OPERATIONS := tests/lab/test_power.py tests/lab/test_evacuate.py tests/lab/test_
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
-		while IFS="$$(printf '\t')" read -r target text; do printf '  make %-15s %s\n' "$$target" "$$text"; done
+		while IFS="$$(printf '\t')" read -r target text; do printf '  make %-18s %s\n' "$$target" "$$text"; done
 
 setup:  ## install what is missing: Debian packages, a Python environment in .venv
 	@$(SETUP) packages env
@@ -31,6 +31,7 @@ test: lint test-unit test-lab  ## linters, unit tests, tests in the lab: under 2
 test-all: test test-operations  ## and the tests of power and evacuation
 
 test-unit: setup  ## unit tests, the store on SQLite and on PostgreSQL; golden scenarios on a simulated fleet
+	@$(SETUP) browser
 	.venv/bin/pytest -q -n 2 tests/unit tests/scenarios
 
 test-lab: setup  ## the playbooks on real hypervisors
@@ -39,6 +40,9 @@ test-lab: setup  ## the playbooks on real hypervisors
 
 test-operations: setup  ## power, evacuation, rolling maintenance, lifecycle and migration options on real hypervisors: long
 	.venv/bin/pytest -q -n 2 --dist worksteal $(OPERATIONS)
+
+test-core-versions: setup  ## what depends on ansible-core, with each version that is supported: long the first time
+	tests/setup/core-versions.sh
 
 lint: setup  ## ansible-test sanity, ansible-lint, galaxy-importer, antsibull-docs, layering
 	@$(SETUP) lint
