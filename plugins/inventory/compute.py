@@ -75,7 +75,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils import options
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, inventory
 
-HOSTS, INSTANCES, VARIABLE = "hypervisors", "instances", "drover_compute"
+HOSTS = "hypervisors"
+INSTANCES = "instances"
+VARIABLE = "drover_compute"
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):

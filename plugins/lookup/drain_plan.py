@@ -119,6 +119,7 @@ _raw:
     shutdowns: {description: "What its policy lets be shut down instead of moved, the less important first.", type: list, elements: dict, returned: always}
     status: {description: "V(ok), V(partial) where some cannot move, V(infeasible) where that is proven.", type: str, returned: always}
     proof: {description: Why it cannot be done., type: str, returned: when it is proven}
+    hint: {description: What might still empty the host., type: str, returned: when there is such a thing}
     method: {description: How the places were found., type: str, returned: always}
     extra_moves: {description: How many moves are of instances of other hosts., type: int, returned: always}
     seconds: {description: How long it is expected to take., type: float, returned: always}

@@ -32,6 +32,13 @@ MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 @functools.cache
+class Indented(yaml.SafeDumper):
+    """As yamllint wants lists to look."""
+
+    def increase_indent(self, flow=False, indentless=False):
+        return super().increase_indent(flow, False)
+
+
 def load(path):
     """A file of YAML; read once."""
     return yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
@@ -136,5 +143,5 @@ def written():
             groups.setdefault(tuple(lines), []).append(name)
         data = [{"cases": names, "journal": list(journal)} for journal, names in groups.items()]
         head = "\n".join((folder / "state.yml").read_text(encoding="utf-8").splitlines()[:4])
-        text = yaml.safe_dump(data, width=160, sort_keys=False)
+        text = yaml.dump(data, Dumper=Indented, width=140, sort_keys=False)
         (folder / "expected.yml").write_text(f"{head}\n{text}", encoding="utf-8")

@@ -122,4 +122,4 @@ def test_what_must_not_be_is_seen():
         simulated.fleet.check()
     simulated = Simulated("running")
     with pytest.raises(Violation, match="the store knows nothing of it"):
-        Module(simulated.fleet, "kvm1", lambda: set())([simulated.order], [], 2)
+        Module(simulated.fleet, "kvm1", set)([simulated.order], [], 2)

@@ -15,11 +15,11 @@ import time
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.executor import restarting
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import caps, journal, moves
+from ansible_collections.drover.compute.plugins.plugin_utils.progress import pause
 from ansible_collections.drover.compute.plugins.plugin_utils.store import moving
 
-# How long (seconds) one call on the hypervisor waits for news, and how often one instance is mentioned.
+# How long (seconds) one call on the hypervisor waits for news.
 WAIT = 2
-MENTION = 10
 # After how many answers that do not mention a move it is given up.
 SILENT = 5
 # How a migration ends that leaves the instance at its source.
@@ -349,7 +349,8 @@ class Mover:
 
     def _progress(self, order, result):
         now = time.monotonic()
-        if now - self._mentioned.setdefault(order["uuid"], now) < MENTION:
+        silence = pause(result.get("elapsed_s"), len(self._running))
+        if now - self._mentioned.setdefault(order["uuid"], now) < silence:
             return
         self._mentioned[order["uuid"]] = now
         parts = [f"{order['name']}: {order['source']} -> {order['destination']}"]

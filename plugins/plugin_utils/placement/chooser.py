@@ -5,11 +5,6 @@
 
 from __future__ import annotations
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import groups, providers, room, supply
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import names as resource_names

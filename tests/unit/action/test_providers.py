@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import importlib
-import json
 import pathlib
 import re
 
 import pytest
 import yaml
-from ansible.errors import AnsibleActionFail
 
 from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, play, run
 from ansible_collections.drover.compute.tests.unit.store import fleets

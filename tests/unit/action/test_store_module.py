@@ -13,7 +13,6 @@ import sys
 
 import pytest
 import sqlalchemy as sa
-from ansible.errors import AnsibleActionFail
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations

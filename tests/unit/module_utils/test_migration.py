@@ -403,3 +403,10 @@ def test_a_broken_record_is_no_record(fleet):
         path.write_text(text)
         assert fleet.records.read(UUID) is None
     assert fleet.move()[0]["status"] == "completed"
+
+
+def test_a_destination_that_cannot_be_reached_leaves_a_running_instance_where_it_is_seen(fleet):
+    fleet.down.add("test:///kvm2")
+    record, dummy = fleet.move()
+    assert (record["status"], record["source_state"]) == ("failed", "running")
+    assert "was not begun" in record["message"]

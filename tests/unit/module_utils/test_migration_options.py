@@ -21,7 +21,10 @@ from ansible_collections.drover.compute.plugins.module_utils import _migration_o
 from ansible_collections.drover.compute.plugins.module_utils import _migration_state as state
 from ansible_collections.drover.compute.plugins.module_utils import _migration_watch as watch_module
 from ansible_collections.drover.compute.plugins.module_utils import _migration_worker as worker_module
-from ansible_collections.drover.compute.plugins.module_utils._migration_flags import flags_and_parameters, version_reasons
+from ansible_collections.drover.compute.plugins.module_utils._migration_flags import (
+    flags_and_parameters,
+    version_reasons,
+)
 from ansible_collections.drover.compute.plugins.module_utils._migration_record import Records
 from ansible_collections.drover.compute.tests.unit.module_utils.test_migration import UUID, Fleet, Killed, seen
 
@@ -32,7 +35,16 @@ LIMIT = 0.3
     "given, words",
     [
         ({}, []),
-        ({"parallel_connections": 4, "tls": True, "post_copy": True, "on_timeout": "post_copy", "compression": "zstd"}, []),
+        (
+            {
+                "parallel_connections": 4,
+                "tls": True,
+                "post_copy": True,
+                "on_timeout": "post_copy",
+                "compression": "zstd",
+            },
+            [],
+        ),
         ({"tunnelled": True, "compression": "xbzrle", "on_timeout": "shutdown"}, []),
         ({"post_copy": True, "on_timeout": "abort"}, []),
         ({"tunnelled": True, "parallel_connections": 2}, ["tunnelled and parallel_connections"]),
@@ -56,7 +68,9 @@ def test_contradictions(given, words):
 def test_a_policy_is_laid_over_the_task_and_says_only_what_it_says():
     general = {"bandwidth_mib": 100, "post_copy": True, "tls": None}
     assert options.merged(general, {"post_copy": False, "tls": True, "bandwidth_mib": None, "priority": 3}) == {
-        "bandwidth_mib": 100, "post_copy": False, "tls": True,
+        "bandwidth_mib": 100,
+        "post_copy": False,
+        "tls": True,
     }
     assert options.merged(general, None) == {"bandwidth_mib": 100, "post_copy": True}
 
@@ -73,15 +87,29 @@ def host(version, name="kvm2"):
 
 def test_flags_and_parameters():
     flags, parameters = flags_and_parameters(
-        {"bandwidth_mib": 9, "parallel_connections": 3, "auto_converge": True, "post_copy": True, "tls": True, "compression": "zstd"},
+        {
+            "bandwidth_mib": 9,
+            "parallel_connections": 3,
+            "auto_converge": True,
+            "post_copy": True,
+            "tls": True,
+            "compression": "zstd",
+        },
         host(9004000),
     )
     assert flags == (
-        libvirt.VIR_MIGRATE_PARALLEL | libvirt.VIR_MIGRATE_AUTO_CONVERGE | libvirt.VIR_MIGRATE_POSTCOPY | libvirt.VIR_MIGRATE_TLS
+        libvirt.VIR_MIGRATE_PARALLEL
+        | libvirt.VIR_MIGRATE_AUTO_CONVERGE
+        | libvirt.VIR_MIGRATE_POSTCOPY
+        | libvirt.VIR_MIGRATE_TLS
         | libvirt.VIR_MIGRATE_COMPRESSED
     )
     assert parameters == {
-        "bandwidth": 9, "bandwidth.postcopy": 9, "parallel.connections": 3, "compression": "zstd", "tls.destination": "kvm2",
+        "bandwidth": 9,
+        "bandwidth.postcopy": 9,
+        "parallel.connections": 3,
+        "compression": "zstd",
+        "tls.destination": "kvm2",
     }
     assert flags_and_parameters({"tunnelled": True, "tls": False}, host(9000000)) == (libvirt.VIR_MIGRATE_TUNNELLED, {})
     assert flags_and_parameters({}, host(9000000)) == (0, {})
@@ -112,9 +140,14 @@ def test_certificates_that_are_missing_are_named_before_anything_begins(tmp_path
             return {} if name in there else None
 
     monkeypatch.setattr(certificates, "Folder", Folder)
-    (tmp_path / "qemu.conf").write_text(f'default_tls_x509_cert_dir = "/nowhere"\n migrate_tls_x509_cert_dir = "{tmp_path}"\n')
+    (tmp_path / "qemu.conf").write_text(
+        f'default_tls_x509_cert_dir = "/nowhere"\n migrate_tls_x509_cert_dir = "{tmp_path}"\n'
+    )
     found = certificates.certificate_reasons(None, "kvm2", str(tmp_path / "qemu.conf"))
-    assert [f"the source has no {tmp_path}/ca-cert.pem" in found[0], f"kvm2 has no {tmp_path}/server-key.pem" in found[1]] == [True, True]
+    assert [
+        f"the source has no {tmp_path}/ca-cert.pem" in found[0],
+        f"kvm2 has no {tmp_path}/server-key.pem" in found[1],
+    ] == [True, True]
     there.add("server-key.pem")
     for name in ("ca-cert.pem", "client-cert.pem", "client-key.pem"):
         (tmp_path / name).write_text("")
@@ -137,7 +170,9 @@ class Slow(Fleet):
         monkeypatch.setattr(domain, "migrateStartPostCopy", lambda each, flags: self.act("post_copy", each))
         monkeypatch.setattr(domain, "suspend", lambda each: self.act("suspend", each))
         monkeypatch.setattr(domain, "shutdown", lambda each: self.act("shutdown", each))
-        monkeypatch.setattr(domain, "jobStats", lambda each, flags=0: {"type": 2 if self.job else 0, "memory_remaining": 7})
+        monkeypatch.setattr(
+            domain, "jobStats", lambda each, flags=0: {"type": 2 if self.job else 0, "memory_remaining": 7}
+        )
         monkeypatch.setattr(watch_module, "POLL", 0.02)
         monkeypatch.setattr(watch_module, "STALLED", 0.2)
         monkeypatch.setattr(worker_module, "SHUTDOWN", 0.3)
@@ -201,7 +236,13 @@ def test_when_the_time_is_over(slow, action, end, done):
         assert slow.calls[-1] & libvirt.VIR_MIGRATE_OFFLINE
 
 
-@pytest.mark.parametrize("action, deaf, words", [("post_copy", "post_copy", "post-copy did not end it"), ("pause", "suspend", "nothing more arrived while the guest was paused")])
+@pytest.mark.parametrize(
+    "action, deaf, words",
+    [
+        ("post_copy", "post_copy", "post-copy did not end it"),
+        ("pause", "suspend", "nothing more arrived while the guest was paused"),
+    ],
+)
 def test_what_does_not_help_is_aborted_in_the_end(slow, monkeypatch, action, deaf, words):
     slow.deaf = {deaf}
     if action == "post_copy":
@@ -220,6 +261,7 @@ def test_what_does_not_help_is_aborted_in_the_end(slow, monkeypatch, action, dea
 
 def test_a_guest_left_paused_by_us_goes_on(slow, monkeypatch):
     """libvirt resumes what it gives up; should it not, we do, as we have paused it."""
+
     def abort_and_stay_paused(domain):
         slow.done.append("abort")
         slow.how = "abort"
@@ -256,7 +298,9 @@ def test_what_cannot_be_started_there_is_told(slow, monkeypatch):
     def refuse(domain):
         raise libvirt.libvirtError("no memory")
 
-    monkeypatch.setattr(slow, "succeed", lambda domain, flags=0: (slow.destination.defineXML(domain.XMLDesc(0)), domain.undefine()))
+    monkeypatch.setattr(
+        slow, "succeed", lambda domain, flags=0: (slow.destination.defineXML(domain.XMLDesc(0)), domain.undefine())
+    )
     monkeypatch.setattr(libvirt.virDomain, "create", refuse)
     record, dummy = slow.move(on_timeout="shutdown")
     assert (record["status"], slow.states()) == ("completed", ("absent", "shutoff"))
@@ -374,7 +418,9 @@ def test_a_broken_post_copy_is_a_conflict_and_gone_on_with_when_asked_again(slow
     broken = [True]
     look = state.look
     monkeypatch.setattr(
-        state, "look", lambda conn, uuid: {**look(conn, uuid), "state": "paused", "reason": 13} if broken[0] else look(conn, uuid)
+        state,
+        "look",
+        lambda conn, uuid: {**look(conn, uuid), "state": "paused", "reason": 13} if broken[0] else look(conn, uuid),
     )
 
     def part(domain, flags):
