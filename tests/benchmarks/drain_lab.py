@@ -7,7 +7,10 @@ In a lab of its own with two hosts. Each pair of measurements moves the same gue
 and by ``virsh migrate --live --p2p`` with as many at a time, and back. The playbook's start, which the ratio leaves out, is a
 drain of the host while it is empty. Prints one JSON document.
 
-Usage: .venv/bin/python tests/benchmarks/drain_lab.py [--instances 8] [--limit 2] [--memory-mb 256] [--pairs 3]
+Usage: .venv/bin/python tests/benchmarks/drain_lab.py [--instances 8] [--limit 2] [--memory-mb 256] [--bandwidth-mib N] [--pairs 3]
+
+With --bandwidth-mib each migration, by the playbook and by virsh alike, sends so many MiB per second at most: so that small guests
+take as long as large ones.
 """
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ def seconds(work, *words, **options):
 
 class Bench:
     def __init__(self, fleet, options):
-        self.fleet, self.limit = fleet, options.limit
+        self.fleet, self.limit, self.bandwidth = fleet, options.limit, options.bandwidth_mib
         self.guests = [Full(f"guest{number}", memory_mb=options.memory_mb) for number in range(options.instances)]
         fleet.make("kvm1", *self.guests)
         # Until each has written to its memory.
@@ -57,11 +60,13 @@ class Bench:
         return sum(int(line.partition("=")[2]) for line in said.splitlines() if "cpu.time" in line) / 1e9
 
     def drain(self):
-        self.fleet.drain("kvm1", drover_max_migrations=self.limit, **ROOM)
+        self.fleet.drain("kvm1", drover_max_migrations=self.limit, **ROOM,
+                         drover_migration={"bandwidth_mib": self.bandwidth} if self.bandwidth else {})
 
-    def virsh(self, source, to):
+    def virsh(self, source, to, bandwidth=None):
         names = "\n".join(guest.name for guest in self.guests)
-        self.fleet.run(source, f"printf '{names}\\n' | {VIRSH.format(limit=self.limit, to=to)}")
+        self.fleet.run(source, f"printf '{names}\\n' | {VIRSH.format(limit=self.limit, to=to)}"
+                       + (f" --bandwidth {bandwidth}" if bandwidth else ""))
 
     def back(self):
         self.virsh("kvm2", "kvm1")
@@ -70,16 +75,17 @@ class Bench:
     def see(self, host):
         assert {where for where, state in self.fleet.where().values() if state == "running"} == {host}
 
-    def pair(self):
+    def pair(self, number):
         """The three times, in seconds."""
+        if number:
+            self.back()
         drained = seconds(self.drain)
         self.see("kvm2")
         started = seconds(self.drain)
         self.fleet.playbook("undrain", "-e", json.dumps({"drover_host": "kvm1", **ROOM}))
         self.back()
-        by_virsh = seconds(self.virsh, "kvm1", "kvm2")
+        by_virsh = seconds(self.virsh, "kvm1", "kvm2", self.bandwidth)
         self.see("kvm2")
-        self.back()
         return {"drain_s": drained, "start_s": started, "virsh_s": by_virsh, "ratio": (drained - started) / by_virsh,
                 "load": os.getloadavg()[0]}
 
@@ -88,6 +94,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     for name, default in (("instances", 8), ("limit", 2), ("memory-mb", 256), ("pairs", 3)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--bandwidth-mib", type=int)
     options = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="drover-bench-"))
     command = [os.fspath(HERE / "lab"), "--folder", os.fspath(folder / "lab")]
@@ -98,12 +105,13 @@ def main() -> int:
         fleet = Fleet(lab, folder, f"sqlite:///{folder / 'store.db'}")
         bench = Bench(fleet, options)
         fleet.playbook("discover", "-e", json.dumps(ROOM))
-        pairs = [bench.pair() for dummy in range(options.pairs)]
+        pairs = [bench.pair(number) for number in range(options.pairs)]
     finally:
         subprocess.run([*command, "down"], check=False, stdout=sys.stderr)
         shutil.rmtree(folder, ignore_errors=True)
     shown = [{key: round(value, 2) for key, value in pair.items()} for pair in pairs]
-    print(json.dumps({"instances": options.instances, "limit": options.limit, "memory_mb": options.memory_mb, "pairs": shown,
+    print(json.dumps({"instances": options.instances, "limit": options.limit, "memory_mb": options.memory_mb,
+                      "bandwidth_mib": options.bandwidth_mib, "pairs": shown,
                       "start_s": round(statistics.median(pair["start_s"] for pair in pairs), 2),
                       "ratio": round(statistics.median(pair["ratio"] for pair in pairs), 3)}, indent=1))
     return 0

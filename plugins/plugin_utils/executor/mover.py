@@ -130,7 +130,9 @@ class Mover:
                 queue.remove(move)
                 # Without its provider: once the host answers, it is as good as any other.
                 order = {**move, "source": move["from_host"], "destination": move["host"], "provider": None}
-                self._close(order, "failed", f"It was not begun, as libvirt on {' and '.join(sorted(silent))} does not answer.")
+                self._close(
+                    order, "failed", f"It was not begun, as libvirt on {' and '.join(sorted(silent))} does not answer."
+                )
                 continue
             try:
                 # A look that costs little; what counts is the one with which it is written down.

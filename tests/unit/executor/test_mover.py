@@ -251,7 +251,9 @@ def seeing(world, name, here, there, status="failed"):
 
     def answer(*arguments):
         return [
-            {**each, "status": status, "source_state": here, "destination_state": there} if each["name"] == name else each
+            {**each, "status": status, "source_state": here, "destination_state": there}
+            if each["name"] == name
+            else each
             for each in world(*arguments)
         ]
 
