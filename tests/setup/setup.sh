@@ -157,9 +157,9 @@ link_libvirt() {
     .venv/bin/python -c 'import libvirt' || fail "the libvirt binding in $home cannot be used."
 }
 
-# The collections that galaxy.yml names, from PyPI's "ansible", which holds all of Galaxy's usual ones:
+# The collections that galaxy.yml and the playbook awx_setup name, from PyPI's "ansible", which holds all of Galaxy's usual ones:
 # 10 MB of its 500. Every Ansible of the environment finds them there.
-COLLECTIONS="community/general"
+COLLECTIONS="community/general awx/awx"
 add_collections() {
     site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     missing=
