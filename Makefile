@@ -4,11 +4,12 @@
 # `make` or `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab lab-down test test-unit test-lab test-all test-operations test-core-versions bench-nova bench-placement bench-drain lint build clean
+.PHONY: help setup demo lab lab-down test test-unit test-lab test-all test-operations test-core-versions bench-lab bench-nova bench-placement bench-drain lint build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
-OPERATIONS := tests/lab/test_power.py tests/lab/test_evacuate.py tests/lab/test_hypervisor.py \
-	tests/lab/test_rolling.py tests/lab/test_drain_plan.py tests/lab/test_lifecycle.py tests/lab/test_migration_options.py
+OPERATIONS := tests/lab/test_power.py tests/lab/test_evacuate.py tests/lab/test_silent_host.py tests/lab/test_hypervisor.py \
+	tests/lab/test_rolling.py tests/lab/test_drain_plan.py tests/lab/test_lifecycle.py tests/lab/test_migration_options.py \
+	tests/lab/test_chaos.py
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -38,7 +39,7 @@ test-lab: setup  ## the playbooks on real hypervisors
 	.venv/bin/pytest -q tests/lab/test_lab_itself.py
 	.venv/bin/pytest -q -n 2 --dist worksteal tests/lab $(patsubst %,--ignore %,tests/lab/test_lab_itself.py $(OPERATIONS))
 
-test-operations: setup  ## power, evacuation, rolling maintenance, lifecycle and migration options on real hypervisors: long
+test-operations: setup  ## power, evacuation, chaos, rolling maintenance, lifecycle and migration options on real hypervisors: long
 	.venv/bin/pytest -q -n 2 --dist worksteal $(OPERATIONS)
 
 test-core-versions: setup  ## what depends on ansible-core, with each version that is supported: long the first time
@@ -56,6 +57,9 @@ bench-placement: setup  ## compare allocation candidates and claims with Placeme
 
 bench-drain: setup  ## plans of drains of seeded fleets, judged by the verifier; DRAIN=FOLDER has fleetgen.py and verify.py
 	.venv/bin/python tests/benchmarks/drain_families.py $(BENCH_DRAIN)
+
+bench-lab: setup  ## the drain of eight instances in a lab, and the same migrations by parallel virsh
+	.venv/bin/python tests/benchmarks/drain_lab.py
 
 build: setup  ## the collection's tarball, in build/
 	.venv/bin/ansible-galaxy collection build --force --output-path build

@@ -123,9 +123,14 @@ EXAMPLES = r"""
         uri: test:///default
         xml: "{{ xml }}"
 
+- name: Remove an instance of a hypervisor
+  hosts: kvm1
+  gather_facts: false
+  tasks:
     - name: Shut it down
       drover.compute.instance:
         state: stopped
+        force: true
         instances: [web1]
 
     - name: Remove it, with the room it holds

@@ -38,6 +38,8 @@ ALONE = f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK}), (SELECT version_num FRO
 TOGETHER = f"SELECT pg_advisory_xact_lock_shared({ADVISORY_LOCK}), (SELECT version_num FROM alembic_version)"
 # What PostgreSQL says when it ends one of two transactions that stand in each other's way.
 CONFLICTS = ("40001", "40P01")
+# What it says to a role that lacks a right.
+FORBIDDEN = "42501"
 
 
 class Store:
@@ -181,6 +183,8 @@ class Store:
             advice = f"Another run has held it for over {SQLITE_BUSY_TIMEOUT} s: wait for it, or use PostgreSQL."
         elif getattr(getattr(problem, "orig", None), "sqlstate", None) in CONFLICTS:
             advice = "Another run wrote the same rows at the same moment. Nothing was written: run it again."
+        elif getattr(getattr(problem, "orig", None), "sqlstate", None) == FORBIDDEN:
+            advice = "The role of drover_store_url may not do this: docs/security.md says what each role may do."
         elif getattr(problem, "connection_invalidated", False):
             advice = (
                 "The connection was lost in the middle of a step, which the database then undoes. When it is back, "

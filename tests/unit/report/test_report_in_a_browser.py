@@ -202,13 +202,16 @@ def test_the_keyboard_reaches_everything(browser, small):
 
 def test_a_thousand_hosts(browser, stores, record_property):
     path, url = stores("large")
+    browser.command("Performance.enable", timeDomain="threadTicks")
     browser.open(path)
+    work = {each["name"]: each["value"] for each in browser.command("Performance.getMetrics")["metrics"]}
     assert browser.console() == []
     found = browser.ask(FIGURES)
     assert len(found) == 1000 and found == truth(url)
     spent = browser.ask("return performance.getEntriesByType('navigation')[0].loadEventEnd")
-    # Told, not judged: it depends on the machine.
+    # Told, not judged: it depends on the machine, and on who else is at work on it.
     record_property("load_ms", round(spent))
-    print(f"1,000 hosts were loaded in {spent:.0f} ms")
+    record_property("processor_ms", round(1000 * work["TaskDuration"]))
+    print(f"1,000 hosts: loaded in {spent:.0f} ms, of which the processor worked {1000 * work['TaskDuration']:.0f} ms")
     found = type_into_filter(browser, "vm-0020-")
     assert (found["hosts"], found["instances"]) == (0, 20)

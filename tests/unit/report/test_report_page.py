@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.report import html, picture, words
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plan import DRAWN, plan_picture
 from ansible_collections.drover.compute.plugins.plugin_utils.report.summary import SHOWN, report_lines
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, bulk, rolling, services, tables
 from ansible_collections.drover.compute.tests.unit.report import pages
 from ansible_collections.drover.compute.tests.unit.report.pages import NASTY, NOW
 from ansible_collections.drover.compute.tests.unit.report.reading import Reader, truth
@@ -138,6 +138,31 @@ def test_shared_pools_count_once(prepared_url):
     # The pool tells nothing of the host.
     assert by_name["kvm1"]["fullest"] == "vCPU" or by_name["kvm1"]["full"] == 25
     assert "of a shared pool" in Reader(html.page(found, NOW)).text
+
+
+def test_a_host_that_was_never_reached(prepared_url):
+    fleets.discover(prepared_url, host("kvm1", domain("web")))
+    with Store.open(prepared_url).write() as connection:
+        services.record_unreachable(connection, "kvm2", "no such name", NOW)
+    found = pages.picture(prepared_url)
+    assert [(each["host"], each["full"], each["down"]) for each in found["hosts"]] == [
+        ("kvm2", None, True),
+        ("kvm1", 25, False),
+    ]
+    read = Reader(html.page(found, NOW))
+    assert read.hosts["kvm2"] == {**dict.fromkeys(("vcpus", "memory_mb", "disk_gb"), "0/0"), "instances": "0"}
+    assert report_lines(found)
+
+
+def test_who_is_at_work_is_told(prepared_url):
+    fleets.discover(prepared_url, host("kvm1"))
+    lease = {"name": "kvm1", "holder": "ada@<desk>", "process": "secret", "purpose": "drain"}
+    with Store.open(prepared_url).write() as connection:
+        bulk.insert(connection, tables.leases, [{**lease, "acquired_at": NOW, "renewed_at": NOW, "expires_at": NOW}])
+        rolling.write(connection, "kvm1", {"stage": "reboot", "message": "slow"}, NOW)
+    text = Reader(html.page(pages.picture(prepared_url), NOW)).text
+    assert "kvm1: ada@<desk>, drain, since 2027-01-15 08:00 UTC" in text and "secret" not in text
+    assert "The rolling maintenance that is under way" in text and "slow" in text
 
 
 def test_a_missing_instance_is_told(prepared_url):

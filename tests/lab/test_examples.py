@@ -1,0 +1,143 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The examples that need real hypervisors, as they stand: those that tests/unit/examples.py has as LAB."""
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+from ansible_collections.drover.compute.tests.unit import examples
+from test_fleet import DISK, DOMAIN, IMAGE, LOCAL, SHARED, Domain
+
+pytest_plugins = ["test_fleet"]
+
+FIRST, SECOND = "5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01", "5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c02"
+FLEET = f"""\
+server_groups:
+  - name: web
+    policy: anti-affinity
+instances:
+  - name: web1
+    memory_mb: 64
+    disks: [{{size_gb: 1, image: {IMAGE}}}]
+    networks: [{{bridge: br0}}]
+    server_group: web
+"""
+DISKLESS = DOMAIN.format(
+    name="web-1", uuid=FIRST, memory_mb=64, vcpus=1, metadata="",
+    disks=DISK.format(path=f"{LOCAL}/web-1.qcow2", target="vda")).replace(f"<uuid>{FIRST}</uuid>", "")
+
+
+def two_guests(fleet):
+    fleet.make("kvm1", Domain("web-1", uuid=FIRST, boots=True), Domain("web-2", uuid=SECOND, boots=True))
+    fleet.playbook("discover")
+
+
+def web1(fleet):
+    fleet.make("kvm1", Domain("web1", boots=True))
+    fleet.playbook("discover")
+
+
+def an_image(fleet):
+    (fleet.folder / "domain.xml.j2").write_text(DISKLESS, encoding="utf-8")
+    fleet.everywhere(f"cp {IMAGE} {LOCAL}/debian-12.qcow2")
+
+
+def of_a_dead_host(fleet):
+    fleet.run("kvm1", "qemu-img create -q -f qcow2 /srv/shared/web-1.qcow2 1G")
+    xml = DOMAIN.format(name="web-1", uuid=FIRST, memory_mb=64, vcpus=1, metadata="",
+                        disks=DISK.format(path="/srv/shared/web-1.qcow2", target="vda"))
+    (fleet.folder / "web-1.xml").write_text(xml, encoding="utf-8")
+
+
+def resized(fleet):
+    web1(fleet)
+    flavor = {"name": "big", "vcpus": 1, "memory_mb": 96, "disk_gb": 0}
+    fleet.playbook("flavor.yml", "-e", json.dumps({"flavor": flavor, **flavor}))
+    fleet.playbook("instance_resize", "-e", "drover_instance=web1", "-e", "drover_flavor=big", "-e", "drover_host=kvm1")
+
+
+def two_to_stop(fleet):
+    fleet.make("kvm1", Domain("web1", boots=True), Domain("web2", boots=True))
+    fleet.playbook("discover")
+
+
+def dead(fleet):
+    web1(fleet)
+    fleet.lab.command("kill", "kvm1")
+    fleet.playbook("discover", "--limit", "kvm1,localhost", check=False)
+
+
+def definitions(fleet):
+    (fleet.folder / "fleet.yml").write_text(FLEET, encoding="utf-8")
+
+
+def disabled(fleet):
+    fleet.playbook("drain", "-e", "drover_host=kvm1")
+
+
+def wants_a_reboot(fleet):
+    web1(fleet)
+    fleet.run("kvm1", "touch /run/reboot-required")
+
+
+def nothing(fleet):
+    del fleet
+
+
+# What each needs first, and what is seen afterwards.
+PREPARE = {
+    ("module", "domain"): an_image,
+    ("module", "domain_migration"): two_guests,
+    ("module", "domain_power"): two_guests,
+    ("module", "domain_restart"): of_a_dead_host,
+    ("module", "hypervisor_info"): two_guests,
+    ("module", "instance"): web1,
+    ("module", "migration"): two_guests,
+    ("module", "resize"): resized,
+    ("role", "drain"): web1,
+    ("role", "evacuate"): dead,
+    ("role", "hypervisor"): nothing,
+    ("role", "instance"): two_to_stop,
+    ("role", "migrate"): web1,
+    ("role", "place"): definitions,
+    ("role", "power"): disabled,
+    ("role", "rolling"): wants_a_reboot,
+}
+AFTER = {
+    ("module", "domain_migration"): lambda fleet: fleet.where()["web-1"] == ("kvm2", "running"),
+    ("module", "domain_power"): lambda fleet: set(fleet.where().values()) == {("kvm1", "shutoff")},
+    ("module", "domain_restart"): lambda fleet: fleet.where() == {"web-1": ("kvm2", "running")},
+    ("module", "instance"): lambda fleet: fleet.where() == {} and fleet.booked() == {},
+    ("module", "migration"): lambda fleet: "kvm1" not in {host for host, dummy in fleet.settled().values()},
+    ("role", "drain"): lambda fleet: fleet.service("kvm1")["maintenance"] and fleet.settled()["web1"][0] != "kvm1",
+    ("role", "evacuate"): lambda fleet: fleet.where(["kvm2", "kvm3"])["web1"][1] == "running",
+    ("role", "instance"): lambda fleet: set(fleet.where().values()) == {("kvm1", "shutoff")},
+    ("role", "migrate"): lambda fleet: fleet.settled()["web1"][0] != "kvm1",
+    ("role", "place"): lambda fleet: fleet.settled()["web1"][1] == "running",
+    ("role", "rolling"): lambda fleet: fleet.settled()["web1"][1] == "running",
+}
+
+
+@pytest.fixture(scope="module")
+def with_bmcs(own_lab):
+    own_lab.command("bmc", "up")
+    return own_lab
+
+
+def test_every_example_for_the_lab_is_prepared():
+    assert set(PREPARE) == {key for key, where in examples.WHERE.items() if examples.LAB in where}
+
+
+@pytest.mark.parametrize("kind, name", sorted(PREPARE))
+def test_examples_run(with_bmcs, fleet, kind, name):
+    PREPARE[kind, name](fleet)
+    path = pathlib.Path(fleet.folder) / "example.yml"
+    path.write_text(json.dumps(examples.plays_for(kind, name, examples.LAB)), encoding="utf-8")
+    shared = json.dumps({"drover_shared_pools": ["shared"]}) if name == "evacuate" else "{}"
+    done = fleet.playbook(str(path), "-e", shared, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert AFTER.get((kind, name), lambda fleet: True)(fleet), done.stdout
+    fleet.everywhere(f"rm -f /srv/shared/web-1.qcow2 /run/reboot-required; ls {SHARED}")

@@ -1,0 +1,178 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The examples of the documentation, as plays, and where each of them is run.
+
+Used by tests/unit/test_examples.py and tests/lab/test_examples.py.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+import yaml
+
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node, record
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# Where a play of an example is run:
+HERE = "here"  # on a store with a small fleet; what reads a hypervisor reads libvirt's test driver
+LAB = "lab"  # on the hypervisors of the lab: tests/lab/test_examples.py
+
+# (kind, name) -> where its plays run, one word for each play, in order.
+WHERE = {
+    ("module", "aggregate"): (HERE,),
+    ("module", "allocation"): (HERE,),
+    ("module", "allocation_info"): (HERE,),
+    ("module", "compute_node"): (HERE, HERE, HERE),
+    ("module", "definitions"): (HERE,),
+    ("module", "domain"): (HERE, LAB),
+    ("module", "domain_migration"): (LAB,),
+    ("module", "domain_power"): (HERE, LAB),
+    ("module", "domain_restart"): (LAB,),
+    ("module", "evacuation"): (HERE,),
+    ("module", "flavor"): (HERE,),
+    ("module", "host"): (HERE,),
+    ("module", "host_info"): (HERE,),
+    ("module", "hypervisor_info"): (LAB, HERE),
+    ("module", "instance"): (HERE, LAB),
+    ("module", "instance_info"): (HERE,),
+    ("module", "ipmi_power_info"): (HERE,),
+    ("module", "lease"): (HERE,),
+    ("module", "migration"): (LAB, LAB),
+    ("module", "power_event"): (HERE,),
+    ("module", "resize"): (LAB,),
+    ("module", "resource_class"): (HERE,),
+    ("module", "resource_provider"): (HERE,),
+    ("module", "resource_provider_info"): (HERE,),
+    ("module", "rolling_host"): (HERE,),
+    ("module", "server_group"): (HERE,),
+    ("module", "store"): (HERE, HERE, HERE),
+    ("module", "trait"): (HERE,),
+    ("lookup", "allocation_candidates"): (HERE,),
+    ("lookup", "capacity"): (HERE,),
+    ("lookup", "drain_plan"): (HERE,),
+    ("lookup", "home_plan"): (HERE,),
+    ("lookup", "rebalance_plan"): (HERE,),
+    ("lookup", "rolling_plan"): (HERE,),
+    ("lookup", "schedule"): (HERE,),
+    ("filter", "cloud_init_seed"): (HERE,),
+    ("filter", "disk_layout"): (HERE,),
+    ("filter", "explain"): (HERE,),
+    ("inventory", "compute"): (HERE,),
+    ("role", "drain"): (LAB,),
+    ("role", "evacuate"): (LAB,),
+    ("role", "hypervisor"): (LAB,),
+    ("role", "instance"): (LAB,),
+    ("role", "migrate"): (LAB,),
+    ("role", "place"): (LAB,),
+    ("role", "power"): (LAB,),
+    ("role", "rolling"): (LAB,),
+}
+
+
+def text(kind, name):
+    """The examples of a plugin as they are printed by ansible-doc; of a role, those of its README."""
+    if kind == "role":
+        blocks = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "roles" / name / "README.md").read_text(), re.M | re.S)
+        return "\n".join(block for block in blocks if re.search(r"^- name: .*\n  hosts:", block))
+    if kind == "filter":
+        return yaml.safe_load((ROOT / "plugins" / "filter" / f"{name}.yml").read_text())["EXAMPLES"]
+    folder = {"module": "modules"}.get(kind, kind)
+    for statement in ast.parse((ROOT / "plugins" / folder / f"{name}.py").read_text()).body:
+        if isinstance(statement, ast.Assign) and statement.targets[0].id == "EXAMPLES":
+            return ast.literal_eval(statement.value)
+    raise LookupError(f"{kind} {name} has no EXAMPLES")
+
+
+def plays(kind, name):
+    """The plays of the examples; tasks without a play get one on localhost."""
+    items = yaml.safe_load(text(kind, name))
+    if any("hosts" in item for item in items):
+        return items
+    return [{"name": f"Examples of {name}", "hosts": "localhost", "gather_facts": False, "tasks": items}]
+
+
+def plays_for(kind, name, where):
+    """Those that run there."""
+    return [play for play, place in zip(plays(kind, name), WHERE[kind, name], strict=True) if place == where]
+
+
+# --- a small fleet ----------------------------------------------------------------------------
+
+HOSTS = ("kvm1", "kvm2", "kvm3")
+MIB = 65536
+
+
+def fill(url):
+    """A store with kvm1, kvm2 and kvm3; there are two instances on each."""
+    reports = {}
+    for number, host in enumerate(HOSTS, 1):
+        domains = [
+            {
+                "uuid": f"5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b{number}c0{each}",
+                "name": f"app{number}{each}",
+                "state": "running",
+                "vcpus": 1,
+                "memory_mb": 1024,
+            }
+            for each in (1, 2)
+        ]
+        facts = node.flat_facts({"host": host, "vcpus": 16, "memory_mb": MIB, "local_gb": 500, "domains": domains})
+        reports[host] = [node.describe(facts, {"availability_zone": f"az{number}"})]
+    with Store.open(url).write() as connection:
+        record.record(connection, reports, time.time())
+
+
+def inventory(folder):
+    """An inventory of the fleet, reached without SSH and with libvirt's test driver for a hypervisor."""
+    path = pathlib.Path(folder) / "inventory.yml"
+    common = {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": sys.executable,
+        "drover_uris": ["test:///default"],
+    }
+    path.write_text(yaml.safe_dump({"hypervisors": {"hosts": dict.fromkeys(HOSTS), "vars": common}}))
+    return path
+
+
+def command(folder, *words, url=None, environment=None):
+    """Run one of Ansible's commands in this folder, which is its home too; returns the finished process."""
+    kept = {name: os.environ[name] for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH", "LANG") if name in os.environ}
+    programs = os.path.dirname(sys.executable)
+    return subprocess.run(
+        [os.path.join(programs, words[0]), *words[1:]],
+        cwd=folder,
+        env={
+            **kept,
+            "PATH": f"{programs}:{kept['PATH']}",
+            "HOME": os.fspath(folder),
+            "LC_ALL": "C.UTF-8",
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_LOCALHOST_WARNING": "0",
+            "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **({"DROVER_STORE_URL": url} if url else {}),
+            **(environment or {}),
+        },
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+
+
+def write_play(folder, found):
+    path = pathlib.Path(folder) / "example.yml"
+    path.write_text(json.dumps(found))
+    return path
