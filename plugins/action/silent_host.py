@@ -25,6 +25,7 @@ class ActionModule(DroverAction):
         "state": {"type": "str", "choices": ["asked", "decided"], "default": "decided"},
         "others": {"type": "list", "elements": "str", "default": []},
         "ssh": {"type": "bool", "default": False},
+        "refused": {"type": "bool", "default": False},
         "seen": {"type": "list", "elements": "dict", "default": []},
         "power": {"type": "str", "choices": ["on", "off", "unknown", "none"], "default": "none"},
         "said": {"type": "bool", "default": False},
@@ -99,7 +100,8 @@ def _decide(connection, service, args):
     fenced = power.last_fencing(connection)
     evidence = silent_host.Evidence(
         host=host,
-        ssh=args["ssh"],
+        ssh=args["ssh"] and not args["refused"],
+        refused=args["refused"],
         peers=peers,
         storage=next((state for state in ("active", "silent") if state in storages), "unknown"),
         power=args["power"],

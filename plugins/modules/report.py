@@ -72,7 +72,7 @@ EXAMPLES = r"""
   tasks:
     - name: Write the report
       drover.compute.report:
-        path: /tmp/fleet.html
+        path: fleet.html
       register: report
 
     - name: Say where it is
@@ -85,7 +85,7 @@ EXAMPLES = r"""
   tasks:
     - name: Write the report with the drain of a host
       drover.compute.report:
-        path: /tmp/drain-kvm1.html
+        path: drain-kvm1.html
         plans:
           - "{{ lookup('drover.compute.drain_plan', 'kvm1') }}"
 """

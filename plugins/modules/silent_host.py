@@ -35,6 +35,10 @@ options:
     description: Whether the host answers this controller over SSH.
     type: bool
     default: false
+  refused:
+    description: Whether it answers over SSH and refuses the login.
+    type: bool
+    default: false
   seen:
     description: The results of M(drover.compute.host_probe) in a loop over RV(peers), as C(register) has them.
     type: list
@@ -55,8 +59,8 @@ options:
     default: false
   force:
     description:
-      - Names of rules to lift, of V(driver_says_on), V(peers_reach), V(no_witness), V(storage_active), V(maintenance), V(many_down), V(just_started),
-        V(too_early) and V(quiet_time).
+      - Names of rules to lift, of V(driver_says_on), V(login_refused), V(peers_reach), V(no_witness), V(storage_active), V(maintenance),
+        V(many_down), V(just_started), V(too_early) and V(quiet_time).
     type: list
     elements: str
     default: []

@@ -26,6 +26,15 @@ def cut_from_the_controller(fleet):
         fleet.run("kvm2", f"ssh kvm1 ip route del blackhole {SWITCH_ADDRESS}/32")
 
 
+@contextlib.contextmanager
+def power_cut_in_the_end(fleet):
+    """What a test did to kvm1 ends with its power: the next test finds it as it is after a start."""
+    try:
+        yield
+    finally:
+        fleet.lab.command("kill", "kvm1", check=False)
+
+
 def unseen(fleet):
     discover(fleet, "--limit", "kvm1,localhost", check=False)
     assert fleet.service("kvm1")["last_error"]
@@ -63,18 +72,19 @@ def test_only_the_controllers_network_is_cut(with_bmcs, sharing):  # noqa: F811 
 def test_its_network_is_cut_and_its_disks_are_in_use(with_bmcs, sharing):  # noqa: F811  pylint: disable=redefined-outer-name
     """Nobody reaches it, and it runs: the locks on shared storage say so. Then an operator cuts it off."""
     fleet, domain = sharing, Domain("web")
-    fleet.make("kvm1", domain)
-    discover(fleet)
-    fleet.run("kvm1", "(sleep 1; ip link set eth0 down) > /dev/null 2>&1 &")
-    time.sleep(2)  # the answer is here by then
-    unseen(fleet)
-    text = refused(fleet)
-    assert "disks of its instances are in use" in text and "drover_evacuate_force=storage_active" in text
-    untouched(fleet, domain)
-    done = evacuate(fleet, drover_evacuate_force="storage_active")
-    assert "1 instance(s) restarted, 0 not" in said(done) and copies(domain) == [True] and not has_power(fleet)
-    ((host, state),) = fleet.where(["kvm2", "kvm3"]).values()
-    assert host in ("kvm2", "kvm3") and state == "running"
+    with power_cut_in_the_end(fleet):
+        fleet.make("kvm1", domain)
+        discover(fleet)
+        fleet.run("kvm1", "(sleep 1; ip link set eth0 down) > /dev/null 2>&1 &")
+        time.sleep(2)  # the answer is here by then
+        unseen(fleet)
+        text = refused(fleet)
+        assert "disks of its instances are in use" in text and "drover_evacuate_force=storage_active" in text
+        untouched(fleet, domain)
+        done = evacuate(fleet, drover_evacuate_force="storage_active")
+        assert "1 instance(s) restarted, 0 not" in said(done) and copies(domain) == [True] and not has_power(fleet)
+        ((host, state),) = fleet.where(["kvm2", "kvm3"]).values()
+        assert host in ("kvm2", "kvm3") and state == "running"
 
 
 def test_libvirt_alone_is_dead(sharing):  # noqa: F811  pylint: disable=redefined-outer-name
@@ -98,22 +108,23 @@ def test_libvirt_alone_is_dead(sharing):  # noqa: F811  pylint: disable=redefine
 def test_not_now(with_bmcs, sharing):  # noqa: F811  pylint: disable=redefined-outer-name
     """Rule S3, in the playbook: each refusal names what lifts it."""
     fleet, domain = sharing, Domain("web")
-    fleet.make("kvm1", domain)
-    discover(fleet)
-    fleet.run("kvm1", "mount --bind /bin/false /usr/sbin/libvirtd; kill -9 $(cat /run/libvirtd.pid)")
-    unseen(fleet)
-    text = refused(fleet, drover_evacuate_down_seconds=3600)
-    assert "kvm1 was seen up" in text and "drover_evacuate_force=too_early" in text
-    text = refused(fleet, drover_evacuate_down_seconds=3600, drover_evacuate_start_seconds=10**9)
-    assert "This controller started" in text and "drover_evacuate_force=just_started" in text
-    text = refused(
-        fleet, drover_evacuate_down_seconds=3600, drover_evacuate_start_seconds=10**9, drover_evacuate_force=["just_started"]
-    )
-    assert "drover_evacuate_force=too_early" in text
-    untouched(fleet, domain)
-    # Two of three look dead: the sentence says so, and one is no reason.
-    fleet.lab.command("kill", "kvm3")
-    discover(fleet, "--limit", "kvm3,localhost", check=False)
-    text = refused(fleet)
-    assert "2 of 3 hosts look dead at the same time" in text and "drover_evacuate_force=many_down" in text
-    untouched(fleet, domain)
+    with power_cut_in_the_end(fleet):
+        fleet.make("kvm1", domain)
+        discover(fleet)
+        fleet.run("kvm1", "mount --bind /bin/false /usr/sbin/libvirtd; kill -9 $(cat /run/libvirtd.pid)")
+        unseen(fleet)
+        text = refused(fleet, drover_evacuate_down_seconds=3600)
+        assert "kvm1 was seen up" in text and "drover_evacuate_force=too_early" in text
+        text = refused(fleet, drover_evacuate_down_seconds=3600, drover_evacuate_start_seconds=10**9)
+        assert "This controller started" in text and "drover_evacuate_force=just_started" in text
+        text = refused(
+            fleet, drover_evacuate_down_seconds=3600, drover_evacuate_start_seconds=10**9, drover_evacuate_force=["just_started"]
+        )
+        assert "drover_evacuate_force=too_early" in text
+        untouched(fleet, domain)
+        # Two of three look dead: the sentence says so, and one is no reason.
+        fleet.lab.command("kill", "kvm3")
+        discover(fleet, "--limit", "kvm3,localhost", check=False)
+        text = refused(fleet)
+        assert "2 of 3 hosts look dead at the same time" in text and "drover_evacuate_force=many_down" in text
+        untouched(fleet, domain)

@@ -50,6 +50,7 @@ WHERE = {
     ("module", "lease"): (HERE,),
     ("module", "migration"): (LAB, LAB),
     ("module", "power_event"): (HERE,),
+    ("module", "report"): (HERE, HERE),
     ("module", "resize"): (LAB,),
     ("module", "resource_class"): (HERE,),
     ("module", "resource_provider"): (HERE,),

@@ -17,6 +17,7 @@ NOTHING, SOFT_FENCE, WAIT, HARD_FENCE, WORD, RESTART = "nothing", "soft_fence", 
 #: Rules that an operator can lift, each by its own name (rule S13).
 LIFTABLE = (
     "driver_says_on",
+    "login_refused",
     "peers_reach",
     "no_witness",
     "storage_active",
@@ -43,6 +44,7 @@ class Evidence:
     """What is known of the host now.
 
     ssh: it answers the controller over SSH; its libvirt does not, or nobody would ask.
+    refused: it answers over SSH and lets nobody in, so that nothing is known of its libvirt.
     peers: dict name of another hypervisor -> True (it gets an answer), False, or None (it could not be asked).
     storage: active (its disks are locked, as a peer sees it), silent or unknown.
     power: on, off or unknown, as its driver says; none where it has no driver that can tell.
@@ -56,6 +58,7 @@ class Evidence:
 
     host: str
     ssh: bool = False
+    refused: bool = False
     peers: dict = dataclasses.field(default_factory=dict)
     storage: str = "unknown"
     power: str = "none"
@@ -85,7 +88,11 @@ def decide(evidence, limits=Limits(), lifted=()):
     :returns: a Decision.
     """
     host, reached = evidence.host, sorted(name for name, answer in evidence.peers.items() if answer)
-    alive = "it answers over SSH" if evidence.ssh else f"{' and '.join(reached)} can reach it" if reached else ""
+    alive = ""
+    if evidence.ssh or evidence.refused:
+        alive = "it answers over SSH"
+    elif reached:
+        alive = f"{' and '.join(reached)} can reach it"
     if evidence.power == "off":
         if alive:
             return Decision(
@@ -143,6 +150,13 @@ def _says_on(evidence):
 def _lives(evidence, reached):
     """What shows that it may live: (rule, act, sentence), the most telling first."""
     host = evidence.host
+    if evidence.refused:
+        yield (
+            "login_refused",
+            NOTHING,
+            f"{host} answers over SSH and refuses the login: it lives, or another machine has its address. Correct the user or the "
+            "keys, and run this again.",
+        )
     if not evidence.ssh:
         if reached:
             yield (

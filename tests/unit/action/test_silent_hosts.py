@@ -89,7 +89,7 @@ def test_mistakes(url):
     for args, words in (
         ({"host": "kvm9"}, "Host kvm9 is not in the store"),
         ({"host": "kvm 1\n"}, "is not in the store"),
-        ({"force": ["everything"]}, "no rule named everything to lift; the rules are driver_says_on, peers_reach, "),
+        ({"force": ["everything"]}, "no rule named everything to lift; the rules are driver_says_on, login_refused, peers_reach, "),
         ({"force": ["true"]}, "no rule named true to lift"),
         ({"quiet_seconds": -1}, "quiet_seconds must be 0 or more"),
         ({"quiet_seconds": "soon"}, "quiet_seconds"),

@@ -69,6 +69,8 @@ def awx(tmp_path_factory, collections, postgres):
     with postgres.database() as url:
 
         def start(template, check=False, **given):
+            # Else it does what it was told before: --check stays.
+            shutil.rmtree(base / "env", ignore_errors=True)
             runner = ansible_runner.run(
                 private_data_dir=str(base),
                 playbook=templates[f"drover-{template}"]["playbook"],

@@ -156,6 +156,14 @@ def test_nothing_of_this_holds_back_what_is_off_already():
     assert decide(evidence(**{**CALM, **everything, "power": "none", "said": True})).act == RESTART
 
 
+def test_a_host_that_refuses_the_login_lives():
+    """Its libvirt is not known to be dead, and cannot be restarted."""
+    for power in ("on", "unknown", "none"):
+        assert decide(evidence(**{**CALM, "refused": True, "power": power})).rule == "login_refused"
+    assert decide(evidence(refused=True, power="off")).rule == "contradiction"
+    assert decide(evidence(refused=True, said=True)).rule == "contradiction"
+
+
 def test_in_maintenance_libvirt_is_not_restarted_either():
     known = {"ssh": True, "maintenance": True, "power": "on"}
     assert decide(evidence(**known)).rule == "maintenance"
@@ -168,6 +176,7 @@ BROKEN = {
     "no_witness": {"peers": {}},
     "storage_active": {"storage": "active"},
     "driver_says_on": {"said": True},
+    "login_refused": {"refused": True},
 }
 
 

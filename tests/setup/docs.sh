@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Builds the site into build/docs (build/docs/index.html): the pages of docs, the READMEs, and the reference of every
+# module, plugin and role. A warning is a failure, but for labels of Ansible's own documentation, which is
+# not asked. Needs .venv-lint; VENV_DOCS names another environment.
+
+set -euo pipefail
+
+ROOT=$(cd "$(dirname "$0")/../.." && pwd -P)
+VENV=${VENV_DOCS:-$ROOT/.venv-lint}
+TARGET=${1:-$ROOT/build/docs}
+WORK=$(mktemp -d)
+trap 'rm -rf "$WORK"' EXIT
+
+[ -x "$VENV/bin/sphinx-build" ] || {
+    echo "docs: no $VENV/bin/sphinx-build: run tests/setup/setup.sh lint first" >&2
+    exit 2
+}
+# Links between the pages stay as they are: the tree is the checkout's.
+mkdir -p "$WORK/collections/ansible_collections/drover" "$WORK/source/reference"
+chmod 700 "$WORK/source/reference"
+ln -s "$ROOT" "$WORK/collections/ansible_collections/drover/compute"
+cd "$ROOT"
+cp -R docs README.md CONTRIBUTING.md CHANGELOG.rst COPYING "$WORK/source"
+for role in roles/*/README.md; do
+    mkdir -p "$WORK/source/${role%/*}"
+    cp "$role" "$WORK/source/$role"
+done
+mv "$WORK/source/docs/docsite/site/"* "$WORK/source"
+rm -r "$WORK/source/docs/docsite"
+export PATH="$VENV/bin:$PATH" ANSIBLE_COLLECTIONS_PATH="$WORK/collections"
+antsibull-docs collection --use-current --squash-hierarchy --fail-on-error \
+    --dest-dir "$WORK/source/reference" drover.compute
+mkdir -p "$TARGET"
+sphinx-build -q -b html -d "$WORK/doctrees" "$WORK/source" "$TARGET" 2>"$WORK/warnings.txt" || {
+    cat "$WORK/warnings.txt" >&2
+    exit 1
+}
+if grep -vE "undefined label: '(ansible_collections\.ansible|ansible:|[a-z_]*'( \[ref.ref\])?$)" \
+    "$WORK/warnings.txt" | grep -E "WARNING|ERROR"; then
+    exit 1
+fi
+echo "docs: $TARGET/index.html"
