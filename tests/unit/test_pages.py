@@ -78,6 +78,8 @@ def prepared(tmp_path_factory):
     (folder / "update.yml").write_text("[]\n")
     url = f"sqlite:///{folder / 'store.db'}"
     examples.fill(url)
+    flavor = "name=small vcpus=1 memory_mb=512 disk_gb=5"
+    examples.command(folder, "ansible", "localhost", "-m", "drover.compute.flavor", "-a", flavor, url=url)
     return folder, url
 
 
@@ -148,7 +150,11 @@ def variables():
     for pattern in ("roles/*/meta/argument_specs.yml", "roles/*/tasks/**/*.yml", "roles/*/vars/**/*.yml", "playbooks/*.yml",
                     "plugins/**/*.py", "roles/*/defaults/*.yml"):  # fmt: skip
         for path in ROOT.glob(pattern):
-            found |= set(re.findall(r"\bdrover_[a-z0-9_]+\b", path.read_text()))
+            text = path.read_text()
+            found |= set(re.findall(r"\bdrover_[a-z0-9_]+\b", text))
+            if path.suffix == ".py":
+                # Host variables are read as drover_ and the name of an option.
+                found |= {f"drover_{name}" for name in re.findall(r"[\"']([a-z][a-z0-9_]+)[\"']", text)}
     return found
 
 
