@@ -52,8 +52,6 @@ def test_discover_place_drain(as_drover):
     fleet.place([{"name": "web1", "memory_mb": 64, "disks": [{"size_gb": 1, "image": IMAGE}]}], *who)
     ((host, state),) = fleet.settled().values()
     assert state == "running"
-    owner = fleet.run(host, f"stat -c %G {SHARED}/*").split()
-    assert set(owner) <= {"libvirt", "root"}
     fleet.playbook("drain", *who, "-e", f"drover_host={host}")
     ((now, state),) = fleet.settled().values()
     assert now != host and state == "running"
@@ -65,7 +63,7 @@ def test_discover_place_drain(as_drover):
 
 def test_who_is_not_in_the_group_is_told(as_drover):
     fleet, words = as_drover
-    fleet.everywhere("sed -i 's/^libvirt:.*/libvirt:x:64054:/' /etc/group")
+    fleet.everywhere("sed 's/^libvirt:.*/libvirt:x:64054:/' /etc/group > /run/without; cat /run/without > /etc/group")
     done = fleet.playbook("discover", "-e", json.dumps(words), check=False)
     said = " ".join((done.stdout + done.stderr).split())
     assert "ermission denied" in said and "Traceback" not in said, said

@@ -117,13 +117,13 @@ def test_playbooks_pass_a_syntax_check(prepared):
         seen.add(name)
     for name in sorted(seen):
         assert (ROOT / "playbooks" / f"{name.rpartition('.')[2]}.yml").is_file(), name
-    done = examples.command(
-        folder, "ansible-playbook", "-i", "inventory.yml", "--syntax-check", *sorted(seen), url=url
-    )
+    done = examples.command(folder, "ansible-playbook", "-i", "inventory.yml", "--syntax-check", *sorted(seen), url=url)
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("command", sorted({c for d, c in FOUND if level(c) == SYNTAX and not c.startswith("ansible-playbook")}))
+@pytest.mark.parametrize(
+    "command", sorted({c for d, c in FOUND if level(c) == SYNTAX and not c.startswith("ansible-playbook")})
+)
 def test_its_module_or_plugin_exists(command):
     names = re.findall(r"drover\.compute\.(\w+)", command)
     assert names

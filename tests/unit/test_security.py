@@ -17,7 +17,7 @@ from ansible_collections.drover.compute.tests.unit import examples
 NASTY = "<a>&\"'</name><devices/>"
 LINES = "one\ntwo]]>\t<three/>"
 TEMPLATE = examples.ROOT / "roles" / "place" / "templates" / "domain.xml.j2"
-PASSWORD = "t0p s3cr3t/%"  # noqa: S105
+PASSWORD = "t0p s3cr3t/%"
 QUOTED = "t0p%20s3cr3t%2F%25"
 
 
@@ -36,7 +36,9 @@ def fleet(filled, tmp_path):
 
 
 def play(folder, tasks, *words, url=None, **keywords):
-    examples.write_play(folder, [{"name": "Try", "hosts": "localhost", "gather_facts": False, "tasks": tasks, **keywords}])
+    examples.write_play(
+        folder, [{"name": "Try", "hosts": "localhost", "gather_facts": False, "tasks": tasks, **keywords}]
+    )
     return examples.command(folder, "ansible-playbook", "-i", "inventory.yml", *words, "example.yml", url=url)
 
 
@@ -72,7 +74,9 @@ def test_the_template_escapes_all_that_definitions_bring(fleet, tmp_path):
     holes = [hole for hole in examples.re.findall(r"\{\{(.*?)\}\}", TEMPLATE.read_text())]
     plain = {"place_claim.memory_mb", "place_claim.vcpus", "key"}
     for hole in holes:
-        assert hole.strip().endswith("| e") or hole.strip() in plain or "machine=" in hole or "'bridge' if" in hole, hole
+        assert hole.strip().endswith("| e") or hole.strip() in plain or "machine=" in hole or "'bridge' if" in hole, (
+            hole
+        )
 
 
 def test_what_comes_from_the_store_is_never_a_template(fleet, tmp_path):
@@ -121,7 +125,10 @@ def test_classes_are_loaded_from_beside_the_playbook_only(fleet, tmp_path):
     request = {"name": "x", "vcpus": 1, "memory_mb": 64}
     ask = {"ansible.builtin.debug": {"msg": "{{ lookup('drover.compute.schedule', %s) }}" % request}}
     known = {"drover_scheduler": {"enabled_filters": ["ComputeFilter", "EvilFilter"]}}
-    examples.write_play(tmp_path / "plays", [{"name": "Try", "hosts": "localhost", "gather_facts": False, "vars": known, "tasks": [ask]}])
+    examples.write_play(
+        tmp_path / "plays",
+        [{"name": "Try", "hosts": "localhost", "gather_facts": False, "vars": known, "tasks": [ask]}],
+    )
     words = ("ansible-playbook", "-i", "../inventory/hosts.yml", "../plays/example.yml")
     settings = {"HOME": str(tmp_path / "home"), "PYTHONPATH": str(tmp_path / "path")}
     done = examples.command(tmp_path / "current", *words, url=fleet, environment=settings)

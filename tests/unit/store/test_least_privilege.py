@@ -118,9 +118,7 @@ def test_the_role_that_reads(roles, tmp_path):
     done = run(tmp_path, roles["read"], *LOOKUPS)
     assert done.returncode == 0, done.stdout
     (tmp_path / "fleet.drover.yml").write_text("plugin: drover.compute.compute\ninstances: true\n")
-    done = examples.command(
-        tmp_path, "ansible-inventory", "-i", "fleet.drover.yml", "--list", url=roles["read"]
-    )
+    done = examples.command(tmp_path, "ansible-inventory", "-i", "fleet.drover.yml", "--list", url=roles["read"])
     assert done.returncode == 0, done.stdout
     assert set(examples.HOSTS) <= set(json.loads(done.stdout)["_meta"]["hostvars"])
 
