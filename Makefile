@@ -4,15 +4,16 @@
 # `make` or `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab lab-down test test-unit test-lab test-all test-operations bench-nova bench-placement bench-drain lint docs build clean
+.PHONY: help setup demo lab lab-down test test-unit test-lab test-all test-operations test-core-versions bench-lab bench-nova bench-placement bench-drain lint docs build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
-OPERATIONS := tests/lab/test_power.py tests/lab/test_evacuate.py tests/lab/test_hypervisor.py \
-	tests/lab/test_rolling.py tests/lab/test_drain_plan.py tests/lab/test_lifecycle.py tests/lab/test_migration_options.py
+OPERATIONS := tests/lab/test_power.py tests/lab/test_evacuate.py tests/lab/test_silent_host.py tests/lab/test_hypervisor.py \
+	tests/lab/test_rolling.py tests/lab/test_drain_plan.py tests/lab/test_lifecycle.py tests/lab/test_migration_options.py \
+	tests/lab/test_chaos.py
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
-		while IFS="$$(printf '\t')" read -r target text; do printf '  make %-15s %s\n' "$$target" "$$text"; done
+		while IFS="$$(printf '\t')" read -r target text; do printf '  make %-18s %s\n' "$$target" "$$text"; done
 
 setup:  ## install what is missing: Debian packages, a Python environment in .venv
 	@$(SETUP) packages env
@@ -31,14 +32,18 @@ test: lint test-unit test-lab  ## linters, unit tests, tests in the lab: under 2
 test-all: test test-operations  ## and the tests of power and evacuation
 
 test-unit: setup  ## unit tests, the store on SQLite and on PostgreSQL; golden scenarios on a simulated fleet
+	@$(SETUP) browser
 	.venv/bin/pytest -q -n 2 tests/unit tests/scenarios
 
 test-lab: setup  ## the playbooks on real hypervisors
 	.venv/bin/pytest -q tests/lab/test_lab_itself.py
 	.venv/bin/pytest -q -n 2 --dist worksteal tests/lab $(patsubst %,--ignore %,tests/lab/test_lab_itself.py $(OPERATIONS))
 
-test-operations: setup  ## power, evacuation, rolling maintenance, lifecycle and migration options on real hypervisors: long
+test-operations: setup  ## power, evacuation, chaos, rolling maintenance, lifecycle and migration options on real hypervisors: long
 	.venv/bin/pytest -q -n 2 --dist worksteal $(OPERATIONS)
+
+test-core-versions: setup  ## what depends on ansible-core, with each version that is supported: long the first time
+	tests/setup/core-versions.sh
 
 lint: setup  ## ansible-test sanity, ansible-lint, galaxy-importer, antsibull-docs, layering
 	@$(SETUP) lint
@@ -56,6 +61,9 @@ bench-placement: setup  ## compare allocation candidates and claims with Placeme
 
 bench-drain: setup  ## plans of drains of seeded fleets, judged by the verifier; DRAIN=FOLDER has fleetgen.py and verify.py
 	.venv/bin/python tests/benchmarks/drain_families.py $(BENCH_DRAIN)
+
+bench-lab: setup  ## the drain of eight instances in a lab, and the same migrations by parallel virsh
+	.venv/bin/python tests/benchmarks/drain_lab.py
 
 build: setup  ## the collection's tarball, in build/
 	.venv/bin/ansible-galaxy collection build --force --output-path build

@@ -12,6 +12,7 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils.progress import milestone
 from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, services
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node, node_data, record
 
@@ -58,6 +59,15 @@ class ActionModule(DroverAction):
         return task_vars["hostvars"].get(self.target(task_vars), {})
 
     def act(self, args, task_vars):
+        try:
+            return self._act(args, task_vars)
+        finally:
+            # A host that could not be reached is done with, too.
+            line = milestone(self.target(task_vars), list(task_vars.get("ansible_play_hosts_all") or ()))
+            if line is not None:
+                self.show(line)
+
+    def _act(self, args, task_vars):
         host = args["host"] or self.target(task_vars)
         if args["nodes"] is not None:
             reports = node_data.reports(args["nodes"], host, args)

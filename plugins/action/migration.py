@@ -97,7 +97,9 @@ class ActionModule(DroverAction):
         stuck = [outcome for outcome in failed if outcome["status"] not in UNDONE]
         if stuck:
             raise DroverError(
-                "; ".join(f"{outcome['name']} is {outcome['status']}: {outcome['message']}" for outcome in stuck)
+                "; ".join(
+                    f"{outcome['name']} is {outcome['status']}: {outcome['message'].rstrip('.')}" for outcome in stuck
+                )
                 + ". Nothing was done about it, as both hosts may be needed to tell. Look at both hosts with "
                 "virsh list --all, correct what is wrong there, and run the drain again.",
                 migrations=outcomes,

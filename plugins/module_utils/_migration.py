@@ -21,7 +21,7 @@ from ansible_collections.drover.compute.plugins.module_utils._migration_worker i
 #: Seconds to wait for the workers to say what they are about to do.
 HEAR = 90
 
-POLL = 0.5
+POLL = 0.1
 
 
 def launch(moves, uri, records, may_start=True):

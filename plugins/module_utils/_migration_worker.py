@@ -130,23 +130,26 @@ class Worker:
     def _break_off(self, reason):
         """End without having found out where the instance is, or before anything was begun."""
         reason = reason.rstrip(".")
+        self._look_at_source()
         if self._begun() or self.record["took_over"] or self.record["shut_down"]:
             self._end("lost", f"{self._title()}: {reason}. Where it is cannot be told: start the move again when both hosts answer.")
         else:
-            self._note_source()
             self._end("failed", f"{self._title()} was not begun: {reason}.")
 
-    def _note_source(self):
-        """Of a move that was not begun the source alone can tell where the instance is, as long as it runs there.
-
-        One that is off may have arrived before the source was started anew and forgot about it.
-        """
-        if self.source is None:
+    def _look_at_source(self):
+        """Note what the source alone says: the destination, or the connection to it, is gone."""
+        self.record.update(source_state=None, destination_state=None)
+        source = None
+        try:
+            # A new connection: this one may be what is broken.
+            source = _libvirt.open_connection(self.source_uri)
+            here = state.look(source, self.uuid)
+        except (LibvirtProblem, libvirt.libvirtError):
             return
-        with contextlib.suppress(LibvirtProblem, libvirt.libvirtError):
-            here = state.look(self.source, self.uuid)
-            if state.classify(here, None) == state.HERE and here["active"]:
-                self.record["source_state"] = state.state_word(here)
+        finally:
+            _libvirt.close(source)
+        if here is None or not here["job"]:
+            self.record["source_state"] = state.state_word(here)
 
     def _begun(self):
         return self.record["phase"] in ("migrating", "verifying", "cleaning")
@@ -479,6 +482,10 @@ class Worker:
                 parameters[libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = [entry["target"] for entry in copied]
         else:
             flags |= libvirt.VIR_MIGRATE_OFFLINE
+        if live and proven_safe(storage) and any(entry["mode"] == "shared" for entry in storage.files):
+            # libvirt may not know that the file system is shared: the probe has just shown that it is, and the
+            # disks bypass the host's cache.
+            flags |= libvirt.VIR_MIGRATE_UNSAFE
         if any(entry["backing"] for entry in copied):
             self._flatten_definitions(domain, [entry["target"] for entry in copied], parameters, live)
         if live:
@@ -486,14 +493,7 @@ class Worker:
             self.save(limit=limit, ends=time.time() + limit)
         try:
             with self._watch() if live else contextlib.nullcontext():
-                try:
-                    domain.migrateToURI3(self.move["destination_uri"], parameters, flags)
-                except libvirt.libvirtError as exc:
-                    if _libvirt.code_of(exc) != libvirt.VIR_ERR_MIGRATE_UNSAFE or not proven_safe(storage):
-                        raise
-                    # libvirt does not know this file system to be shared; the probe has just shown that it
-                    # is, and the disks bypass the host's cache.
-                    domain.migrateToURI3(self.move["destination_uri"], parameters, flags | libvirt.VIR_MIGRATE_UNSAFE)
+                domain.migrateToURI3(self.move["destination_uri"], parameters, flags)
         except libvirt.libvirtError as exc:
             raise self._explained(exc, storage, live) from exc
 

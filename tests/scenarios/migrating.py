@@ -133,9 +133,8 @@ class Worker:
             try:
                 seconds = next(course, None)
             except Broken as problem:
+                self._look_at_source()
                 begun = self._begun() or self.record["took_over"]
-                if not begun:
-                    self._note_source()
                 self._end(
                     "lost" if begun else "failed", f"{problem}. " + ("Start the move again." if begun else "Not begun.")
                 )
@@ -143,14 +142,6 @@ class Worker:
             if seconds is None:
                 return
             yield seconds
-
-    def _note_source(self):
-        try:
-            here = self.fleet.look(self.order["source"], self.uuid, self.order["source"])
-        except Broken:
-            return
-        if state.classify(here, None) == state.HERE and here["active"]:
-            self.record["source_state"] = state.state_word(here)
 
     def _begun(self):
         return self.record["phase"] in ("migrating", "verifying", "cleaning")
@@ -163,6 +154,15 @@ class Worker:
         phase = "done" if status in ("completed", "failed") else self.record["phase"]
         self._save(status=status, message=message, finished_at=self.fleet.clock.now, phase=phase)
         self.host.workers.pop(self.uuid, None)
+
+    def _look_at_source(self):
+        self.record.update(source_state=None, destination_state=None)
+        try:
+            here = self.fleet.look(self.order["source"], self.uuid, self.order["source"])
+        except Broken:
+            return
+        if here is None or not here["job"]:
+            self.record["source_state"] = state.state_word(here)
 
     def _look(self):
         """Both sides, with patience for a connection that is lost."""

@@ -23,7 +23,7 @@ CACHE=$ROOT/.cache
 WORK=$CACHE/lint
 VENV=$ROOT/.venv
 VENV_LINT=$ROOT/.venv-lint
-ALL="sanity build importer ansible-lint docs changelog layering"
+ALL="sanity build importer ansible-lint docs changelog layering environment"
 
 die() {
     echo "lint: $*" >&2
@@ -178,6 +178,18 @@ check_layering() {
     PYTHONPATH="$WORK/tree" "$VENV/bin/lint-imports" --no-cache --no-logo --config "$COPY/.importlinter"
 }
 
+# The image for AWX: that its definition is accepted, and that another one with the collection in it gets
+# what the collection needs. No image is built: that wants a container engine.
+check_environment() {
+    cd "$COPY"
+    "$VENV_LINT/bin/ansible-builder" create --file execution-environment.yml --context "$WORK/environment" --output-filename Containerfile
+    diff "$WORK/environment/_build/requirements.txt" requirements.txt
+    diff "$WORK/environment/_build/bindep.txt" bindep.txt
+    "$VENV_LINT/bin/ansible-builder" introspect "$WORK/tree" --write-pip "$WORK/pip.txt" --write-bindep "$WORK/bindep.txt"
+    grep -q '^SQLAlchemy' "$WORK/pip.txt"
+    grep -q '^openssh-clients' "$WORK/bindep.txt"
+}
+
 # Run the check $1 and note its verdict and its seconds.
 run() {
     local begin=$SECONDS status
@@ -195,7 +207,7 @@ run() {
 
 # ansible-test takes about as long as all the others together: one lane each.
 (if wanted sanity; then run sanity; fi) &
-for check in build importer ansible-lint docs changelog layering; do
+for check in build importer ansible-lint docs changelog layering environment; do
     if wanted "$check"; then run "$check"; fi
 done
 wait

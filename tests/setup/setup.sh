@@ -8,6 +8,7 @@
 #   setup.sh packages   install what is missing of Debian's or Ubuntu's packages
 #   setup.sh env        make .venv: Ansible, what the engine needs, the tests' tools
 #   setup.sh lint       make .venv-lint: the linters
+#   setup.sh browser    install Chromium, for the tests of the report's page
 #
 # Exit status: 0 ready, 1 something failed, 4 this machine is not one that packages can be
 # installed on (not Debian-like, or no root).
@@ -20,6 +21,8 @@ PACKAGES="
     openssh-server openssh-client iproute2 mount util-linux procps tar
     postgresql
     python3 python3-venv python3-libvirt"
+# Debian's. Ubuntu has Chromium as a snap only: there a chromium and a chromedriver of your own will do.
+BROWSER="chromium chromium-driver"
 
 say() { echo "setup: $*"; }
 fail() { echo "setup: $*" >&2; exit 1; }
@@ -46,7 +49,7 @@ trap 'exit 1' HUP INT TERM
 # ---------------------------------------------------------------------------- packages
 
 missing_packages() {
-    for package in $PACKAGES; do
+    for package; do
         if [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then
             echo "$package"
         fi
@@ -63,11 +66,11 @@ become_root() {
     root="sudo -n"
 }
 
-step_packages() {
+install_packages() {
     if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
         cannot "this is neither Debian nor Ubuntu: packages cannot be installed here."
     fi
-    missing=$(missing_packages)
+    missing=$(missing_packages "$@")
     [ -n "$missing" ] || return 0
     become_root "$missing"
     say "installing Debian packages: $missing"
@@ -90,6 +93,15 @@ step_packages() {
             postgresql) $root systemctl -q disable postgresql.service 2>/dev/null ;;
         esac || :
     done
+}
+
+# shellcheck disable=SC2086
+step_packages() { install_packages $PACKAGES; }
+
+step_browser() {
+    if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then return; fi
+    # shellcheck disable=SC2086
+    install_packages $BROWSER
 }
 
 # ------------------------------------------------------------------------ environments
@@ -145,9 +157,9 @@ link_libvirt() {
     .venv/bin/python -c 'import libvirt' || fail "the libvirt binding in $home cannot be used."
 }
 
-# The collections that galaxy.yml names, from PyPI's "ansible", which holds all of Galaxy's usual ones:
+# The collections that galaxy.yml and the playbook awx_setup name, from PyPI's "ansible", which holds all of Galaxy's usual ones:
 # 10 MB of its 500. Every Ansible of the environment finds them there.
-COLLECTIONS="community/general"
+COLLECTIONS="community/general awx/awx"
 add_collections() {
     site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     missing=
@@ -177,7 +189,7 @@ step_lint() {
 [ $# -gt 0 ] || set -- packages env
 for step; do
     case $step in
-        packages | env | lint) "step_$step" ;;
-        *) fail "there is no step $step; the steps are packages, env and lint." ;;
+        packages | env | lint | browser) "step_$step" ;;
+        *) fail "there is no step $step; the steps are packages, env, lint and browser." ;;
     esac
 done

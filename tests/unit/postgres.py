@@ -166,26 +166,7 @@ class Cluster:
     def _start(self) -> None:
         for dummy in range(3):
             self.port = _free_port()
-            with open(self.folder / "log", "ab") as log:
-                self._process = subprocess.Popen(
-                    self._command(
-                        self._bin / "postgres",
-                        "-D", self.folder / "data",
-                        "-p", self.port,
-                        "-k", self.folder,
-                        "-c", "listen_addresses=127.0.0.1",
-                        "-c", "fsync=off",
-                        "-c", "synchronous_commit=off",
-                        "-c", "full_page_writes=off",
-                        "-c", "shared_buffers=16MB",
-                        "-c", "max_connections=50",
-                        "-c", "autovacuum=off",
-                    ),
-                    cwd=self.folder,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                )  # fmt: skip
+            self._launch()
             end = time.monotonic() + START_SECONDS
             while self._process.poll() is None and time.monotonic() < end:
                 try:
@@ -200,6 +181,47 @@ class Cluster:
                 except psycopg.OperationalError:
                     time.sleep(0.05)
         raise RuntimeError(f"PostgreSQL did not start: {(self.folder / 'log').read_text()}")
+
+    def _launch(self) -> None:
+        with open(self.folder / "log", "ab") as log:
+            self._process = subprocess.Popen(
+                self._command(
+                    self._bin / "postgres",
+                    "-D", self.folder / "data",
+                    "-p", self.port,
+                    "-k", self.folder,
+                    "-c", "listen_addresses=127.0.0.1",
+                    "-c", "fsync=off",
+                    "-c", "full_page_writes=off",
+                    "-c", "shared_buffers=16MB",
+                    "-c", "max_connections=50",
+                    "-c", "autovacuum=off",
+                ),
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )  # fmt: skip
+
+    def crash(self) -> None:
+        """Kill the server as a crash does; connections are refused from now on."""
+        self._process.kill()
+        self._process.wait()
+
+    def start_again(self) -> None:
+        """Start it again after a crash, on the same port."""
+        end = time.monotonic() + START_SECONDS
+        while True:
+            if self._process.poll() is not None:
+                # At first it may refuse, as long as processes of the old one are still ending.
+                self._launch()
+            try:
+                self._admin().close()
+                return
+            except psycopg.OperationalError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.1)
 
     def _admin(self):
         return psycopg.connect(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What may be at the top of the archive.
 TOP = {
     "MANIFEST.json", "FILES.json", "README.md", "CHANGELOG.rst", "CONTRIBUTING.md", "COPYING",
-    "LICENSES", "bindep.txt", "changelogs", "docs", "extensions", "inventory", "meta",
+    "LICENSES", "bindep.txt", "changelogs", "docs", "execution-environment.yml", "extensions", "inventory", "meta",
     "playbooks", "plugins", "requirements-solver.txt", "requirements.txt", "requirements.yml", "roles",
 }  # fmt: skip
 LITTER = (
@@ -70,12 +71,19 @@ def test_archive_has_no_litter(members):
 
 
 def test_archive_has_what_a_user_needs(members):
-    wanted = {"README.md", "CHANGELOG.rst", "COPYING", "requirements.txt", "requirements-solver.txt", "meta/runtime.yml"}
-    for folder in ("inventory", "playbooks", "plugins", "roles"):
+    wanted = {
+        "README.md",
+        "CHANGELOG.rst",
+        "COPYING",
+        "requirements.txt",
+        "requirements-solver.txt",
+        "meta/runtime.yml",
+    }
+    for folder in ("extensions", "inventory", "playbooks", "plugins", "roles"):
         wanted |= {
             str(path.relative_to(ROOT))
             for path in (ROOT / folder).rglob("*")
-            if path.is_file() and path.suffix in (".py", ".yml", ".j2", ".md", ".ini")
+            if path.is_file() and path.suffix in (".py", ".yml", ".j2", ".css", ".js", ".md", ".ini")
             and not any(part.startswith((".", "__pycache__")) for part in path.relative_to(ROOT).parts)
         }  # fmt: skip
     assert not wanted - members
@@ -84,3 +92,21 @@ def test_archive_has_what_a_user_needs(members):
 def test_execution_environment_names_files_that_exist(members):
     dependencies = yaml.safe_load((ROOT / "meta" / "execution-environment.yml").read_text())["dependencies"]
     assert set(dependencies.values()) <= members
+
+
+def test_every_ansible_core_that_is_allowed_is_tested():
+    script = (ROOT / "tests" / "setup" / "core-versions.sh").read_text()
+    versions = re.search(r"\$\{\*:-([\d. ]+)\}", script).group(1).split()
+    runtime = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())
+    assert runtime["requires_ansible"] == f">={versions[0]}.0"
+    assert f"tested with {versions[0]} to {versions[-1]}" in (ROOT / "README.md").read_text()
+    for path in (ROOT / "roles").glob("*/meta/main.yml"):
+        assert yaml.safe_load(path.read_text())["galaxy_info"]["min_ansible_version"] == versions[0], path
+
+
+def test_image_has_what_the_tests_had():
+    """Its versions are those of the one place where they are set."""
+    wanted = yaml.safe_load((ROOT / "execution-environment.yml").read_text())["dependencies"]
+    assert (wanted["python"], wanted["system"]) == ("requirements.txt", "bindep.txt")
+    tested = {line.split(";")[0].strip() for line in (ROOT / "requirements-dev.txt").read_text().splitlines()}
+    assert {wanted["ansible_core"]["package_pip"], wanted["ansible_runner"]["package_pip"]} <= tested

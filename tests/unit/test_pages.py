@@ -31,6 +31,7 @@ RUN, SYNTAX, EXISTS, SHOWN = "run", "syntax", "exists", "shown"
 # First that matches.
 LEVELS = (
     (r"ansible-playbook .*drover\.compute\.(hosts|audit)\b", RUN),
+    (r"ansible-playbook .*drover\.compute\.report$", RUN),
     (r"ansible-playbook .*drover\.compute\.rebalance\b(?!.*(apply|plan_file))", RUN),
     (r"ansible-playbook ", SYNTAX),
     (r"ansible localhost -m drover\.compute\.store\b(?!.*path=/)", RUN),
@@ -38,6 +39,7 @@ LEVELS = (
     (r"ansible(-doc)? ", SYNTAX),
     (r"make ", EXISTS),
     (r"(\.venv/bin/(pytest|python)|tests/setup/lint\.sh|tests/benchmarks/\S+|python tests/\S+)", EXISTS),
+    (r"(cp -r|ansible-builder) ", SHOWN),  # tests/unit has tests of the project and of the image for AWX
     (r"git (clone|diff) ", SHOWN),  # git's
     (r"(ansible-galaxy collection install|pip install) ", SHOWN),  # from the network; test_packaging installs
     (r"(createuser|createdb|export|virsh) ", SHOWN),  # PostgreSQL's, the shell's, libvirt's

@@ -15,11 +15,11 @@ import time
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.executor import restarting
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import caps, journal, moves
+from ansible_collections.drover.compute.plugins.plugin_utils.progress import pause
 from ansible_collections.drover.compute.plugins.plugin_utils.store import moving
 
-# How long (seconds) one call on the hypervisor waits for news, and how often one instance is mentioned.
+# How long (seconds) one call on the hypervisor waits for news.
 WAIT = 2
-MENTION = 10
 # After how many answers that do not mention a move it is given up.
 SILENT = 5
 # How a migration ends that leaves the instance at its source.
@@ -60,6 +60,10 @@ class Mover:
         self._total = 0
         # Migrations of which this run could not find out what became of them.
         self._given_up = set()
+        # The migrations that this run has opened.
+        self._opened = set()
+        # Hosts whose libvirt did not answer in this run.
+        self._silent_hosts = set()
         self._blocked = {}
         self._waiting_since = None
 
@@ -121,6 +125,15 @@ class Mover:
             budgets = moving.budgets(connection, uuids)
             states = moving.domain_states(connection, [move["uuid"] for move in queue if not move["live"]])
         for move in list(queue):
+            silent = self._silent_hosts.intersection((move["from_host"], move["host"]))
+            if silent:
+                queue.remove(move)
+                # Without its provider: once the host answers, it is as good as any other.
+                order = {**move, "source": move["from_host"], "destination": move["host"], "provider": None}
+                self._close(
+                    order, "failed", f"It was not begun, as libvirt on {' and '.join(sorted(silent))} does not answer."
+                )
+                continue
             try:
                 # A look that costs little; what counts is the one with which it is written down.
                 caps.refuse(self.limits, move, under_way, budgets.get(move["uuid"]), self._given_up)
@@ -150,6 +163,7 @@ class Mover:
             else:
                 # Not before the store has it for certain: a commit may fail too.
                 orders.append(order)
+                self._opened.add(order["migration"])
                 under_way = counted
             queue.remove(move)
         return orders
@@ -252,13 +266,18 @@ class Mover:
 
     def _record(self, order, result):
         status, message = result["status"], result.get("message") or ""
+        self._listen(order, result)
+        if status == "lost" and order["fenced"] and result.get("source_state") not in (None, "absent"):
+            # Whatever had begun there has ended with the host.
+            status, message = "failed", f"{message} {order['destination']} is forced down, so it is where it was."
+        elif status == "lost" and order["destination"] in self._silent_hosts:
+            message += f" If {order['destination']} will not come back, make sure that it is off and evacuate it."
         if order.get("restart") and status in ("completed", *UNDONE):
             status, message, result = self._restarted(order, status, message, result)
         if status == "completed":
             with self.store.write(together=True) as connection:
                 moves.finish(connection, order["migration"], result.get("destination_state") or "running", time.time())
-        elif status in UNDONE and result.get("source_state") in (None, "absent"):
-            # Its room at the source is given back only where it was seen there.
+        elif status in UNDONE and not self._has_stayed(order, result):
             status, message = "lost", f"{message} It was not seen at the source."
         elif status in UNDONE:
             with self.store.write(together=True) as connection:
@@ -266,6 +285,26 @@ class Mover:
         if status not in ("completed", *UNDONE):
             self._given_up.add(order["migration"])
         self._close(order, status, message, result)
+
+    def _has_stayed(self, order, result):
+        """Whether an instance whose move came to nothing was seen at its source: then its room elsewhere is given back.
+
+        Where the destination was not seen and it does not run at the source, only if this run has opened the
+        move: then nobody else can have begun it.
+        """
+        if result.get("source_state") in (None, "absent"):
+            return False
+        seen = result.get("destination_state") is not None or order["fenced"]
+        return seen or result["source_state"] in ("running", "blocked") or order["migration"] in self._opened
+
+    def _listen(self, order, result):
+        """Note which host did not answer, so that nothing more is begun with it."""
+        if result["status"] not in ("failed", "lost") or not result.get("phase"):
+            return
+        if result.get("source_state") is None:
+            self._silent_hosts.add(order["source"])
+        elif result.get("destination_state") is None:
+            self._silent_hosts.add(order["destination"])
 
     def _restarted(self, order, status, message, result):
         """Start an instance again that was shut down for its move, where it is by now.
@@ -310,7 +349,8 @@ class Mover:
 
     def _progress(self, order, result):
         now = time.monotonic()
-        if now - self._mentioned.setdefault(order["uuid"], now) < MENTION:
+        silence = pause(result.get("elapsed_s"), len(self._running))
+        if now - self._mentioned.setdefault(order["uuid"], now) < silence:
             return
         self._mentioned[order["uuid"]] = now
         parts = [f"{order['name']}: {order['source']} -> {order['destination']}"]

@@ -55,6 +55,17 @@ def shown(connection, uuids, but):
     return {uuid: sorted(places, key=lambda place: (place["host"], place["node"])) for uuid, places in found.items()}
 
 
+def addresses(connection, host):
+    """How other hypervisors reach a host: a list of dicts node, migration_uri, migration_address, by node."""
+    table = tables.compute_nodes
+    query = (
+        sa.select(table.c.hypervisor_hostname.label("node"), table.c.migration_uri, table.c.migration_address)
+        .where(table.c.host == host)
+        .order_by(table.c.hypervisor_hostname)
+    )
+    return [dict(row._mapping) for row in connection.execute(query)]
+
+
 def storage(connection):
     """What nodes say of their storage.
 

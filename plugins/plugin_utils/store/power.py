@@ -14,6 +14,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, services, tables
 
 _SHOWN = ("uuid", "host", "action", "driver", "status", "power_state", "boot_id", "message", "created_at", "updated_at")
+# The driver of a fencing that a person stands for.
+OPERATOR = "operator"
+# Hosts that were last seen within an hour of each other may have died together: discovery may run that seldom.
+SAME_TIME = 3600
 
 
 def begin(connection, host, action, driver, boot_id, now):
@@ -75,3 +79,42 @@ def last(connection, host):
 
 def _plain(row):
     return {name: getattr(row, name) for name in _SHOWN}
+
+
+def last_fencing(connection):
+    """When a power driver last fenced a host, whichever (seconds since 1970); None where none did."""
+    table = tables.power_events
+    return connection.execute(
+        sa.select(sa.func.max(table.c.updated_at)).where(
+            table.c.action == "fence", table.c.status == "completed", table.c.driver != OPERATOR
+        )
+    ).scalar()
+
+
+def looking_dead(connection, host):
+    """Who else looks dead since about the time that a host does (rule S3).
+
+    Left out are hosts in maintenance, forced down or switched off by a power action: that is known of them and means nothing;
+    and hosts that were down an hour before this one was last seen.
+
+    :returns: (names of the hosts that count, with this one; those of them that are down, with this one).
+    """
+    table, events = tables.services, tables.power_events
+    last_events = sa.select(sa.func.max(events.c.id)).group_by(events.c.host)
+    off = set(
+        connection.execute(
+            sa.select(events.c.host).where(events.c.id.in_(last_events), events.c.power_state == "off")
+        ).scalars()
+    )
+    rows = connection.execute(sa.select(table).where(table.c.binary == services.BINARY)).all()
+    seen = max((row.last_seen_up or 0 for row in rows if row.host == host), default=0)
+    counted, down = {host}, {host}
+    for row in rows:
+        if row.host == host or row.maintenance or row.forced_down or row.host in off:
+            continue
+        if row.last_error is None:
+            counted.add(row.host)
+        elif (row.last_seen_up or 0) >= seen - SAME_TIME:
+            counted.add(row.host)
+            down.add(row.host)
+    return counted, down

@@ -12,12 +12,13 @@ from __future__ import annotations
 import time
 
 import pytest
+import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.executor.mover import Mover
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import journal, moves
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.caps import Caps
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
@@ -81,7 +82,7 @@ class World:
             "failed": ("running", "absent"),
             "cancelled": ("running", "absent"),
             "conflict": ("running", "running"),
-            "lost": (None, None),
+            "lost": ("absent", "absent"),
         }[status]
         return {
             "uuid": order["uuid"],
@@ -243,6 +244,65 @@ def test_a_failure_that_did_not_see_the_source_gives_nothing_back(fleet_url):
 
     assert statuses(mover(fleet_url, blind).run(plan("web1"))) == {"web1": "lost"}
     assert open_moves(fleet_url) == {"web1"}
+
+
+def seeing(world, name, here, there, status="failed"):
+    """The world, where a move of one instance ends so, and this is seen of it."""
+
+    def answer(*arguments):
+        return [
+            {**each, "status": status, "source_state": here, "destination_state": there}
+            if each["name"] == name
+            else each
+            for each in world(*arguments)
+        ]
+
+    return answer
+
+
+def test_a_destination_that_does_not_answer_is_left_alone(fleet_url):
+    world = World({"web1": "failed"})
+    wanted = [*plan("web1", "web2"), *plan("web3", to="kvm3")]
+    outcomes = mover(fleet_url, seeing(world, "web1", "running", None), limit=1).run(wanted)
+    assert statuses(outcomes) == {"web1": "failed", "web2": "failed", "web3": "completed"}
+    (told,) = [outcome for outcome in outcomes if outcome["name"] == "web2"]
+    assert told["message"] == "It was not begun, as libvirt on kvm2 does not answer." and told["provider"] is None
+    assert world.begun == ["web1", "web3"] and agree(fleet_url, world)
+
+
+def test_nothing_more_is_begun_at_a_source_that_does_not_answer(fleet_url):
+    world = World({"web1": "failed"})
+    outcomes = mover(fleet_url, seeing(world, "web1", None, None), limit=1).run(plan(*NAMES))
+    assert statuses(outcomes) == {"web1": "lost", "web2": "failed", "web3": "failed"}
+    assert open_moves(fleet_url) == {"web1"} and world.begun == ["web1"]
+
+
+@pytest.mark.parametrize(
+    ("here", "opened_now", "status"),
+    [("running", False, "failed"), ("shutoff", True, "failed"), ("shutoff", False, "lost"), ("absent", True, "lost")],
+)
+def test_where_the_destination_was_not_seen(fleet_url, here, opened_now, status):
+    world = World({"web1": "failed"})
+    (one,) = plan("web1", live=here == "running")
+    if not opened_now:
+        with Store.open(fleet_url).write() as connection:
+            moves.begin_within(connection, Caps(1), set(), one, "migration", time.time(), {})
+    with_it = mover(fleet_url, seeing(world, "web1", here, None))
+    outcomes = with_it.run([one]) if opened_now else with_it.settle("kvm1")
+    assert statuses(outcomes) == {"web1": status}
+    assert open_moves(fleet_url) == ({"web1"} if status == "lost" else set())
+
+
+def test_what_was_lost_with_a_host_that_is_forced_down_is_where_it_was(fleet_url):
+    world = World({"web1": "lost"})
+    lost = seeing(world, "web1", "running", None, "lost")
+    assert statuses(mover(fleet_url, lost).run(plan("web1"))) == {"web1": "lost"}
+    assert statuses(mover(fleet_url, lost).settle("kvm1")) == {"web1": "lost"}
+    with Store.open(fleet_url).write() as connection:
+        connection.execute(sa.update(tables.services).where(tables.services.c.host == "kvm2").values(forced_down=True))
+    (outcome,) = mover(fleet_url, lost).settle("kvm1")
+    assert outcome["status"] == "failed" and outcome["message"].endswith("kvm2 is forced down, so it is where it was.")
+    assert agree(fleet_url, world)
 
 
 def test_a_move_that_cannot_be_opened_is_told_and_the_others_go_on(fleet_url):

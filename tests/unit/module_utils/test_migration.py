@@ -250,7 +250,7 @@ def test_the_destination_is_lost_in_the_middle(fleet):
 
     fleet.behave = vanish
     record, dummy = fleet.move()
-    assert record["status"] == "lost"
+    assert (record["status"], record["source_state"], record["destination_state"]) == ("lost", "running", None)
     assert "start the move again" in record["message"]
     # Still lost while it is away, and what was known is not forgotten.
     assert fleet.move()[0]["status"] == "lost"
@@ -258,6 +258,19 @@ def test_the_destination_is_lost_in_the_middle(fleet):
     del fleet.destination.lookupByUUIDString
     fleet.behave = fleet.succeed
     assert fleet.move()[0]["status"] == "completed"
+
+
+def test_a_destination_that_never_answered_leaves_no_doubt(fleet):
+    fleet.down.add("test:///kvm2")
+    record, dummy = fleet.move()
+    assert (record["status"], record["source_state"], record["destination_state"]) == ("failed", "running", None)
+    assert "was not begun" in record["message"] and fleet.calls == []
+
+
+def test_a_source_that_does_not_answer_was_not_seen(fleet):
+    fleet.down.add("test:///kvm1")
+    record, dummy = fleet.move()
+    assert (record["status"], record["source_state"], record["destination_state"]) == ("failed", None, None)
 
 
 def test_gone_from_both_hosts(fleet):
@@ -397,11 +410,3 @@ def test_a_destination_that_cannot_be_reached_leaves_a_running_instance_where_it
     record, dummy = fleet.move()
     assert (record["status"], record["source_state"]) == ("failed", "running")
     assert "was not begun" in record["message"]
-
-
-def test_of_one_that_is_off_nobody_knows_as_long_as_the_destination_is_silent(fleet):
-    """The source may have been started anew, and have forgotten that it moved away."""
-    fleet.domain().destroy()
-    fleet.down.add("test:///kvm2")
-    record, dummy = fleet.move()
-    assert (record["status"], record["source_state"]) == ("failed", None)

@@ -72,3 +72,35 @@ def test_an_event_ends_once(store):
 def test_an_unknown_host(store):
     with pytest.raises(DroverError, match="Host kvm9 is not in the store"):
         begin(store, host="kvm9")
+
+
+def test_when_a_driver_last_fenced_a_host(store):
+    """Rule S3: a person's word is no fencing, nor is one that failed."""
+    with store.read() as connection:
+        assert power.last_fencing(connection) is None
+    finish(store, begin(store, "fence"), "failed", "unknown")
+    finish(store, begin(store, "hard_off"))
+    with store.write() as connection:
+        event = power.begin(connection, "kvm1", "fence", power.OPERATOR, None, 2000)
+        power.finish(connection, event["uuid"], "completed", "off", None, None, 2001)
+        assert power.last_fencing(connection) is None
+    finish(store, begin(store, "fence"))
+    with store.read() as connection:
+        assert power.last_fencing(connection) == 2010
+
+
+def test_who_looks_dead_at_the_same_time(store):
+    """Rule S3: not those of whom it is known why they are down, nor those that have been down for long."""
+    names = [f"kvm{number}" for number in range(2, 9)]
+    with store.write() as connection:
+        services.heartbeat(connection, ["kvm1", *names], 10_000)
+        services.heartbeat(connection, ["kvm3"], 10_000 - power.SAME_TIME - 1)  # died long before
+        for name in ("kvm1", "kvm2", "kvm3", "kvm4", "kvm5"):
+            services.record_unreachable(connection, name, "timed out", 10_100)
+        services.change(connection, services.get(connection, "kvm4"), {"maintenance": True})
+        services.change(connection, services.get(connection, "kvm5"), {"forced_down": True})
+    finish(store, begin(store, host="kvm6"))
+    with store.read() as connection:
+        assert power.looking_dead(connection, "kvm1") == ({"kvm1", "kvm2", "kvm7", "kvm8"}, {"kvm1", "kvm2"})
+        # It counts itself whatever it is.
+        assert power.looking_dead(connection, "kvm5")[1] == {"kvm1", "kvm2", "kvm5"}

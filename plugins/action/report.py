@@ -1,0 +1,71 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write the report of the fleet: one HTML page, and its summary as text."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ansible import constants as C
+
+from ansible_collections.drover.compute.plugins.plugin_utils import reporting
+from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.report import html, page_file
+from ansible_collections.drover.compute.plugins.plugin_utils.report.summary import report_lines
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {
+        "path": {"type": "path", "default": "drover-report.html"},
+        "plans": {"type": "list", "elements": "dict", "default": []},
+        "policy": {"type": "dict", "default": {}},
+        "policy_file": {"type": "path"},
+        "service_down_time": {"type": "int", "default": 0},
+        **STORE_SPEC,
+    }
+    VARIABLES = ("service_down_time",)
+    _requires_connection = False
+
+    def act(self, args, task_vars):
+        path, now = os.path.abspath(os.path.expanduser(args["path"])), time.time()
+        before = page_file.read(path)
+        policy = policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir"))
+        with self.store(args, task_vars).read() as connection:
+            picture = reporting.read(connection, policy, now, args["service_down_time"], args["plans"])
+        # A page that says the same but for its time is left as it is.
+        written = html.written_at(before)
+        unchanged = written is not None and html.page(picture, written) == before
+        lines = report_lines(picture)
+        # Shown here, as some output formats of Ansible fold the long lines of a result.
+        for line in lines:
+            self.show(line)
+        result = {"changed": not unchanged, "path": path, "summary": _plain(picture), "table": lines}
+        if not unchanged:
+            after = html.page(picture, now)
+            if not self._task.check_mode:
+                page_file.write(path, after)
+            if self._task.diff:
+                result["diff"] = [_difference(path, before, after)]
+        return result
+
+
+def _plain(picture):
+    summary = {key: value for key, value in picture["summary"].items() if key != "figures"}
+    for each in picture["summary"]["figures"]:
+        summary.update({each["name"]: each["capacity"], f"{each['name']}_used": each["used"]})
+        summary[f"{each['name']}_physical"] = each["physical"]
+    return summary
+
+
+def _difference(path, before, after):
+    """As Ansible's own modules show files: those that are too long are named only."""
+    found = {"before_header": path if before else "", "after_header": path}
+    for name, content in (("before", before), ("after", after)):
+        if len(content) > C.MAX_FILE_SIZE_FOR_DIFF:
+            found["dst_larger" if name == "before" else "src_larger"] = C.MAX_FILE_SIZE_FOR_DIFF
+        else:
+            found[name] = content.decode("utf-8", "replace")
+    return found

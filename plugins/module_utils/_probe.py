@@ -1,0 +1,89 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What one host sees of another: whether it answers, and whether it has disks in use."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import socket
+import struct
+import time
+
+#: What the other host itself sends: a closed port is an answer too. (A router or a firewall says "unreachable".)
+ANSWERS = (errno.ECONNREFUSED, errno.ECONNRESET)
+FLOCK = "hhqqi"  # struct flock of Linux with 64 bits: type, whence, start, length, pid
+
+
+def reach(address, port, timeout):
+    """Whether a host answers on a TCP port.
+
+    :param timeout: seconds in all.
+    :returns: (True, False or None where this host cannot even try; why, in words).
+    """
+    deadline, last = time.monotonic() + timeout, "nothing was tried"
+    try:
+        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as problem:
+        return None, f"{address} is no name that is known here: {problem}"
+    tried = False
+    for family, kind, protocol, dummy, where in found:
+        left = max(0.1, deadline - time.monotonic())
+        try:
+            with socket.socket(family, kind, protocol) as tries:
+                tries.settimeout(left)
+                tries.connect(where)
+            return True, f"{address} answers on port {port}"
+        except OSError as problem:
+            if problem.errno in ANSWERS:
+                return True, f"{address} answers, but not on port {port}"
+            # Without a route of that kind nothing was asked.
+            tried = tried or problem.errno not in (errno.EAFNOSUPPORT, errno.ENETUNREACH, errno.ENETDOWN)
+            last = f"{address}, port {port}: {problem}"
+    return (False if tried else None), last
+
+
+def in_use(path):
+    """Whether somebody, on whichever host, holds a lock on a file.
+
+    :returns: True, False, or None where that cannot be told.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        # Asked for, not taken: would the lock of a writer on all of it be in anybody's way?
+        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        return struct.unpack(FLOCK, answer)[0] != fcntl.F_UNLCK
+    except (OSError, struct.error):
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def storage(paths, locked_by_libvirt):
+    """What the locks of a host's disks tell.
+
+    :param locked_by_libvirt: libvirt locks disks on all hosts; otherwise no lock proves nothing.
+    :returns: (active, silent or unknown; the paths in use).
+    """
+    seen = {path: in_use(path) for path in paths}
+    active = sorted(path for path, found in seen.items() if found)
+    if active:
+        return "active", active
+    silent = locked_by_libvirt and seen and all(found is False for found in seen.values())
+    return ("silent" if silent else "unknown"), []
+
+
+def locked_by_libvirt(file="/etc/libvirt/qemu.conf"):
+    """Whether libvirt's lock manager is set up here, as role hypervisor does it."""
+    try:
+        with open(file, encoding="utf-8", errors="replace") as text:
+            return re.search(r'^\s*lock_manager\s*=\s*"lockd"', text.read(), re.MULTILINE) is not None
+    except OSError:
+        return False

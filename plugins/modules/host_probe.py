@@ -1,0 +1,113 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_probe
+short_description: Ask a hypervisor what it sees of another one
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - Runs on a hypervisor and asks from there whether another host answers, and whether its disks on shared storage are in use.
+    The role P(drover.compute.evacuate#role) asks a few hypervisors this before it cuts off one that does not answer.
+  - It changes nothing and needs nothing but Python.
+options:
+  addresses:
+    description: Names or addresses of the other host. It answers when it does on one of them.
+    type: list
+    elements: str
+    required: true
+  port:
+    description: The TCP port to ask, that of SSH. That the port is closed is an answer too.
+    type: int
+    default: 22
+  timeout:
+    description: Seconds for each address.
+    type: int
+    default: 5
+  disks:
+    description: Files and block devices that the other host uses and this one sees.
+    type: list
+    elements: str
+    default: []
+extends_documentation_fragment:
+  - drover.compute.attributes
+  - drover.compute.attributes.platform
+  - drover.compute.attributes.info_module
+seealso:
+  - module: drover.compute.silent_host
+"""
+
+EXAMPLES = r"""
+- name: What kvm2 sees of kvm1
+  hosts: kvm2
+  gather_facts: false
+  tasks:
+    - name: Ask it
+      drover.compute.host_probe:
+        addresses: [kvm1.example.com]
+      register: seen
+
+    - name: Show it
+      ansible.builtin.debug:
+        msg: "{{ seen.message }}"
+"""
+
+RETURN = r"""
+reached:
+  description: Whether the other host answers. Null where it could not be asked, as when its name is not known here.
+  returned: success
+  type: bool
+message:
+  description: What was seen, in words.
+  returned: success
+  type: str
+storage:
+  description:
+    - V(active) when a lock is held on one of the disks; V(silent) when none is, and libvirt's lock manager is set up here
+      (role P(drover.compute.hypervisor#role)); V(unknown) otherwise.
+  returned: success
+  type: str
+in_use:
+  description: The disks on which a lock is held.
+  returned: success
+  type: list
+  elements: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.drover.compute.plugins.module_utils import _probe
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "addresses": {"type": "list", "elements": "str", "required": True},
+            "port": {"type": "int", "default": 22},
+            "timeout": {"type": "int", "default": 5},
+            "disks": {"type": "list", "elements": "str", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    answers = [_probe.reach(address, given["port"], given["timeout"]) for address in given["addresses"]]
+    reached = [answer for answer, dummy in answers]
+    state, paths = _probe.storage(given["disks"], _probe.locked_by_libvirt())
+    module.exit_json(
+        changed=False,
+        reached=True if True in reached else False if False in reached else None,
+        message="; ".join(
+            dict.fromkeys(words for answer, words in answers if answer == (True in reached) or not answer)
+        ),
+        storage=state,
+        in_use=paths,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the loss of a host would do, in sizes that the fleet knows. Data in, data out."""
+
+from __future__ import annotations
+
+import collections
+
+#: So many sizes are counted.
+SIZES = 8
+_KEYS = ("vcpus", "memory_mb", "disk_gb")
+
+
+def sizes(flavors, instances):
+    """The requests that capacity is counted for: the flavors that most instances have, or else the most common size.
+
+    :param flavors: dicts name, vcpus, memory_mb, disk_gb.
+    :param instances: dicts with vcpus, memory_mb and disk_gb.
+    :returns: a list of dicts name and the sizes, and flavor where it is one.
+    """
+    common = collections.Counter(tuple(each[key] for key in _KEYS) for each in instances)
+    if flavors:
+        ranked = sorted(flavors, key=lambda each: (-common[tuple(each[key] for key in _KEYS)], each["name"]))
+        return [{**{key: each[key] for key in ("name", *_KEYS)}, "flavor": each["name"]} for each in ranked[:SIZES]]
+    fitting = {size: count for size, count in common.items() if size[0] > 0 and size[1] > 0}
+    if not fitting:
+        return [{"name": "1 vCPU, 1 GiB", "vcpus": 1, "memory_mb": 1024, "disk_gb": 0}]
+    size = max(sorted(fitting), key=fitting.get)
+    return [{"name": "the most common size", **dict(zip(_KEYS, size))}]
+
+
+def losing(wanted, answers):
+    """The rows of the page and what they mean.
+
+    :param wanted: what sizes() returned.
+    :param answers: for each, what planner.capacity.plan_capacity returns.
+    :returns: a dict rows [{name, vcpus, memory_mb, disk_gb, total, loss}], verdict (a sentence).
+    """
+    rows = [
+        {**{key: size[key] for key in ("name", *_KEYS)}, "total": answer["total"], "loss": answer["with_loss"]}
+        for size, answer in zip(wanted, answers)
+    ]
+    return {"rows": rows, "verdict": _verdict(rows)}
+
+
+def _verdict(rows):
+    losses = [row["loss"] for row in rows if row["loss"]]
+    if not losses:
+        return "There is no host to lose."
+    fatal = sorted({loss["host"] for loss in losses if not loss["survives"]})
+    if fatal:
+        return (
+            f"The loss of {', '.join(fatal)} could not be borne: not everything on it finds a place on the other hosts. "
+            "Add room, or move instances away from it."
+        )
+    return "Whichever one host is lost, everything on it finds a place on the others, by room, host filters and server groups."

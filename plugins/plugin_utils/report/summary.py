@@ -1,0 +1,58 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The report in a terminal: a summary, what needs a look, and the fullest hosts."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.report import words
+from ansible_collections.drover.compute.plugins.plugin_utils.report.columns import align
+
+#: So many hosts that need a look, and so many of the fullest, are shown.
+SHOWN = 20
+HEADINGS = ("HOST", "STATE", "FULL", "VCPU", "MEMORY", "DISK", "INSTANCES", "REASON")
+NUMBERS = ("FULL", "VCPU", "MEMORY", "DISK", "INSTANCES")
+
+
+def report_lines(picture):
+    """The report as lines that do not grow with the fleet.
+
+    :param picture: what reporting.read() returns.
+    """
+    summary = picture["summary"]
+    counts = ", ".join(
+        f"{summary[key]} {word}"
+        for key, word in (("up", "up"), ("down", "down"), ("maintenance", "in maintenance"), ("disabled", "disabled"))
+        if summary[key] or key == "up"
+    )
+    lines = [f"{summary['hosts']} hosts: {counts}; {summary['instances']} instances"]
+    lines += [
+        f"{each['label']}: {each['text']} allocated"
+        + (f" ({each['percent']} %)" if each["percent"] is not None else "")
+        + (f", physically used {each['physical_text']}" if each["physical_text"] else "")
+        for each in summary["figures"]
+    ]
+    lines.append(words.clean(picture["capacity"]["verdict"]))
+    lines += _hosts("Need a look", [host for host in picture["hosts"] if not host["well"]])
+    full = sorted(
+        (host for host in picture["hosts"] if host["well"]), key=lambda host: (-(host["full"] or 0), host["host"])
+    )
+    return lines + _hosts("Fullest", full)
+
+
+def _hosts(title, hosts):
+    if not hosts:
+        return []
+    rows = [
+        [
+            host["host"],
+            host["state"],
+            None if host["full"] is None else f"{host['full']} %",
+            *(each["text"] + (" shared" if each["shared"] else "") for each in host["figures"]),
+            host["instances"],
+            words.clean(host["reason"]),
+        ]
+        for host in hosts[:SHOWN]
+    ]
+    more = [f"  and {len(hosts) - SHOWN} more"] if len(hosts) > SHOWN else []
+    return ["", f"{title}:", *align(HEADINGS, rows, right=NUMBERS, indent="  "), *more]

@@ -1,0 +1,98 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All that a report shows of a fleet, each kind in one query."""
+
+from __future__ import annotations
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    sa = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.store import hosts, instances, rolling, tables
+
+#: How many of the newest migrations, power actions and instances are read.
+NEWEST = 100
+DAY = 86400
+
+_MIGRATION = (
+    "uuid", "instance_uuid", "instance_name", "source", "destination", "type", "status", "message", "created_at",
+    "updated_at",
+)  # fmt: skip
+_POWER = ("host", "action", "driver", "status", "power_state", "message", "created_at", "updated_at")
+_LEASE = ("name", "holder", "purpose", "acquired_at")
+_FLAVOR = ("name", "vcpus", "memory_mb", "disk_gb")
+
+
+def read(connection, now, service_down_time=0):
+    """Everything at one moment.
+
+    :returns: a dict of lists of dicts: hosts (hosts.listing(); its nodes have memory_mb_physical (MiB) and
+        disk_gb_physical (GiB), which are in use on the hypervisor, or None), aggregates (name, metadata,
+        hosts), instances (instances.listing()), newest (the newest instances: uuid, created_at), migrations
+        and power_events (the newest, newest first), days (day, type, status, count: all migrations by the
+        day, counted from 1970 in UTC, on which they began), leases, rolling (rolling.read()), flavors.
+    """
+    found = hosts.listing(connection, now, service_down_time)
+    physical = _physical(connection)
+    for host in found:
+        for node in host["nodes"]:
+            node.update(physical[node["uuid"]])
+    return {
+        "hosts": found,
+        "aggregates": _aggregates(connection),
+        "instances": instances.listing(connection),
+        "newest": _newest(connection, tables.instances, ("uuid", "created_at"), tables.instances.c.created_at),
+        "migrations": _newest(connection, tables.migrations, _MIGRATION, tables.migrations.c.created_at),
+        "days": _days(connection),
+        "power_events": _newest(connection, tables.power_events, _POWER),
+        "leases": _all(connection, tables.leases, _LEASE),
+        "rolling": rolling.read(connection),
+        "flavors": _all(connection, tables.flavors, _FLAVOR),
+    }
+
+
+def _physical(connection):
+    table = tables.compute_nodes
+    query = sa.select(table.c.uuid, table.c.memory_mb_used, table.c.local_gb_used)
+    return {row[0]: {"memory_mb_physical": row[1], "disk_gb_physical": row[2]} for row in connection.execute(query)}
+
+
+def _aggregates(connection):
+    table, members = tables.aggregates, tables.aggregate_hosts
+    query = (
+        sa.select(table.c.name, table.c.metadata, members.c.host)
+        .outerjoin(members, members.c.aggregate_id == table.c.id)
+        .order_by(table.c.name, members.c.host)
+    )
+    found = {}
+    for row in connection.execute(query):
+        # Not row.metadata: some rows have such a thing of their own.
+        name, metadata, host = row
+        each = found.setdefault(name, {"name": name, "metadata": dict(metadata or {}), "hosts": []})
+        if host is not None:
+            each["hosts"].append(host)
+    return list(found.values())
+
+
+def _days(connection):
+    table = tables.migrations
+    day = table.c.created_at / DAY
+    # A cast cuts off in SQLite, which may have been built without floor, and rounds in PostgreSQL.
+    day = sa.cast(day if connection.dialect.name == "sqlite" else sa.func.floor(day), sa.Integer)
+    query = sa.select(day, table.c.type, table.c.status, sa.func.count()).group_by(day, table.c.type, table.c.status)
+    rows = sorted(tuple(row) for row in connection.execute(query))
+    return [dict(zip(("day", "type", "status", "count"), row)) for row in rows]
+
+
+def _newest(connection, table, names, *by):
+    columns = [table.c[name] for name in names]
+    order = [each.desc() for each in (*by, table.c.id)]
+    rows = connection.execute(sa.select(*columns).order_by(*order).limit(NEWEST))
+    return [dict(zip(names, row)) for row in rows]
+
+
+def _all(connection, table, names):
+    columns = [table.c[name] for name in names]
+    return [dict(zip(names, row)) for row in connection.execute(sa.select(*columns).order_by(table.c.name))]

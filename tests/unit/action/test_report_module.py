@@ -1,0 +1,165 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module report and its playbook, as a task and as a real run."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, play, run
+from ansible_collections.drover.compute.tests.unit.report import pages
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import host
+
+
+@pytest.fixture
+def url(tmp_path):
+    return pages.small(f"sqlite:///{tmp_path / 'store.db'}")
+
+
+def playbook(url, *options, folder, variables=None):
+    """Run the playbook by its name; returns (exit code, what it said)."""
+    (folder / "vars.json").write_text(json.dumps({"drover_store_url": url, **(variables or {})}))
+    (folder / "ansible.cfg").write_text(
+        "[defaults]\nlocalhost_warning=false\ninventory_unparsed_warning=false\ncallback_result_format=yaml\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "ansible", "playbook", "-i", "localhost,", "-e", "@vars.json", "drover.compute.report"]
+        + list(options),
+        cwd=folder,
+        env={**os.environ, "HOME": str(folder), "ANSIBLE_CONFIG": "ansible.cfg", "LC_ALL": "C.UTF-8"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def test_it_writes_once(url, tmp_path):
+    path = tmp_path / "fleet.html"
+    first = run("report", path=str(path), store_url=url)
+    assert first["changed"] and first["path"] == str(path) and is_plain(first)
+    assert first["summary"]["hosts"] == 6 and first["summary"]["memory_mb_physical"] == 3000
+    before = path.read_bytes(), path.stat().st_mtime_ns
+    assert not run("report", path=str(path), store_url=url)["changed"]
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+    fleets.discover(url, host("kvm7"))
+    assert run("report", path=str(path), store_url=url)["changed"]
+    assert b"kvm7" in path.read_bytes()
+
+
+def test_only_its_owner_reads_it_unless_told_otherwise(url, tmp_path):
+    path = tmp_path / "fleet.html"
+    run("report", path=str(path), store_url=url)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o644)
+    fleets.discover(url, host("kvm7"))
+    assert run("report", path=str(path), store_url=url)["changed"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_a_link_stays_one(url, tmp_path):
+    (tmp_path / "real").mkdir()
+    path = tmp_path / "link.html"
+    path.symlink_to(tmp_path / "real" / "page.html")
+    run("report", path=str(path), store_url=url)
+    assert path.is_symlink() and (tmp_path / "real" / "page.html").read_bytes().startswith(b"<!DOCTYPE html>")
+
+
+def test_check_mode_writes_nothing(url, tmp_path):
+    path = tmp_path / "fleet.html"
+    checked = run("report", path=str(path), store_url=url, check=True, diff=True)
+    assert checked["changed"] and not path.exists()
+    assert checked["diff"][0]["before"] == "" and "Fleet report" in checked["diff"][0]["after"]
+    run("report", path=str(path), store_url=url)
+    again = run("report", path=str(path), store_url=url, check=True, diff=True)
+    assert not again["changed"] and "diff" not in again
+
+
+def test_a_long_page_is_only_named_in_a_difference(tmp_path):
+    url = pages.large(f"sqlite:///{tmp_path / 'store.db'}", hosts=100, instances=3)
+    (difference,) = run("report", path=str(tmp_path / "x.html"), store_url=url, check=True, diff=True)["diff"]
+    assert difference["src_larger"] and "after" not in difference and difference["before"] == ""
+
+
+def test_a_page_of_somebody_else_is_replaced(url, tmp_path):
+    path = tmp_path / "fleet.html"
+    path.write_bytes(b"\xff<html>mine</html>")
+    assert run("report", path=str(path), store_url=url, diff=True)["changed"]
+    assert b"Fleet report" in path.read_bytes()
+
+
+@pytest.mark.parametrize("path, why", [("none/x.html", "there is no folder"), (".", "it is no regular file")])
+def test_where_nothing_can_be_written(url, tmp_path, path, why):
+    said = failure("report", path=str(tmp_path / path), store_url=url)
+    assert why in said and "Give drover_report a path" in said
+
+
+def test_without_a_store(tmp_path):
+    said = failure("report", path=str(tmp_path / "x.html"), store_url=f"sqlite:///{tmp_path / 'none.db'}")
+    assert "drover.compute.discover first" in said and not (tmp_path / "x.html").exists()
+
+
+def test_what_is_no_plan(url, tmp_path):
+    said = failure("report", path=str(tmp_path / "x.html"), store_url=url, plans=[{"host": "kvm1"}])
+    assert "is no plan" in said and not (tmp_path / "x.html").exists()
+
+
+def test_the_playbook(url, tmp_path):
+    code, said = playbook(url, "--check", folder=tmp_path)
+    assert code == 0 and "changed=1" in said and not (tmp_path / "drover-report.html").exists(), said
+    code, said = playbook(url, folder=tmp_path)
+    assert code == 0 and "changed=1" in said, said
+    assert "6 hosts: 5 up, 1 down" in said and "Need a look" in said and "no route to <kvm5>" in said
+    assert (tmp_path / "drover-report.html").exists()
+    code, said = playbook(url, folder=tmp_path)
+    assert code == 0 and "changed=0" in said and "as it was" in " ".join(said.split()), said
+
+
+def test_the_playbook_draws_a_plan_of_a_lookup(url, tmp_path):
+    variables = {
+        "drover_report": "plan.html",
+        "drover_plan": "{{ lookup('drover.compute.drain_plan', 'kvm2') }}",
+    }
+    code, said = playbook(url, folder=tmp_path, variables=variables)
+    assert code == 0, said
+    page = (tmp_path / "plan.html").read_text()
+    assert "Drain of kvm2" in page
+    variables["drover_plan"] = "{{ [lookup('drover.compute.rebalance_plan'), lookup('drover.compute.rolling_plan')] }}"
+    code, said = playbook(url, folder=tmp_path, variables=variables)
+    assert code == 0, said
+    page = (tmp_path / "plan.html").read_text()
+    assert "Plan: Rebalance" in page and "Plan: Rolling maintenance" in page
+
+
+@pytest.mark.parametrize("count, lines", [(20, 0), (60, 10)])
+def test_a_long_discovery_tells_where_it_is(tmp_path, count, lines):
+    names = [f"kvm{number:03}" for number in range(1, count + 1)]
+    tasks = [
+        {
+            "drover.compute.compute_node": {
+                "nodes": [
+                    {"host": "{{ inventory_hostname }}", "vcpus": "{{ 4 if inventory_hostname != 'kvm030' else -1 }}"}
+                ],
+                "store_url": f"sqlite:///{tmp_path / 'fleet.db'}",
+            }
+        }
+    ]
+    options = ("-i", ",".join(names) + ",", "-f", "2")
+    settings = "display_ok_hosts = false\n"
+    _code, said = play(tmp_path, tasks, settings, options=options, hosts="kvm*")
+    told = [line for line in said.splitlines() if " is done: about " in line]
+    assert len(told) == lines, said
+    if lines:
+        # One that failed is done, too.
+        assert any("kvm030 is done: about 30 of 60 hosts (50 %)" in line for line in told), said
+        assert f"kvm{count:03} is done: about {count} of {count} hosts (100 %)" in said

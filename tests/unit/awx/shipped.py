@@ -1,0 +1,139 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What extensions/awx/ holds: the objects with their variables filled in, and what the playbooks take."""
+
+from __future__ import annotations
+
+import functools
+import json
+import pathlib
+import re
+import textwrap
+
+import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+AWX = ROOT / "extensions" / "awx"
+PROJECT = AWX / "project"
+PLAYBOOKS = {path.stem: path for path in sorted((ROOT / "playbooks").glob("*.yml"))}
+# What a user has to say, and one hypervisor.
+SAID = {
+    "drover_awx_store_url": "postgresql://drover:hush@db.example.com/drover",
+    "drover_awx_image": "registry.example.com/drover-ee:1",
+    "drover_awx_hypervisors": {"kvm1": {"ansible_host": "192.0.2.11"}, "kvm2": None},
+    "drover_awx_credentials": ["hypervisors"],
+}
+LOOKUP = re.compile(r"""\b(?:lookup|query|q)\(\s*['"]drover\.compute\.(\w+)""")
+DEFAULT = re.compile(r"\b(drover_\w+) \| default\(([^()]*)\)( \| bool)?")
+
+
+def read(path):
+    """A file of variables as Ansible reads it, templates trusted."""
+    loader = DataLoader()
+    try:
+        return loader.load_from_file(str(path), trusted_as_template=True) or {}
+    except TypeError:
+        # ansible-core before 2.19 trusts it without being told.
+        return loader.load_from_file(str(path)) or {}
+
+
+def documented(language):
+    """The examples in docs/awx.md: YAML as data, others as text."""
+    text = (ROOT / "docs" / "awx.md").read_text()
+    found = [
+        textwrap.dedent(block)
+        for block in re.findall(rf"^ *```{language}\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
+    ]
+    return [yaml.safe_load(each) for each in found] if language == "yaml" else found
+
+
+def objects(**said):
+    """dict controller_... -> list, as awx_setup gives them to the modules."""
+    return json.loads(_objects(json.dumps(said)))
+
+
+@functools.cache
+def _objects(said):
+    said = json.loads(said)
+    variables = {**read(AWX / "drover_awx.yml"), **SAID, **said}
+    raw = {}
+    for path in sorted((AWX / "configuration").glob("*.yml")):
+        raw.update(read(path))
+    templar = Templar(loader=DataLoader(), variables={**variables, **raw})
+    # Plain: Ansible marks what it reads.
+    return json.dumps({name: templar.template(value) for name, value in raw.items() if name.startswith("controller_")})
+
+
+def surveys():
+    """[(name of the template, name of its playbook, its questions)], those of workflows too."""
+    found = objects()
+    templates = {each["name"]: pathlib.Path(each["playbook"]).stem for each in found["controller_templates"]}
+    shown = [
+        (each["name"], templates[each["name"]], each["survey_spec"]["spec"]) for each in found["controller_templates"]
+    ]
+    for each in found["controller_workflows"]:
+        for node in each["workflow_nodes"]:
+            kind = node["unified_job_template"]
+            if kind["type"] == "job_template" and each.get("survey_spec"):
+                shown.append((each["name"], templates[kind["name"]], each["survey_spec"]["spec"]))
+                break
+    return shown
+
+
+@functools.cache
+def options(playbook):
+    """dict variable -> its options (type, choices, default, required) of a playbook.
+
+    They are in the argument specs of the roles it runs, in the documentation of the lookups it uses, and in
+    the playbook itself where that has a default for them.
+    """
+    text = PLAYBOOKS[playbook].read_text()
+    found = {}
+    for name, default, is_bool in DEFAULT.findall(text):
+        value = (
+            {} if default.startswith("omit") or default in ("''", "[]", "{}") else {"default": yaml.safe_load(default)}
+        )
+        found.setdefault(name, {}).update({"type": "bool" if is_bool else "str", **value})
+    for lookup in LOOKUP.findall(text):
+        source = (ROOT / "plugins" / "lookup" / f"{lookup}.py").read_text()
+        documented = yaml.safe_load(re.search(r'DOCUMENTATION = r?"""(.*?)"""', source, re.DOTALL).group(1))
+        for option in documented["options"].values():
+            for variable in option.get("vars", ()):
+                found[variable["name"]] = option
+    for play in yaml.safe_load(text):
+        for task in play.get("tasks", ()):
+            role = task.get("ansible.builtin.import_role") or task.get("ansible.builtin.include_role")
+            if role:
+                name = role["name"].rpartition(".")[2]
+                specs = yaml.safe_load((ROOT / "roles" / name / "meta" / "argument_specs.yml").read_text())
+                found.update(specs["argument_specs"][role.get("tasks_from", "main")]["options"])
+    return found
+
+
+def answers(template, **given):
+    """What AWX gives the playbook as extra variables when a person answers the survey like this.
+
+    As AWX does it: questions that are left alone have their default, optional texts that are left empty are "".
+    """
+    for name, dummy, questions in surveys():
+        if name.endswith(template):
+            break
+    else:
+        raise LookupError(template)
+    filled = {}
+    for question in questions:
+        variable = question["variable"]
+        if variable in given:
+            filled[variable] = given.pop(variable)
+        elif "default" in question:
+            filled[variable] = question["default"]
+        elif not question["required"]:
+            filled[variable] = ""
+        else:
+            raise LookupError(f"{template} wants {variable}")
+    if given:
+        raise LookupError(f"{template} does not ask for {sorted(given)}")
+    return filled

@@ -1,0 +1,248 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The objects are such that AWX takes them, and the surveys ask for what the playbooks take.
+
+What AWX takes was read in its source (24.6): awx/api/views, awx/main/fields.py, awx/main/utils/ansible.py.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+import jinja2
+import pytest
+import yaml
+
+from ansible_collections.drover.compute.tests.unit.awx import shipped
+
+try:
+    from dateutil import rrule
+except ImportError:
+    rrule = None
+
+TYPES = {
+    "text": str,
+    "textarea": str,
+    "password": str,
+    "multiplechoice": str,
+    "multiselect": list,
+    "integer": int,
+    "float": float,
+}
+ASKS = {
+    "str": {"text", "textarea", "multiplechoice"},
+    "path": {"text"},
+    "bool": {"multiplechoice"},
+    "int": {"integer"},
+    "float": {"float"},
+    "raw": {"text", "textarea", "multiplechoice"},
+    "list": {"multiselect"},
+}
+# Where the hosts of a job are only read, each for itself.
+SLICED = {"discover"}
+# A line by which AWX knows a playbook.
+PLAYBOOK = re.compile(
+    r"^\s*?-?\s*?(?:hosts|(ansible\.builtin\.)?include|(ansible\.builtin\.)?import_playbook):\s*?.*?$"
+)
+OBJECTS = shipped.objects()
+QUESTIONS = [(name, playbook, question) for name, playbook, spec in shipped.surveys() for question in spec]
+each_question = pytest.mark.parametrize(
+    ("playbook", "question"),
+    [pytest.param(playbook, question, id=f"{name}-{question['variable']}") for name, playbook, question in QUESTIONS],
+)
+each_template = pytest.mark.parametrize(
+    "template", [pytest.param(each, id=each["name"]) for each in OBJECTS["controller_templates"]]
+)
+
+
+def test_there_is_a_template_for_what_people_start():
+    names = {each["name"] for each in OBJECTS["controller_templates"]}
+    wanted = "discover place drain undrain evacuate power rebalance report audit rolling-maintenance"
+    assert {f"drover-{name}" for name in wanted.split()} <= names
+
+
+@each_question
+def test_question_is_one_that_awx_takes(playbook, question):
+    for field in ("type", "question_name", "variable"):
+        assert isinstance(question[field], str), field
+    assert isinstance(question["required"], bool)
+    kind = TYPES[question["type"]]
+    if "default" in question:
+        assert type(question["default"]) is kind
+    for field in ("min", "max"):
+        assert type(question.get(field, 0)) is int
+    if question["type"] in ("multiplechoice", "multiselect"):
+        assert all(type(choice) is str for choice in question["choices"])
+        assert question.get("default", question["choices"][0]) in question["choices"]
+
+
+@each_question
+def test_question_asks_for_an_option_of_the_playbook(playbook, question):
+    option = shipped.options(playbook)[question["variable"]]
+    kind = option.get("type", "str")
+    assert question["type"] in ASKS[kind]
+    if kind == "bool":
+        assert sorted(question["choices"]) == ["false", "true"]
+    elif option.get("choices"):
+        assert question["choices"] == option["choices"]
+    elif kind != "raw":
+        assert "choices" not in question
+
+
+@each_question
+def test_question_has_the_default_of_the_option(playbook, question):
+    option = shipped.options(playbook)[question["variable"]]
+    if option.get("default") is None:
+        assert "default" not in question
+        assert question["required"] == option.get("required", False)
+    else:
+        default = option["default"]
+        assert question["default"] == (str(default).lower() if isinstance(default, bool) else default)
+        # Else it may be left empty, and empty is not the default.
+        assert question["required"]
+
+
+def test_every_survey_has_what_awx_wants_and_no_question_twice():
+    for each in OBJECTS["controller_templates"] + OBJECTS["controller_workflows"]:
+        if each.get("survey_enabled"):
+            assert {"name", "description", "spec"} == set(each["survey_spec"])
+            variables = [question["variable"] for question in each["survey_spec"]["spec"]]
+            assert variables and len(variables) == len(set(variables))
+
+
+def test_workflow_asks_as_its_job_template_does():
+    surveys = {name: {q["variable"]: q for q in spec} for name, dummy, spec in shipped.surveys()}
+    asked = surveys["drover-rolling-maintenance-approved"]
+    of_the_job = surveys["drover-rolling-maintenance"]
+    assert asked == {name: question for name, question in of_the_job.items() if name != "drover_plan_only"}
+
+
+def test_inventory_credential_type_is_one_that_awx_takes():
+    (kind,) = OBJECTS["controller_credential_types"]
+    assert set(kind["inputs"]) <= {"fields", "required"} and set(kind["injectors"]) <= {"env", "extra_vars", "file"}
+    assert kind["kind"] in ("cloud", "net")
+    ids = []
+    for field in kind["inputs"]["fields"]:
+        assert set(field) <= {
+            "id", "label", "type", "secret", "multiline", "format", "choices", "help_text", "default", "ask_at_runtime",
+        }  # fmt: skip
+        assert field["type"] in ("string", "boolean") and re.match(r"^[a-zA-Z_]+[a-zA-Z0-9_]*$", field["id"])
+        assert field["label"] and field["id"] != "tower"
+        ids.append(field["id"])
+    assert set(kind["inputs"]["required"]) <= set(ids) and len(ids) == len(set(ids))
+    for name, template in kind["injectors"]["env"].items():
+        assert re.match(r"^[a-zA-Z_]+[a-zA-Z0-9_]*$", name) and not name.startswith("ANSIBLE_") and name.isascii()
+        # AWX fills it in, not Ansible while it makes the objects.
+        values = {one: f"<{one}>" for one in ids}
+        assert (
+            jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(template).render(values) == "<store_url>"
+        )
+    (credential,) = OBJECTS["controller_credentials"]
+    assert credential["credential_type"] == kind["name"]
+    assert set(credential["inputs"]) == set(kind["inputs"]["required"])
+    assert all(field.get("secret") for field in kind["inputs"]["fields"])
+
+
+@pytest.mark.parametrize("schedule", OBJECTS["controller_schedules"], ids=lambda each: each["name"])
+def test_schedule_is_one_that_awx_takes(schedule):
+    text = schedule["rrule"]
+    assert re.fullmatch(r"DTSTART(:\d{8}T\d{6}Z|;TZID=[\w/+-]+:\d{8}T\d{6}) RRULE:FREQ=[A-Z]+;\S+", text)
+    assert "INTERVAL=" in text and "SECONDLY" not in text
+    if rrule:
+        assert rrule.rrulestr(text, forceset=True)[0]
+    named = {each["name"]: each for kind in ("controller_templates", "controller_workflows") for each in OBJECTS[kind]}
+    started = named[schedule["unified_job_template"]]
+    asked = {question["variable"]: question for question in started.get("survey_spec", {}).get("spec", ())}
+    for name, value in schedule.get("extra_data", {}).items():
+        assert value in asked[name]["choices"]
+
+
+@each_template
+def test_only_what_reads_is_sliced(template):
+    playbook = os.path.basename(template["playbook"]).removesuffix(".yml")
+    wanted = next(
+        each
+        for each in shipped.objects(drover_awx_discover_slices=4)["controller_templates"]
+        if each["name"] == template["name"]
+    )
+    assert wanted["job_slice_count"] == (4 if playbook in SLICED else 1)
+    assert template["allow_simultaneous"] is False
+
+
+@each_template
+@pytest.mark.parametrize("folder", ["playbooks/", ""], ids=["repository", "project"])
+def test_awx_finds_the_playbook(template, folder):
+    found = {each["name"]: each for each in shipped.objects(drover_awx_playbooks=folder)["controller_templates"]}
+    path = (shipped.ROOT if folder else shipped.PROJECT) / found[template["name"]]["playbook"]
+    assert any(PLAYBOOK.match(line) for line in path.read_text().splitlines())
+    assert not {"roles", "tasks", "group_vars", "host_vars"} & set(path.relative_to(shipped.ROOT).parts)
+
+
+@pytest.mark.parametrize("folder", [shipped.ROOT, shipped.PROJECT], ids=["repository", "project"])
+def test_project_has_inventory_and_requirements(folder):
+    (source,) = OBJECTS["controller_inventory_sources"]
+    path = folder / source["source_path"]
+    assert yaml.safe_load(path.read_text()) == {"plugin": "drover.compute.compute"}
+    assert (folder / "requirements.yml").is_file() or (folder / "collections" / "requirements.yml").is_file()
+    # Before the first discovery there is no store, and a job would fail by the inventory that it waits for.
+    assert source["update_on_launch"] is False
+
+
+def test_every_playbook_has_its_wrapper():
+    assert {path.stem for path in shipped.PROJECT.glob("*.yml")} == set(shipped.PLAYBOOKS)
+    for path in shipped.PROJECT.glob("*.yml"):
+        (play,) = yaml.safe_load(path.read_text())
+        assert play["ansible.builtin.import_playbook"] == f"drover.compute.{path.stem}"
+
+
+def test_everything_that_is_named_is_there():
+    names = {kind: {each["name"] for each in found} for kind, found in OBJECTS.items()}
+    for each in OBJECTS["controller_templates"]:
+        assert each["project"] in names["controller_projects"]
+        assert each["inventory"] in names["controller_inventories"]
+        assert each["execution_environment"] in names["controller_execution_environments"]
+        assert each["credentials"] == ["drover-store", "hypervisors"]
+    where = {"job_template": "controller_templates", "inventory_source": "controller_inventory_sources"}
+    for each in OBJECTS["controller_workflows"]:
+        nodes = {node["identifier"] for node in each["workflow_nodes"]}
+        for node in each["workflow_nodes"]:
+            started = node["unified_job_template"]
+            if started["type"] != "workflow_approval":
+                assert started["name"] in names[where[started["type"]]]
+            for followers in node.get("related", {}).values():
+                assert {one["identifier"] for one in followers} <= nodes
+    for each in OBJECTS["controller_hosts"] + OBJECTS["controller_groups"] + OBJECTS["controller_inventory_sources"]:
+        assert each["inventory"] in names["controller_inventories"]
+
+
+def test_rolling_maintenance_waits_for_an_approval_between_plan_and_work():
+    workflow = next(each for each in OBJECTS["controller_workflows"] if "rolling" in each["name"])
+    nodes = {node["identifier"]: node for node in workflow["workflow_nodes"]}
+
+    def after(name):
+        return [(how, one["identifier"]) for how, found in nodes[name]["related"].items() for one in found]
+
+    assert after("plan") == [("success_nodes", "approval")] and after("approval") == [("success_nodes", "maintain")]
+    assert nodes["plan"]["extra_data"] == {"drover_plan_only": "true"} and "extra_data" not in nodes["maintain"]
+    assert nodes["approval"]["unified_job_template"]["type"] == "workflow_approval"
+
+
+def test_hosts_are_made_as_they_are_said():
+    assert [(each["name"], each["variables"]) for each in OBJECTS["controller_hosts"]] == [
+        ("kvm1", {"ansible_host": "192.0.2.11"}),
+        ("kvm2", None),
+    ]
+    assert shipped.objects(drover_awx_hypervisors={})["controller_hosts"] == []
+
+
+def test_no_secret_is_in_the_files():
+    for path in [*shipped.AWX.rglob("*.yml"), shipped.ROOT / "execution-environment.yml"]:
+        for name, value in re.findall(r"(?im)^[ -]*(\w*(?:password|secret|token|url)\w*): *(.*)$", path.read_text()):
+            assert value in ("", '""', "true", "false") or "{{" in value or "@" not in value, (path, name)
+    said = "the-one-secret"
+    found = shipped.objects(drover_awx_store_url=said)
+    # The URL goes into the credential and nowhere else.
+    assert said in str(found.pop("controller_credentials"))
+    assert said not in str(found)

@@ -1,0 +1,239 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbooks as AWX runs them.
+
+By ansible-runner, in a project folder that holds nothing but wrappers, from the installed collection, with the
+survey's answers as extra variables and the store's URL in the environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import uuid
+
+import ansible_runner
+import pytest
+import yaml
+
+from ansible_collections.drover.compute.tests.unit.awx import shipped
+
+NODE = """<node>
+  <domain type='test'><name>{name}</name><uuid>{uuid}</uuid><memory unit='MiB'>64</memory><vcpu>1</vcpu>
+    <os><type>hvm</type></os></domain>
+  <cpu><mhz>2000</mhz><model>x86_64</model><active>8</active><nodes>1</nodes><sockets>2</sockets><cores>4</cores><threads>1</threads></cpu>
+  <memory>16777216</memory>
+</node>
+"""
+
+
+class Job:
+    """How a job ended: status, what it wrote, and the results of its tasks by name."""
+
+    def __init__(self, runner):
+        self.status = runner.status
+        self.stdout = runner.stdout.read()
+        self.results = {}
+        self.failures = []
+        for event in runner.events:
+            data = event.get("event_data", {})
+            if event["event"] in ("runner_on_ok", "runner_on_failed"):
+                self.results.setdefault(data["task"], []).append(data["res"])
+            if event["event"] == "runner_on_failed":
+                self.failures.append(data["res"].get("msg", ""))
+
+
+@pytest.fixture(scope="module")
+def awx(tmp_path_factory, collections, postgres):
+    """``awx(template, **answers)`` starts a job of a job template and returns a Job."""
+    base = tmp_path_factory.mktemp("awx")
+    project = base / "project"
+    shutil.copytree(collections / "ansible_collections/drover/compute/extensions/awx/project", project)
+    hosts = {}
+    for name in ("kvm1", "kvm2"):
+        node = base / f"{name}.xml"
+        node.write_text(NODE.format(name=f"on-{name}", uuid=uuid.uuid5(uuid.NAMESPACE_DNS, name)))
+        hosts[name] = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "drover_uris": [f"test://{node}"],
+            "drover_instances_path": str(base),
+        }
+    (base / "inventory").mkdir()
+    (base / "inventory" / "hosts.yml").write_text(json.dumps({"hypervisors": {"hosts": hosts}}))
+    templates = {each["name"]: each for each in shipped.objects(drover_awx_playbooks="")["controller_templates"]}
+
+    with postgres.database() as url:
+
+        def start(template, check=False, **given):
+            # Else it does what it was told before: --check stays.
+            shutil.rmtree(base / "env", ignore_errors=True)
+            runner = ansible_runner.run(
+                private_data_dir=str(base),
+                playbook=templates[f"drover-{template}"]["playbook"],
+                extravars=shipped.answers(template, **given),
+                cmdline="--check" if check else None,
+                envvars={
+                    "ANSIBLE_COLLECTIONS_PATH": str(collections),
+                    "ANSIBLE_LOCALHOST_WARNING": "false",
+                    "DROVER_STORE_URL": url,
+                    "HOME": str(base),
+                    "LC_ALL": "C.UTF-8",
+                    "PATH": os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"],
+                    "PYTHONDONTWRITEBYTECODE": "1",
+                },
+                quiet=True,
+            )
+            return Job(runner)
+
+        start.url, start.base, start.collections = url, base, collections
+        yield start
+
+
+def succeeded(job):
+    assert job.status == "successful", job.stdout
+    return job
+
+
+def sentence(job):
+    assert job.status == "failed", job.stdout
+    return job.failures[-1]
+
+
+@pytest.fixture(scope="module")
+def fleet(awx):
+    """The same, with two hypervisors discovered."""
+    job = succeeded(awx("discover"))
+    assert "kvm1" in job.stdout and "kvm2" in job.stdout
+    return awx
+
+
+def test_nothing_of_the_checkout_is_used(fleet):
+    job = succeeded(fleet("hosts"))
+    assert "kvm2" in job.stdout
+    # What runner ran is all that there is in the project.
+    assert not (fleet.base / "project" / "plugins").exists()
+    assert str(shipped.ROOT) not in job.stdout
+
+
+def test_hosts_with_a_host_shows_its_instances(fleet):
+    assert "on-kvm2" in succeeded(fleet("hosts", drover_host="kvm2")).stdout
+
+
+def test_audit_leaves_its_data_as_artifact(fleet):
+    job = succeeded(fleet("audit", drover_heal="true", drover_audit_strict="true"))
+    assert (
+        job.results["Keep the data as the job's artifact"][0]["ansible_stats"]["data"]["drover_audit"]["sound"] is True
+    )
+
+
+def test_drain_shows_its_plan_and_changes_nothing(fleet):
+    job = succeeded(fleet("drain", drover_host="kvm1", drover_unmovable="skip", drover_plan_only="true"))
+    assert "Show the plan" in job.results
+    assert "Disable the host" not in job.results
+    assert "disabled" not in succeeded(fleet("hosts")).stdout
+
+
+def test_drain_as_a_check(fleet):
+    job = succeeded(fleet("drain", check=True, drover_host="kvm1", drover_unmovable="skip"))
+    assert "Show the plan" in job.results and "Disable the host" not in job.results
+
+
+def test_rolling_maintenance_shows_its_batches(fleet):
+    job = succeeded(
+        fleet("rolling-maintenance", drover_plan_only="true", drover_reboot="always", drover_blocked="skip")
+    )
+    assert "kvm1" in job.stdout
+
+
+def test_rolling_maintenance_in_the_workflow_shows_its_batches_first(fleet):
+    answered = shipped.answers("rolling-maintenance-approved", drover_blocked="skip")
+    assert "drover_plan_only" not in answered
+    succeeded(fleet("rolling-maintenance", drover_plan_only="true", **answered))
+
+
+def test_report_writes_its_page_where_it_is_told(fleet):
+    page = fleet.base / "fleet.html"
+    succeeded(fleet("report", drover_report=str(page)))
+    assert "kvm2" in page.read_text()
+    # Left empty: beside the playbook, in the folder that is gone with the job.
+    succeeded(fleet("report"))
+
+
+def test_rebalance_shows_its_moves(fleet):
+    assert "Make the moves" not in succeeded(fleet("rebalance")).results
+
+
+def test_place_takes_definitions_from_the_survey(fleet):
+    job = succeeded(fleet("place", check=True, drover_instances="- name: web1\n  memory_mb: 64\n"))
+    assert "web1" in job.stdout
+
+
+def test_undrain_of_a_host_that_was_not_drained(fleet):
+    fleet("undrain", drover_host="kvm1")
+    assert "disabled" not in succeeded(fleet("hosts")).stdout
+
+
+@pytest.mark.parametrize(
+    ("template", "given", "words"),
+    [
+        ("hosts", {"drover_host": "kvm9"}, "kvm9"),
+        ("discover", {"drover_hypervisors": "kvm9"}, "The inventory has no host that matches 'kvm9'"),
+        ("drain", {"drover_host": "kvm9"}, "kvm9"),
+        ("drain", {"drover_host": ""}, "is not in the store. Known hosts: kvm1, kvm2"),
+        (
+            "drain",
+            {"drover_host": "kvm1", "drover_unmovable": "maybe"},
+            "drover_unmovable must be one of: fail, skip, shutdown",
+        ),
+        ("undrain", {"drover_host": "kvm9"}, "kvm9"),
+        ("rolling-maintenance", {"drover_reboot": "soon"}, "drover_reboot must be one of: needed, always, never"),
+        ("evacuate", {"drover_host": "kvm1"}, "kvm1 is up in the store, so it is not evacuated"),
+        ("power", {"drover_host": "kvm1"}, "drover_power_driver"),
+        ("place", {}, "There is nothing to place"),
+        ("place", {"drover_definitions": "none.yml"}, "none.yml"),
+        ("place", {"drover_instances": "web1"}, "drover_instances must be a list of definitions"),
+        ("place", {"drover_instances": "- web1"}, "drover_instances must be a list of definitions"),
+        ("place", {"drover_instances": "- {name: web1}"}, "memory_mb"),
+        ("place", {"drover_instances": "- {name: web1"}, "drover_instances"),
+    ],
+)
+def test_wrong_answer_is_told_in_a_sentence(fleet, template, given, words):
+    said = sentence(fleet(template, **given))
+    assert words in said
+    assert "Traceback" not in said and "hush" not in said
+
+
+def test_secret_of_the_store_is_in_no_output(fleet):
+    secret = fleet.url.split(":")[2].split("@")[0]
+    for path in (fleet.base / "artifacts").rglob("*"):
+        if path.is_file() and path.name != "command":
+            assert secret not in path.read_text(), path
+
+
+def test_inventory_source_reads_the_store(fleet, monkeypatch):
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
+    out, err = ansible_runner.get_inventory(
+        action="list",
+        inventories=[str(fleet.base / "project" / "inventory" / "fleet.drover.yml")],
+        response_format="json",
+        quiet=True,
+        envvars={
+            "ANSIBLE_COLLECTIONS_PATH": str(fleet.collections),
+            "ANSIBLE_INVENTORY_UNPARSED_FAILED": "true",
+            "DROVER_STORE_URL": fleet.url,
+            "HOME": str(fleet.base),
+        },
+    )
+    assert sorted(out["hypervisors"]["hosts"]) == ["kvm1", "kvm2"], err
+    # As a mapping where ansible-core marks what is not to be taken for a template, 2.19 and later.
+    assert out["_meta"]["hostvars"]["kvm1"]["drover_compute"]["state"] in ("up", {"__ansible_unsafe": "up"})
+
+
+def test_requirements_name_this_collection_and_version(collections):
+    (wanted,) = yaml.safe_load((shipped.PROJECT / "collections" / "requirements.yml").read_text())["collections"]
+    galaxy = yaml.safe_load((shipped.ROOT / "galaxy.yml").read_text())
+    assert wanted == {"name": "drover.compute", "version": f">={galaxy['version']}"}

@@ -1,0 +1,139 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stores to make pages of."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from ansible_collections.drover.compute.plugins.plugin_utils import reporting
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.store import (
+    Store,
+    aggregates,
+    bulk,
+    flavors,
+    power,
+    services,
+    tables,
+)
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
+
+NOW = fleets.NOW
+NASTY = "<script>alert('x')</script>\"&\u202eevil\u0007 データ"
+
+
+def picture(url, now=NOW, service_down_time=0, plans=()):
+    """What the page of a store shows."""
+    with Store.open(url).read() as connection:
+        return reporting.read(connection, Policy.from_mapping({}), now, service_down_time, plans)
+
+
+def small(url):
+    """Six hosts: one down, one disabled, one in maintenance, one without instances; zones, moves, power actions."""
+    fleets.discover(
+        url,
+        host("kvm1", domain("web1", 2, 1024, 10), domain("db1", 1, 2048, 40)),
+        host("kvm2", domain("web2", 2, 1024, 10), domain(NASTY, 1, 64, 0), availability_zone="east"),
+        host("kvm3", domain("old", 4, 4096, 90, state="shutoff"), availability_zone="east"),
+        host("kvm4"),
+        host("kvm5", domain("cache", 1, 512, 0), availability_zone="west"),
+        host("kvm6", domain("batch", 3, 3500, 5), availability_zone="west"),
+    )
+    with Store.open(url).write() as connection:
+        nodes = tables.compute_nodes
+        connection.execute(sa.update(nodes).where(nodes.c.host == "kvm1").values(memory_mb_used=3000, local_gb_used=61))
+        services.record_unreachable(connection, "kvm5", "no route to <kvm5>", NOW)
+        for name, values in (
+            ("kvm3", {"disabled": True, "disabled_reason": "new fan & more"}),
+            ("kvm4", {"disabled": True, "disabled_reason": "patches", "maintenance": True}),
+        ):
+            services.change(connection, services.get(connection, name), values)
+        aggregates.ensure(connection, "ssd", {"ssd": "true", "note": NASTY}, ["kvm1", "kvm2"])
+        flavors.ensure(connection, "small", {"vcpus": 1, "memory_mb": 512, "disk_gb": 5}, NOW)
+        flavors.ensure(connection, "large", {"vcpus": 2, "memory_mb": 1024, "disk_gb": 10}, NOW)
+        event = power.begin(connection, "kvm4", "reboot", "ipmi", None, NOW)
+        power.finish(connection, event["uuid"], "completed", "on", None, "came back", NOW + 90)
+        power.begin(connection, "kvm1", "cycle", "redfish", None, NOW + 100)
+        ids = {row.host: row.id for row in connection.execute(sa.select(nodes.c.id, nodes.c.host))}
+        moves = [
+            ("web1", "kvm2", "kvm1", "completed", None, 0),
+            ("web2", "kvm1", "kvm2", "failed", NASTY, 1),
+            ("db1", "kvm3", "kvm1", "completed", None, 1),
+            ("cache", "kvm6", "kvm5", "confirmed", None, 40),
+            ("batch", "kvm5", "kvm6", "running", None, 0),
+        ]
+        bulk.insert(
+            connection,
+            tables.migrations,
+            [
+                {
+                    "uuid": bulk.new_uuid(),
+                    "instance_uuid": uuid_of(name),
+                    "instance_name": name,
+                    "source_node_id": ids[source],
+                    "destination_node_id": ids[target],
+                    "source": source,
+                    "destination": target,
+                    "type": "live-migration",
+                    "status": status,
+                    "message": message,
+                    "created_at": NOW - age * 86400,
+                    "updated_at": NOW - age * 86400 + 12.5,
+                }
+                for name, source, target, status, message, age in moves
+            ],
+        )
+    return url
+
+
+def large(url, hosts=1000, instances=10):
+    """Many hosts, each with some instances."""
+    sizes = [(1, 512, 5), (2, 2048, 20), (4, 8192, 40)]
+    fleets.discover(
+        url,
+        *[
+            host(
+                f"kvm{number:04}",
+                *[
+                    domain(f"vm-{number:04}-{each}", *sizes[(number + each) % 3])
+                    for each in range(number % (2 * instances + 1))
+                ],
+                vcpus=64,
+                memory_mb=131072,
+                local_gb=1000,
+                availability_zone=f"az{number % 3}",
+            )
+            for number in range(hosts)
+        ],
+    )
+    return url
+
+
+def pooled(url):
+    """Three hosts on one shared pool, one with a disk of its own."""
+    pool = {"name": "nfs", "path": "/srv/vms", "shared_id": "nfs:filer:/vms", "state": "running"}
+    shared = {"pools": [pool], "instances_path": "/srv/vms/images", "local_gb": 500}
+    fleets.discover(
+        url,
+        *[host(f"kvm{number}", domain(f"vm{number}", 1, 512, 20 * number), **shared) for number in (1, 2, 3)],
+        host("kvm4", domain("vm4", 1, 512, 7), local_gb=200),
+    )
+    return url
+
+
+def plan():
+    """A drain of kvm1 as drain_plan returns one."""
+    moves = [
+        {"uuid": uuid_of(name), "name": name, "state": "running", "live": True, "from_host": "kvm1", "from_node": "kvm1",
+         "host": target, "node": target, "provider": "p", "vcpus": vcpus, "memory_mb": memory, "disk_gb": disk,
+         "server_group": None, "wave": wave, "order": wave, "seconds": 12.0}
+        for name, target, vcpus, memory, disk, wave in (("web1", "kvm2", 2, 1024, 10, 1), ("db1", "kvm6", 1, 2048, 40, 2))
+    ]  # fmt: skip
+    return {
+        "host": "kvm1", "status": "partial", "moves": moves, "extra_moves": 0, "shutdowns": [], "waves": 2, "seconds": 24.0,
+        "unmovable": [{"uuid": "u", "name": NASTY, "state": "paused", "reason": "a PCI device is passed through"}],
+        "proof": None, "lines": [],
+    }  # fmt: skip

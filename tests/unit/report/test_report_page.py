@@ -1,0 +1,277 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The page of a fleet: its figures are the store's, and nothing in it is taken for markup."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import sqlalchemy as sa
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.report import html, picture, words
+from ansible_collections.drover.compute.plugins.plugin_utils.report.plan import DRAWN, plan_picture
+from ansible_collections.drover.compute.plugins.plugin_utils.report.summary import SHOWN, report_lines
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, bulk, rolling, services, tables
+from ansible_collections.drover.compute.tests.unit.report import pages
+from ansible_collections.drover.compute.tests.unit.report.pages import NASTY, NOW
+from ansible_collections.drover.compute.tests.unit.report.reading import Reader, truth
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
+
+
+def page(url, **keywords):
+    return html.page(pages.picture(url, **keywords), NOW)
+
+
+@pytest.fixture
+def small_url(prepared_url):
+    return pages.small(prepared_url)
+
+
+def test_every_figure_of_a_host_is_the_stores(small_url):
+    read = Reader(page(small_url))
+    shown = {
+        name: {key: value for key, value in each.items() if not key.endswith("_physical")}
+        for name, each in read.hosts.items()
+    }
+    assert shown == truth(small_url)
+    assert read.hosts["kvm1"]["memory_mb_physical"] == "3000/4096"
+    assert read.hosts["kvm1"]["disk_gb_physical"] == "61/100"
+    assert "memory_mb_physical" not in read.hosts["kvm2"]
+
+
+def test_the_sums_are_the_stores(small_url):
+    read = Reader(page(small_url))
+    wanted = {"hosts": 6, "up": 5, "down": 1, "maintenance": 1, "disabled": 1, "instances": 7, "missing": 0}
+    assert {key: int(read.values[f"sum-{key}"]) for key in wanted} == wanted
+    summary = {each["name"]: each for each in pages.picture(small_url)["summary"]["figures"]}
+    for name in ("vcpus", "memory_mb", "disk_gb"):
+        parts = [each[name].split("/") for each in truth(small_url).values()]
+        assert summary[name]["used"] == sum(int(used) for used, _capacity in parts)
+        assert summary[name]["capacity"] == sum(int(capacity) for _used, capacity in parts)
+    # Only of those that told it.
+    assert (summary["memory_mb"]["physical"], summary["memory_mb"]["physical_total"]) == (3000, 4096)
+
+
+def test_what_is_not_well_comes_first(small_url):
+    found = pages.picture(small_url)
+    assert [each["host"] for each in found["hosts"]] == ["kvm5", "kvm3", "kvm4", "kvm1", "kvm2", "kvm6"]
+    assert [each["host"] for each in found["attention"]["hosts"]] == ["kvm5", "kvm3", "kvm4"]
+    assert [each["instance_name"] for each in found["attention"]["migrations"]] == ["batch"]
+    assert [each["host"] for each in found["attention"]["power_events"]] == ["kvm1"]
+
+
+def test_nothing_is_taken_for_markup(small_url):
+    content = page(small_url, plans=[pages.plan()])
+    read = Reader(content)
+    # One of its own, at the end.
+    assert read.tags.count("script") == 1
+    assert "<script>alert('x')" in read.text
+    assert not [attrs for _tag, attrs in read.attributes if any(name.startswith("on") for name in attrs)]
+    assert not [attrs for _tag, attrs in read.attributes if "style" in attrs]
+    assert "\u202e" not in read.text and "\x07" not in read.text and "データ" in read.text
+    assert "no route to <kvm5>" in read.text
+
+
+def test_the_page_needs_nothing_from_elsewhere(small_url):
+    content = page(small_url)
+    links = [attrs[name] for _tag, attrs in Reader(content).attributes for name in ("href", "src") if name in attrs]
+    assert [each for each in links if not each.startswith(("#", "data:,"))] == []
+    assert b"http:" not in content and b"https:" not in content and b"@import" not in content
+    (policy,) = re.findall(rb'Content-Security-Policy" content="([^"]*)"', content)
+    assert b"default-src &#39;none&#39;" in policy and b"unsafe" not in policy and b"//" not in policy
+
+
+def test_no_url_of_the_store(small_url):
+    content = page(small_url)
+    assert b"sqlite" not in content and b"postgresql" not in content
+
+
+def test_tables_have_captions_and_scopes(small_url):
+    content = page(small_url, plans=[pages.plan()]).decode()
+    read = Reader(content.encode())
+    assert read.tags.count("table") == read.tags.count("caption") == content.count("<thead>")
+    assert all("scope" in attrs for tag, attrs in read.attributes if tag == "th")
+    for tag, attrs in read.attributes:
+        if tag == "svg":
+            assert attrs.get("aria-label") or attrs.get("aria-labelledby") or attrs.get("aria-hidden") == "true"
+    names = [attrs["id"] for _tag, attrs in read.attributes if "id" in attrs]
+    assert len(names) == len(set(names))
+    for _tag, attrs in read.attributes:
+        if attrs.get("href", "").startswith("#"):
+            assert attrs["href"][1:] in names
+        if "aria-labelledby" in attrs:
+            assert attrs["aria-labelledby"] in names
+    levels = [int(tag[1]) for tag in read.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in zip(levels, levels[1:]))
+
+
+def test_an_empty_store(prepared_url):
+    found = pages.picture(prepared_url)
+    read = Reader(html.page(found, NOW))
+    assert read.values["sum-hosts"] == "0" and "The store has no hosts yet" in read.text
+    assert report_lines(found)[0] == "0 hosts: 0 up; 0 instances"
+    assert found["capacity"]["verdict"] == "There is no host to lose."
+
+
+def test_hosts_without_instances(prepared_url):
+    fleets.discover(prepared_url, host("kvm1"), host("kvm2"))
+    found = pages.picture(prepared_url)
+    assert [each["full"] for each in found["hosts"]] == [0, 0]
+    assert found["hosts"][0]["instance_rows"] == []
+    assert "Nothing has been moved yet" in Reader(html.page(found, NOW)).text
+
+
+def test_shared_pools_count_once(prepared_url):
+    pages.pooled(prepared_url)
+    found = pages.picture(prepared_url)
+    (pool,) = found["pools"]
+    assert (pool["hosts"], pool["used"], pool["capacity"]) == (3, 120, 500)
+    disk = found["summary"]["figures"][2]
+    assert (disk["used"], disk["capacity"]) == (127, 700)
+    by_name = {each["host"]: each for each in found["hosts"]}
+    assert by_name["kvm1"]["figures"][2]["shared"] and not by_name["kvm4"]["figures"][2]["shared"]
+    # The pool tells nothing of the host.
+    assert by_name["kvm1"]["fullest"] == "vCPU" or by_name["kvm1"]["full"] == 25
+    assert "of a shared pool" in Reader(html.page(found, NOW)).text
+
+
+def test_a_host_that_was_never_reached(prepared_url):
+    fleets.discover(prepared_url, host("kvm1", domain("web")))
+    with Store.open(prepared_url).write() as connection:
+        services.record_unreachable(connection, "kvm2", "no such name", NOW)
+    found = pages.picture(prepared_url)
+    assert [(each["host"], each["full"], each["down"]) for each in found["hosts"]] == [
+        ("kvm2", None, True),
+        ("kvm1", 25, False),
+    ]
+    read = Reader(html.page(found, NOW))
+    assert read.hosts["kvm2"] == {**dict.fromkeys(("vcpus", "memory_mb", "disk_gb"), "0/0"), "instances": "0"}
+    assert report_lines(found)
+
+
+def test_who_is_at_work_is_told(prepared_url):
+    fleets.discover(prepared_url, host("kvm1"))
+    lease = {"name": "kvm1", "holder": "ada@<desk>", "process": "secret", "purpose": "drain"}
+    with Store.open(prepared_url).write() as connection:
+        bulk.insert(connection, tables.leases, [{**lease, "acquired_at": NOW, "renewed_at": NOW, "expires_at": NOW}])
+        rolling.write(connection, "kvm1", {"stage": "reboot", "message": "slow"}, NOW)
+    text = Reader(html.page(pages.picture(prepared_url), NOW)).text
+    assert "kvm1: ada@<desk>, drain, since 2027-01-15 08:00 UTC" in text and "secret" not in text
+    assert "The rolling maintenance that is under way" in text and "slow" in text
+
+
+def test_a_missing_instance_is_told(prepared_url):
+    fleets.discover(prepared_url, host("kvm1", domain("web"), domain("db")))
+    fleets.discover(prepared_url, host("kvm1", domain("web")))
+    found = pages.picture(prepared_url)
+    assert [each["name"] for each in found["attention"]["missing"]] == ["db"]
+    assert found["summary"]["missing"] == 1
+
+
+def test_migrations_by_day(small_url):
+    found = pages.picture(small_url)["days"]
+    told = {each["date"]: (each["well"], each["open"], each["failed"]) for each in found["days"] if each["total"]}
+    assert told == {words.date(NOW // 86400): (1, 1, 0), words.date(NOW // 86400 - 1): (1, 0, 1)}
+    assert (found["most"], found["dropped"], len(found["days"])) == (2, 1, picture.DAYS)
+
+
+def test_the_same_store_gives_the_same_bytes(small_url):
+    assert page(small_url) == page(small_url)
+    with Store.open(small_url).write() as connection:
+        connection.execute(sa.update(tables.services).values(last_seen_up=NOW - 1000))
+    # An age is no news.
+    later = [html.page(pages.picture(small_url, now=NOW + more, service_down_time=60), NOW) for more in (0, 1, 50)]
+    assert later[0] == later[1] == later[2]
+    assert b"last seen 2027-01-15" in later[0] and b"s ago" not in later[0]
+
+
+def test_a_plan_before_and_after(small_url):
+    found = pages.picture(small_url, plans=[pages.plan()])["plans"][0]
+    assert found["title"] == "Drain of kvm1" and not found["stale"]
+    told = {each["host"]: each for each in found["hosts"]}
+    stored = truth(small_url)
+    for name, count, cpus, memory in (("kvm1", -2, -3, -3072), ("kvm2", 1, 2, 1024), ("kvm6", 1, 1, 2048)):
+        used = [int(stored[name][key].split("/")[0]) for key in ("vcpus", "memory_mb")]
+        figures = told[name]["figures"]
+        assert [each["before"] for each in figures[:2]] == used
+        assert [each["after"] for each in figures[:2]] == [used[0] + cpus, used[1] + memory]
+        assert told[name]["after"] - told[name]["before"] == count
+    assert [(each["from_host"], each["host"], each["count"]) for each in found["drawing"]["lines"]] == [
+        ("kvm1", "kvm2", 1),
+        ("kvm1", "kvm6", 1),
+    ]
+    assert found["staying"][0]["name"] == NASTY
+
+
+def test_a_plan_that_is_old_says_so(small_url):
+    plan = pages.plan()
+    plan["moves"][0]["from_host"] = "kvm3"
+    plan["moves"][1]["uuid"] = uuid_of("gone")
+    found = pages.picture(small_url, plans=[plan])
+    assert found["plans"][0]["stale"] == ["web1 is on kvm1 now, not on kvm3.", "db1 is no longer in the store."]
+    assert "This plan is older than the store" in Reader(html.page(found, NOW)).text
+
+
+def test_rolling_rebalance_and_the_way_home(small_url):
+    moves = pages.plan()["moves"]
+    plans = [
+        {
+            "batches": [["kvm1", "kvm2"], ["kvm6"]],
+            "blocked": [{"host": "kvm3", "reason": "old cannot move"}],
+            "bound": 2,
+        },
+        {"score_before": 0.25, "score_after": 0.125, "moves": moves, "waves": 2, "seconds": 24.0, "reason": "enough"},
+        {"moves": [], "staying": [{"uuid": "u", "name": "web1", "reason": "no room"}], "waves": 0, "seconds": 0},
+    ]
+    found = pages.picture(small_url, plans=plans)
+    assert [each["kind"] for each in found["plans"]] == ["rolling", "rebalance", "home"]
+    text = Reader(html.page(found, NOW)).text
+    assert "0.2500" in text and "old cannot move" in text and "web1: no room" in text
+    assert found["plans"][0]["batches"][0]["instances"] == 4
+
+
+@pytest.mark.parametrize(
+    "plan", [{}, {"host": "kvm1"}, [], {"moves": [{"name": "x"}]}, {"moves": "x"}, {"moves": [], "unmovable": [1]}]
+)
+def test_what_is_no_plan_is_refused(plan):
+    with pytest.raises(DroverError, match="Give what"):
+        plan_picture(plan, [], [])
+
+
+def test_a_drawing_of_many_hosts_leaves_some_out():
+    moves = [{"uuid": None, "name": f"vm{n}", "from_host": "kvm0", "host": f"kvm{n + 1}"} for n in range(DRAWN + 9)]
+    found = plan_picture({"moves": moves}, [], [])
+    assert len(found["drawing"]["rows"]) == DRAWN and found["drawing"]["left_out"] == 10
+    assert len(found["hosts"]) == DRAWN + 10
+
+
+def test_the_summary_does_not_grow_with_the_fleet(prepared_url):
+    pages.large(prepared_url, hosts=60, instances=1)
+    lines = report_lines(pages.picture(prepared_url))
+    assert len(lines) < SHOWN + 12 and lines[-1] == "  and 40 more"
+
+
+@pytest.mark.parametrize(
+    "told, wanted",
+    [
+        (words.memory(512), "512 MiB"),
+        (words.memory(65024), "63.5 GiB"),
+        (words.memory(3 * 2**20), "3 TiB"),
+        (words.memory(None), None),
+        (words.disk(1536), "1.5 TiB"),
+        (words.percent(999, 1000), 99),
+        (words.percent(1, 0), None),
+        (words.percent(3, 2), 150),
+        (words.moment(NOW), "2027-01-15 08:00 UTC"),
+        (words.duration(90), "90 s"),
+        (words.duration(600), "10 min"),
+        (words.clean("a\x00\u2066b\nc\ud800"), "a\ufffd\ufffdb c?"),
+    ],
+)
+def test_words(told, wanted):
+    assert told == wanted

@@ -1,0 +1,43 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""docs/safety.md names every safety rule, and only tests that exist."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SECTIONS = re.split(r"^## (?=S\d+ )", (ROOT / "docs" / "safety.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+NAMED = [
+    (section.split()[0], name) for section in SECTIONS for name in re.findall(r"^- `(.+)`$", section, re.MULTILINE)
+]
+
+
+@functools.cache
+def functions_of(file):
+    """The test functions that a file defines itself."""
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
+
+
+def test_every_rule_is_there_once_and_has_tests():
+    rules = [f"S{number}" for number in range(1, 18)]
+    assert [section.split()[0] for section in SECTIONS] == rules
+    assert {rule for rule, dummy in NAMED} == set(rules)
+    lines = [line for section in SECTIONS for line in section.splitlines() if line.startswith("- ")]
+    assert len(lines) == len(NAMED), "a line of the list is no test"
+
+
+@pytest.mark.parametrize("rule, name", NAMED)
+def test_a_test_that_is_named_exists(rule, name):
+    file, dummy, test = name.partition("::")
+    if test:
+        assert test in functions_of(file)
+    else:
+        assert (ROOT / file / "commands.yml").is_file() and (ROOT / file / "expected.yml").is_file()
