@@ -45,6 +45,9 @@ LEVELS = (
     (r"(createuser|createdb|export|virsh) ", SHOWN),  # PostgreSQL's, the shell's, libvirt's
 )
 
+# Collections of others that are not on this machine: plays that use them are only parsed.
+ELSEWHERE = ("infra.aap_configuration.",)
+
 
 def commands(text):
     """Each command of the fenced console blocks and of indented lines, whole."""
@@ -149,7 +152,8 @@ def test_target_or_file_exists(command):
 def variables():
     """Every variable of ours: of roles, playbooks, plugins and hosts."""
     found = set()
-    for pattern in ("roles/*/meta/argument_specs.yml", "roles/*/tasks/**/*.yml", "roles/*/vars/**/*.yml", "playbooks/*.yml",
+    for pattern in ("roles/*/meta/argument_specs.yml", "roles/*/tasks/**/*.yml", "roles/*/vars/**/*.yml", "playbooks/**/*.yml",
+        "extensions/**/*.yml",
                     "plugins/**/*.py", "roles/*/defaults/*.yml"):  # fmt: skip
         for path in ROOT.glob(pattern):
             text = path.read_text()
@@ -184,7 +188,7 @@ def test_yaml(page, tmp_path):
         if isinstance(data, dict) and ("instances" in data or "server_groups" in data):
             check.instances(data.get("instances") or [], lambda item: page.name)
         elif isinstance(data, list) and all("hosts" in item for item in data):
-            plays += data
+            plays += [play for play in data if not any(name in block for name in ELSEWHERE)]
         elif isinstance(data, list) and all(any("." in key for key in item) for item in data):
             plays.append({"name": "Tasks", "hosts": "localhost", "tasks": data})
     if plays:
