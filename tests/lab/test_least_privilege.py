@@ -11,6 +11,7 @@ from test_fleet import IMAGE, SHARED
 
 pytest_plugins = ["test_fleet"]
 
+IMAGES = IMAGE.rpartition("/")[0]
 USER = f"""
 set -e
 sed 's/^libvirt:.*/&drover/' /etc/group > /run/group
@@ -22,11 +23,11 @@ mount --bind /run/group /etc/group
 mkdir -p /run/drover-home
 cp -a /root/.ssh /run/drover-home/
 chown -R drover:drover /run/drover-home
-chgrp libvirt /run/libvirt/libvirt-sock {SHARED}
+chgrp libvirt /run/libvirt/libvirt-sock {SHARED} {IMAGES}
 chmod 770 /run/libvirt/libvirt-sock
-chmod 2775 {SHARED}
+chmod 2775 {SHARED} {IMAGES}
 """
-BACK = f"umount /etc/passwd; umount /etc/group; chmod 777 /run/libvirt/libvirt-sock; chgrp root {SHARED}; true"
+BACK = f"umount /etc/passwd; umount /etc/group; chmod 777 /run/libvirt/libvirt-sock; chgrp root {SHARED} {IMAGES}; true"
 
 
 @pytest.fixture
