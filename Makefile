@@ -9,7 +9,7 @@ SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
 OPERATIONS := tests/lab/test_power.py tests/lab/test_evacuate.py tests/lab/test_silent_host.py tests/lab/test_hypervisor.py \
 	tests/lab/test_rolling.py tests/lab/test_drain_plan.py tests/lab/test_lifecycle.py tests/lab/test_migration_options.py \
-	tests/lab/test_chaos.py
+	tests/lab/test_chaos.py tests/lab/test_examples.py
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
