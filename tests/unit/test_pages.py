@@ -149,12 +149,21 @@ def test_target_or_file_exists(command):
             assert (ROOT / word).exists(), word
 
 
+VARIABLES_IN = (
+    "roles/*/meta/argument_specs.yml",
+    "roles/*/tasks/**/*.yml",
+    "roles/*/vars/**/*.yml",
+    "roles/*/defaults/*.yml",
+    "playbooks/**/*.yml",
+    "extensions/**/*.yml",
+    "plugins/**/*.py",
+)
+
+
 def variables():
     """Every variable of ours: of roles, playbooks, plugins and hosts."""
     found = set()
-    for pattern in ("roles/*/meta/argument_specs.yml", "roles/*/tasks/**/*.yml", "roles/*/vars/**/*.yml", "playbooks/**/*.yml",
-        "extensions/**/*.yml",
-                    "plugins/**/*.py", "roles/*/defaults/*.yml"):  # fmt: skip
+    for pattern in VARIABLES_IN:
         for path in ROOT.glob(pattern):
             text = path.read_text()
             found |= set(re.findall(r"\bdrover_[a-z0-9_]+\b", text))
