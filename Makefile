@@ -4,12 +4,12 @@
 # `make` or `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab lab-down test test-unit test-lab test-all test-operations test-core-versions bench-lab bench-nova bench-placement bench-drain lint build clean
+.PHONY: help setup demo lab lab-down test test-unit test-lab test-all test-operations test-core-versions bench-lab bench-nova bench-placement bench-drain lint docs build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
 OPERATIONS := tests/lab/test_power.py tests/lab/test_evacuate.py tests/lab/test_silent_host.py tests/lab/test_hypervisor.py \
 	tests/lab/test_rolling.py tests/lab/test_drain_plan.py tests/lab/test_lifecycle.py tests/lab/test_migration_options.py \
-	tests/lab/test_chaos.py
+	tests/lab/test_chaos.py tests/lab/test_examples.py
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -48,6 +48,10 @@ test-core-versions: setup  ## what depends on ansible-core, with each version th
 lint: setup  ## ansible-test sanity, ansible-lint, galaxy-importer, antsibull-docs, layering
 	@$(SETUP) lint
 	tests/setup/lint.sh
+
+docs: setup  ## the site, in build/docs
+	@$(SETUP) lint
+	tests/setup/docs.sh
 
 bench-nova: setup  ## compare the scheduler with Nova's own, which is installed into .venv-nova
 	tests/benchmarks/bench-nova.sh

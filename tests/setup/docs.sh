@@ -35,7 +35,7 @@ export PATH="$VENV/bin:$PATH" ANSIBLE_COLLECTIONS_PATH="$WORK/collections"
 antsibull-docs collection --use-current --squash-hierarchy --fail-on-error \
     --dest-dir "$WORK/source/reference" drover.compute
 mkdir -p "$TARGET"
-sphinx-build -q -b html -d "$WORK/doctrees" "$WORK/source" "$TARGET" 2>"$WORK/warnings.txt" || {
+sphinx-build -q -E -b html -d "$WORK/doctrees" "$WORK/source" "$TARGET" 2>"$WORK/warnings.txt" || {
     cat "$WORK/warnings.txt" >&2
     exit 1
 }

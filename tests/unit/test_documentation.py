@@ -262,6 +262,39 @@ def test_role_is_documented(role_documents, name):
     assert not undescribed(entry.get("options"))
 
 
+# Variables of other roles or of hosts that a role reads without having them as options of its own.
+OF_OTHERS = {
+    "evacuate": {"drover_libvirt_service"},
+    "hypervisor": {"drover_uris"},
+    "migrate": {"drover_max_migrations", "drover_migration"},
+    "rolling": {
+        "drover_host",
+        "drover_hypervisors",
+        "drover_rolling",
+        "drover_power_driver",
+        "drover_power_boot_timeout",
+    },
+}
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_every_variable_of_a_role_is_in_its_argument_specs_and_readme(name):
+    folder = ROOT / "roles" / name
+    entries = yaml.safe_load((folder / "meta" / "argument_specs.yml").read_text())["argument_specs"]
+    options = set().union(*(entry.get("options") or {} for entry in entries.values()))
+    readme = (folder / "README.md").read_text()
+    assert {option for option in options if f"`{option}`" not in readme} == set()
+    files = [path for path in folder.rglob("*.yml") if path.name != "argument_specs.yml"]
+    read = {found for path in files for found in re.findall(r"\bdrover_[a-z0-9_]+\b", path.read_text())}
+    # How the power of a host is reached is in the variables of the host.
+    page = (ROOT / "docs" / "power.md").read_text()
+    of_hosts = {
+        found for found in read if found.startswith("drover_power_") and re.search(rf"\b{found}\b|`{found[12:]}`", page)
+    }
+    of_hosts |= {"drover_power_user", "drover_power_password"} & read
+    assert read - options - of_hosts - OF_OTHERS.get(name, set()) == set()
+
+
 @pytest.mark.parametrize("name", ROLES)
 def test_role_uses_fqcns(name):
     for path in named(f"roles/{name}", "tasks/**/*.yml") + named(f"roles/{name}", "handlers/*.yml"):

@@ -118,9 +118,7 @@ def test_the_role_that_reads(roles, tmp_path):
     done = run(tmp_path, roles["read"], *LOOKUPS)
     assert done.returncode == 0, done.stdout
     (tmp_path / "fleet.drover.yml").write_text("plugin: drover.compute.compute\ninstances: true\n")
-    done = examples.command(
-        tmp_path, "ansible-inventory", "-i", "fleet.drover.yml", "--list", url=roles["read"]
-    )
+    done = examples.command(tmp_path, "ansible-inventory", "-i", "fleet.drover.yml", "--list", url=roles["read"])
     assert done.returncode == 0, done.stdout
     assert set(examples.HOSTS) <= set(json.loads(done.stdout)["_meta"]["hostvars"])
 
@@ -139,3 +137,24 @@ def test_a_role_without_rights_is_told_so(roles, postgres):
     with pytest.raises(DroverError, match="permission"):
         with Store.open(roles["read"]).write() as connection:
             connection.exec_driver_sql("DELETE FROM instances")
+
+
+def test_the_password_is_in_no_log_result_or_export(roles, postgres, tmp_path):
+    """The URL as a variable, through tasks that write, export and show differences, at -vvv --diff."""
+    examples.inventory(tmp_path)
+    tasks = [
+        {"drover.compute.host": {"name": "kvm1", "state": "disabled", "reason": "a reason"}},
+        {"drover.compute.lease": {"name": "kvm1", "purpose": "a test"}},
+        {"drover.compute.store": {"state": "exported", "path": str(tmp_path / "export.jsonl")}},
+        {"drover.compute.lease": {"name": "kvm1", "state": "absent"}},
+        {"drover.compute.host_info": {}},
+        {"ansible.builtin.debug": {"msg": "{{ lookup('drover.compute.drain_plan', 'kvm1') }}"}},
+    ]
+    play = {"name": "Try", "hosts": "localhost", "gather_facts": False, "tasks": tasks}
+    examples.write_play(tmp_path, [{**play, "vars": {"drover_store_url": roles["run"]}}])
+    examples.fill(roles["run"])
+    done = examples.command(tmp_path, "ansible-playbook", "-i", "inventory.yml", "-vvv", "--diff", "example.yml")
+    assert done.returncode == 0, done.stdout
+    for text in (done.stdout, (tmp_path / "export.jsonl").read_text()):
+        assert postgres.password not in text
+        assert urllib.parse.quote(postgres.password, safe="") not in text

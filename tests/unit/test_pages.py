@@ -1,0 +1,236 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Commands, data and links of README, CONTRIBUTING, docs and the guides are true.
+
+How far each command is taken is in LEVELS: RUN on a store with a small fleet, SYNTAX where it needs
+hypervisors (what it does there is in tests/lab), EXISTS for targets of make and files of tests, and SHOWN, with
+the reason, for what belongs to other programs. A command that fits none of them fails the test.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import shlex
+
+import pytest
+import yaml
+
+from ansible_collections.drover.compute.plugins.plugin_utils.definitions import check
+from ansible_collections.drover.compute.tests.unit import examples
+
+ROOT = examples.ROOT
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "docsite" / "rst").glob("*.rst")),
+]
+RUN, SYNTAX, EXISTS, SHOWN = "run", "syntax", "exists", "shown"
+# First that matches.
+LEVELS = (
+    (r"ansible-playbook .*drover\.compute\.(hosts|audit)\b", RUN),
+    (r"ansible-playbook .*drover\.compute\.report$", RUN),
+    (r"ansible-playbook .*drover\.compute\.rebalance\b(?!.*(apply|plan_file))", RUN),
+    (r"ansible-playbook ", SYNTAX),
+    (r"ansible localhost -m drover\.compute\.store\b(?!.*path=/)", RUN),
+    (r"ansible -i inventory\.yml localhost ", RUN),
+    (r"ansible(-doc)? ", SYNTAX),
+    (r"make ", EXISTS),
+    (r"(\.venv/bin/(pytest|python)|tests/setup/lint\.sh|tests/benchmarks/\S+|python tests/\S+)", EXISTS),
+    (r"(cp -r|ansible-builder) ", SHOWN),  # tests/unit has tests of the project and of the image for AWX
+    (r"git (clone|diff) ", SHOWN),  # git's
+    (r"(ansible-galaxy collection install|pip install) ", SHOWN),  # from the network; test_packaging installs
+    (r"(createuser|createdb|export|virsh) ", SHOWN),  # PostgreSQL's, the shell's, libvirt's
+)
+
+# Collections of others that are not on this machine: plays that use them are only parsed.
+ELSEWHERE = ("infra.aap_configuration.",)
+
+
+def commands(text):
+    """Each command of the fenced console blocks and of indented lines, whole."""
+    blocks = re.findall(r"^ *```console\n(.*?)^ *```", text, re.M | re.S)
+    blocks += re.findall(r"^\.\. code-block:: console\n\n((?:    .*\n|\n)+)", text, re.M)
+    blocks += re.findall(r"^((?:    (?:ansible(?:-\w+)?|virsh) .*\n)+)", text, re.M)
+    for block in blocks:
+        for line in block.replace("\\\n", " ").splitlines():
+            line = re.sub(r"^\s*(\$ )?", "", line)
+            line = re.sub(r"\s{2,}[A-Za-z#].*$", "", line) if not line.startswith("#") else ""
+            for command in line.split(" && "):
+                if command.strip() and not command.startswith("cd "):
+                    yield re.sub(r"^([A-Z_]+=\S+ )+", "", command.strip())
+
+
+FOUND = sorted({(page.name, command) for page in PAGES for command in commands(page.read_text())})
+
+
+def level(command):
+    for pattern, found in LEVELS:
+        if re.match(pattern, command):
+            return found
+    return pytest.fail(f"nothing is known of the command {command!r}: give it a level in LEVELS", pytrace=False)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """A folder with the files that the pages speak of, and the URL of a store with a small fleet."""
+    folder = tmp_path_factory.mktemp("pages")
+    examples.inventory(folder)
+    for name in ("fleet.yml", "web.yml"):
+        (folder / name).write_text("instances: []\n")
+    (folder / "update.yml").write_text("[]\n")
+    url = f"sqlite:///{folder / 'store.db'}"
+    examples.fill(url)
+    flavor = "name=small vcpus=1 memory_mb=512 disk_gb=5"
+    examples.command(folder, "ansible", "localhost", "-m", "drover.compute.flavor", "-a", flavor, url=url)
+    return folder, url
+
+
+def test_every_command_has_a_level():
+    assert FOUND and all(level(command) for dummy, command in FOUND)
+
+
+@pytest.mark.parametrize("command", sorted({command for dummy, command in FOUND if level(command) == RUN}))
+def test_it_runs(prepared, command):
+    folder, url = prepared
+    words = shlex.split(command)
+    if "-i" not in words:
+        words[1:1] = ["-i", "inventory.yml"]
+    if "state=imported" in command:
+        (folder / "copy.db").unlink(missing_ok=True)
+        url = f"sqlite:///{folder / 'copy.db'}"
+        examples.command(folder, "ansible", "localhost", "-m", "drover.compute.store", "-a",
+                         "state=exported path=drover.jsonl", url=prepared[1])  # fmt: skip
+    done = examples.command(folder, *words, url=url)
+    assert done.returncode == 0, done.stdout
+
+
+def test_playbooks_pass_a_syntax_check(prepared):
+    """One run for each playbook; the variables that the pages give them exist."""
+    folder, url = prepared
+    known = variables()
+    seen = set()
+    for page, command in FOUND:
+        if not command.startswith("ansible-playbook "):
+            continue
+        words = shlex.split(command)
+        (name,) = [word for word in words[1:] if word.startswith("drover.compute.")]
+        given = set(re.findall(r"(drover_\w+)(?==|\")", command))
+        assert given <= known, f"{page}: {command}: {given - known}"
+        seen.add(name)
+    for name in sorted(seen):
+        assert (ROOT / "playbooks" / f"{name.rpartition('.')[2]}.yml").is_file(), name
+    done = examples.command(folder, "ansible-playbook", "-i", "inventory.yml", "--syntax-check", *sorted(seen), url=url)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    "command", sorted({c for d, c in FOUND if level(c) == SYNTAX and not c.startswith("ansible-playbook")})
+)
+def test_its_module_or_plugin_exists(command):
+    names = re.findall(r"drover\.compute\.(\w+)", command)
+    assert names
+    for name in names:
+        assert any(key[1] == name for key in examples.WHERE), name
+
+
+@pytest.mark.parametrize("command", sorted({command for dummy, command in FOUND if level(command) == EXISTS}))
+def test_target_or_file_exists(command):
+    words = shlex.split(re.sub(r"\s#.*", "", command))
+    if words[0] == "make":
+        for word in words[1:]:
+            if "=" not in word:
+                assert re.search(rf"^{re.escape(word)}:", (ROOT / "Makefile").read_text(), re.M), word
+        return
+    for word in words:
+        if word.startswith("tests/"):
+            assert (ROOT / word).exists(), word
+
+
+VARIABLES_IN = (
+    "roles/*/meta/argument_specs.yml",
+    "roles/*/tasks/**/*.yml",
+    "roles/*/vars/**/*.yml",
+    "roles/*/defaults/*.yml",
+    "playbooks/**/*.yml",
+    "extensions/**/*.yml",
+    "plugins/**/*.py",
+)
+
+
+def variables():
+    """Every variable of ours: of roles, playbooks, plugins and hosts."""
+    found = set()
+    for pattern in VARIABLES_IN:
+        for path in ROOT.glob(pattern):
+            text = path.read_text()
+            found |= set(re.findall(r"\bdrover_[a-z0-9_]+\b", text))
+            if path.suffix == ".py":
+                # Host variables are read as drover_ and the name of an option.
+                found |= {f"drover_{name}" for name in re.findall(r"[\"']([a-z][a-z0-9_]+)[\"']", text)}
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_variables_exist(page):
+    text = re.sub(r"`_\w+`|drover_\w*\*\w*|drover_\{.*?\}\w*", "", page.read_text())
+    named = set(re.findall(r"(?<![/\w.])drover_[a-z0-9_]+(?![\w*-])", text))
+    roles_of_the_database = {"drover_owner", "drover_run", "drover_read"}
+    assert {name for name in named if not name.endswith("_")} - variables() - roles_of_the_database == set()
+
+
+def yaml_blocks(page):
+    text = page.read_text()
+    blocks = re.findall(r"^ *```yaml\n(.*?)^ *```", text, re.M | re.S)
+    return blocks + re.findall(r"^\.\. code-block:: yaml(?:\+jinja)?\n\n((?:    .*\n|\n)+)", text, re.M)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if yaml_blocks(page)], ids=lambda page: page.name)
+def test_yaml(page, tmp_path):
+    """It parses; definitions are accepted; plays run through a syntax check and tasks through it in a play."""
+    plays = []
+    for block in yaml_blocks(page):
+        data = yaml.safe_load(block)
+        assert data is not None
+        if isinstance(data, dict) and ("instances" in data or "server_groups" in data):
+            check.instances(data.get("instances") or [], lambda item: page.name)
+        elif isinstance(data, list) and all("hosts" in item for item in data):
+            plays += [play for play in data if not any(name in block for name in ELSEWHERE)]
+        elif isinstance(data, list) and all(any("." in key for key in item) for item in data):
+            plays.append({"name": "Tasks", "hosts": "localhost", "tasks": data})
+    if plays:
+        examples.write_play(tmp_path, plays)
+        examples.inventory(tmp_path)
+        done = examples.command(tmp_path, "ansible-playbook", "-i", "inventory.yml", "--syntax-check", "example.yml")
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.suffix == ".md"], ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text()):
+        name, dummy, anchor = target.partition("#")
+        path = (page.parent / name) if name else page
+        assert path.exists(), target
+        if anchor:
+            heads = re.findall(r"^#+ (.*)$", path.read_text(), re.M)
+            assert anchor in {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}, target
+
+
+def test_the_index_has_every_page():
+    index = (ROOT / "docs" / "index.md").read_text()
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.name == "index.md" or f"({page.name})" in index, page.name
+
+
+def test_messages_of_the_troubleshooting_are_those_of_the_code():
+    """Each is somewhere in the product, but for what databases and Ansible say."""
+    sources = [*ROOT.glob("plugins/**/*.py"), *ROOT.glob("roles/**/*.yml")]
+    code = " ".join(re.sub(r"\"\s*\n\s*f?\"", "", path.read_text()) for path in sources)
+    code = " ".join(code.split())
+    page = pathlib.Path(ROOT / "docs" / "troubleshooting.md").read_text()
+    messages = [words for row in re.findall(r"^\| (`.*?) \|", page, re.M) for words in re.findall(r"`([^`]+)`", row)]
+    assert len(messages) >= 25
+    missing = [message for message in messages if message not in code]
+    assert missing == ["cannot be used: connection failed"], "psycopg's own words, and no other"
