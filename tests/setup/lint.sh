@@ -148,7 +148,7 @@ check_importer() {
         return 1
     }
     cd "$WORK/dist"
-    PATH="$VENV_LINT/bin:$PATH" GALAXY_IMPORTER_CHECK_REQUIRED_TAGS=true ANSIBLE_COLLECTIONS_PATH="$WORK/tree:$COLLECTIONS" \
+    PATH="$VENV_LINT/bin:$PATH" GALAXY_IMPORTER_CHECK_REQUIRED_TAGS=true ANSIBLE_COLLECTIONS_PATH="$COLLECTIONS" \
         "$VENV_LINT/bin/python" -m galaxy_importer.main "$archive" 2>&1 | tee importer.txt
     if grep -qE '^(WARNING|ERROR)' importer.txt; then
         echo "a warning of galaxy-importer counts as a failure here"
