@@ -223,13 +223,16 @@ def test_the_database_dies(own_lab, tmp_path, postgres, moment):
 
 
 def test_a_destination_that_never_comes_back(fleet):
-    """Once somebody has made sure that it is off, what was on its way there goes elsewhere."""
+    """Once it is evacuated, and so known to be off, what was on its way there goes elsewhere."""
     domains = [Full("full"), Domain("off", state="shutoff")]
     fleet.make("kvm1", *domains)
     there, status, said = drain_through(fleet, lambda there: fleet.lab.command("kill", there), in_the_middle)
     assert status == 2 and "full is lost" in said and f"If {there} will not come back" in said, said
     assert "full is lost" in fleet.refused("drain", "-e", json.dumps(SLOW))
-    fleet.playbook("host_state.yml", "-e", json.dumps({"service_host": there, "forced_down": True}))
+    fleet.playbook("discover", check=False)
+    word = {"drover_host": there, "drover_host_is_off": f"{there} is powered off"}
+    at_once = {"drover_evacuate_down_seconds": 0, "drover_evacuate_start_seconds": 0}
+    fleet.playbook("evacuate", "-e", json.dumps({**word, **at_once}))
     fleet.drain("kvm1")
     (other,) = {"kvm2", "kvm3"} - {there}
     assert fleet.where(["kvm1", other]) == {"full": (other, "running"), "off": (other, "shutoff")}

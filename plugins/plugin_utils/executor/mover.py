@@ -267,10 +267,7 @@ class Mover:
     def _record(self, order, result):
         status, message = result["status"], result.get("message") or ""
         self._listen(order, result)
-        if status == "lost" and order["fenced"] and result.get("source_state") not in (None, "absent"):
-            # Whatever had begun there has ended with the host.
-            status, message = "failed", f"{message} {order['destination']} is forced down, so it is where it was."
-        elif status == "lost" and order["destination"] in self._silent_hosts:
+        if status == "lost" and order["destination"] in self._silent_hosts:
             message += f" If {order['destination']} will not come back, make sure that it is off and evacuate it."
         if order.get("restart") and status in ("completed", *UNDONE):
             status, message, result = self._restarted(order, status, message, result)
@@ -278,7 +275,7 @@ class Mover:
             with self.store.write(together=True) as connection:
                 moves.finish(connection, order["migration"], result.get("destination_state") or "running", time.time())
         elif status in UNDONE and not self._has_stayed(order, result):
-            status, message = "lost", f"{message} It was not seen at the source."
+            status, message = "lost", f"{message} {_whereabouts(order, result)}"
         elif status in UNDONE:
             with self.store.write(together=True) as connection:
                 moves.undo(connection, order["migration"], message, time.time(), status)
@@ -294,7 +291,7 @@ class Mover:
         """
         if result.get("source_state") in (None, "absent"):
             return False
-        seen = result.get("destination_state") is not None or order["fenced"]
+        seen = result.get("destination_state") is not None
         return seen or result["source_state"] in ("running", "blocked") or order["migration"] in self._opened
 
     def _listen(self, order, result):
@@ -361,3 +358,11 @@ class Mover:
         if result.get("elapsed_s") is not None:
             parts.append(f"{result['elapsed_s']:.0f} s")
         self.show(", ".join(parts))
+
+
+def _whereabouts(order, result):
+    """What is not known of an instance whose move came to nothing."""
+    here, source, destination = result.get("source_state"), order["source"], order["destination"]
+    if here in (None, "absent"):
+        return f"It was not seen at {source}."
+    return f"It is {here} at {source}, and may have arrived at {destination}, which did not tell: bring {destination} back, or evacuate it."

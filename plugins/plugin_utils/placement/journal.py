@@ -31,8 +31,7 @@ def order(connection, migration_uuid):
 
     :returns: a dict: migration, uuid (the instance's), name, source, destination, provider (of the
         destination), destination_uri,
-        migration_address, live, source_uri, restart (it is shut down for the move and is to run again after it),
-        fenced (the destination is forced down: nothing runs there).
+        migration_address, live, source_uri, restart (it is shut down for the move and is to run again after it).
     """
     migrations, nodes = tables.migrations, tables.compute_nodes
     source, destination = nodes.alias("source"), nodes.alias("destination")
@@ -42,14 +41,12 @@ def order(connection, migration_uuid):
             destination.c.migration_uri,
             destination.c.migration_address,
             destination.c.uuid.label("provider"),
-            tables.services.c.forced_down,
             source.c.uri.label("source_uri"),
             tables.instances.c.policy,
         )
         .outerjoin(tables.instances, tables.instances.c.uuid == migrations.c.instance_uuid)
         .outerjoin(source, source.c.id == migrations.c.source_node_id)
         .outerjoin(destination, destination.c.id == migrations.c.destination_node_id)
-        .outerjoin(tables.services, tables.services.c.id == destination.c.service_id)
         .where(migrations.c.uuid == migration_uuid)
     ).one()
     return {
@@ -64,7 +61,6 @@ def order(connection, migration_uuid):
         "source_uri": row.source_uri,
         "live": row.type == "live-migration",
         "restart": bool((row.details or {}).get("restart")),
-        "fenced": bool(row.forced_down),
         "migration_options": _options(row.policy),
     }
 

@@ -293,16 +293,16 @@ def test_where_the_destination_was_not_seen(fleet_url, here, opened_now, status)
     assert open_moves(fleet_url) == ({"web1"} if status == "lost" else set())
 
 
-def test_what_was_lost_with_a_host_that_is_forced_down_is_where_it_was(fleet_url):
+def test_forced_down_by_hand_is_no_proof_that_a_host_is_off(fleet_url):
+    """That is for its evacuation to find out, which closes what was on its way there (rule S1)."""
     world = World({"web1": "lost"})
     lost = seeing(world, "web1", "running", None, "lost")
-    assert statuses(mover(fleet_url, lost).run(plan("web1"))) == {"web1": "lost"}
-    assert statuses(mover(fleet_url, lost).settle("kvm1")) == {"web1": "lost"}
+    (outcome,) = mover(fleet_url, lost).run(plan("web1"))
+    assert outcome["status"] == "lost" and "make sure that it is off and evacuate it" in outcome["message"]
     with Store.open(fleet_url).write() as connection:
         connection.execute(sa.update(tables.services).where(tables.services.c.host == "kvm2").values(forced_down=True))
-    (outcome,) = mover(fleet_url, lost).settle("kvm1")
-    assert outcome["status"] == "failed" and outcome["message"].endswith("kvm2 is forced down, so it is where it was.")
-    assert agree(fleet_url, world)
+    assert statuses(mover(fleet_url, lost).settle("kvm1")) == {"web1": "lost"}
+    assert open_moves(fleet_url) == {"web1"}
 
 
 def test_a_move_that_cannot_be_opened_is_told_and_the_others_go_on(fleet_url):
