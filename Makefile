@@ -9,7 +9,10 @@ SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
 OPERATIONS := tests/lab/test_power.py tests/lab/test_evacuate.py tests/lab/test_silent_host.py tests/lab/test_hypervisor.py \
 	tests/lab/test_rolling.py tests/lab/test_drain_plan.py tests/lab/test_lifecycle.py tests/lab/test_migration_options.py \
-	tests/lab/test_chaos.py tests/lab/test_examples.py
+	tests/lab/test_chaos.py tests/lab/test_examples.py tests/lab/test_drain_aborted.py tests/lab/test_least_privilege.py
+
+# Whole playbooks again and again.
+LONG := tests/unit/awx/test_jobs.py tests/unit/awx/test_awx_setup.py tests/unit/action/test_hostile_variables.py tests/unit/test_examples.py
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -29,17 +32,18 @@ lab-down:  ## stop the lab and remove everything of it
 
 test: lint test-unit test-lab  ## linters, unit tests, tests in the lab: under 20 minutes
 
-test-all: test test-operations  ## and the tests of power and evacuation
+test-all: test test-operations  ## those and the long ones
 
 test-unit: setup  ## unit tests, the store on SQLite and on PostgreSQL; golden scenarios on a simulated fleet
 	@$(SETUP) browser
-	.venv/bin/pytest -q -n 2 tests/unit tests/scenarios
+	.venv/bin/pytest -q -n 2 tests/unit tests/scenarios $(patsubst %,--ignore %,$(LONG))
 
 test-lab: setup  ## the playbooks on real hypervisors
 	.venv/bin/pytest -q tests/lab/test_lab_itself.py
 	.venv/bin/pytest -q -n 2 --dist worksteal tests/lab $(patsubst %,--ignore %,tests/lab/test_lab_itself.py $(OPERATIONS))
 
-test-operations: setup  ## power, evacuation, chaos, rolling maintenance, lifecycle and migration options on real hypervisors: long
+test-operations: setup  ## the long tests: AWX jobs, examples; power, evacuation, chaos, rolling, lifecycle, migration options in the lab
+	.venv/bin/pytest -q -n 2 $(LONG)
 	.venv/bin/pytest -q -n 2 --dist worksteal $(OPERATIONS)
 
 test-core-versions: setup  ## what depends on ansible-core, with each version that is supported: long the first time
