@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import urllib.parse
 
@@ -16,7 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import evacua
 # Enough to see that it is not just one link; each may cost the time of a timeout.
 WITNESSES = 3
 DISKS = 32
-LIMITS = {"down_seconds": 60, "start_seconds": 300, "quiet_seconds": 180, "down_percent": 50}
+LIMITS = {each.name: each.default for each in dataclasses.fields(silent_host.Limits)}
 
 
 class ActionModule(DroverAction):
