@@ -134,12 +134,11 @@ _raw:
 
 import time
 
-from ansible_collections.drover.compute.plugins.plugin_utils.deciding import told, wanted_to_move
+from ansible_collections.drover.compute.plugins.plugin_utils.deciding import read_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_host_instances, read_instances
-from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import read_columns
 from ansible_collections.drover.compute.plugins.plugin_utils.store.moving import left_open_for
 
 LIMITS = {
@@ -186,16 +185,17 @@ class LookupModule(DroverLookup):
         return {**plan, "unsettled": left_open_for(connection, host)}
 
     def _planned(self, connection, there, others, host, policy, limits):
-        wanted = wanted_to_move(there + (others or []), policy)
-        columns = read_columns(connection, time.time(), self.get_option("service_down_time"), wanted)
+        columns, instances = read_fleet(
+            connection, there + (others or []), policy, time.time(), self.get_option("service_down_time")
+        )
         return plan_drain(
             columns,
-            told(there, columns),
+            instances[: len(there)],
             host,
             policy,
             limits,
             self.get_option("excluded"),
-            others=None if others is None else told(others, columns),
+            others=None if others is None else instances[len(there) :],
             extra_moves=self.get_option("extra_moves"),
             solver_seconds=self.get_option("solver_seconds"),
         )

@@ -79,13 +79,12 @@ _raw:
 
 import time
 
-from ansible_collections.drover.compute.plugins.plugin_utils.deciding import told, wanted_to_move
+from ansible_collections.drover.compute.plugins.plugin_utils.deciding import read_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.returning import plan_return
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import home_lines
 from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_instances
-from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import read_columns
 
 
 class LookupModule(DroverLookup):
@@ -108,12 +107,9 @@ class LookupModule(DroverLookup):
                 raise DroverError(f"home_plan takes mappings with uuid, host and node, not {each!r}.")
             homes[each["uuid"]] = (each["host"], each["node"])
         with self.store().read() as connection:
-            instances = read_instances(connection)
-            columns = read_columns(
-                connection, time.time(), self.get_option("service_down_time"), wanted_to_move(instances, policy)
+            columns, instances = read_fleet(
+                connection, read_instances(connection), policy, time.time(), self.get_option("service_down_time")
             )
-        plan = plan_return(
-            columns, told(instances, columns), policy, homes, {"per_source": most, "per_destination": most}
-        )
+        plan = plan_return(columns, instances, policy, homes, {"per_source": most, "per_destination": most})
         plan["lines"] = home_lines(plan)
         return [plan]

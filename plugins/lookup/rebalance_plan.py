@@ -117,14 +117,13 @@ _raw:
 
 import time
 
-from ansible_collections.drover.compute.plugins.plugin_utils.deciding import told, wanted_to_move
+from ansible_collections.drover.compute.plugins.plugin_utils.deciding import read_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import rebalance_lines
 from ansible_collections.drover.compute.plugins.plugin_utils.store import services
 from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import moved_since, read_instances
-from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import read_columns
 
 
 class LookupModule(DroverLookup):
@@ -152,15 +151,14 @@ class LookupModule(DroverLookup):
             if self.get_option(option) < least:
                 raise DroverError(f"{option} must be {least} or more, not {self.get_option(option)}.")
         with self.store().read() as connection:
-            instances = read_instances(connection)
-            columns = read_columns(
-                connection, now, self.get_option("service_down_time"), wanted_to_move(instances, policy)
+            columns, instances = read_fleet(
+                connection, read_instances(connection), policy, now, self.get_option("service_down_time")
             )
             moved = moved_since(connection, now - self.get_option("cooldown"))
             drained = [] if self.get_option("despite_maintenance") else services.drained_hosts(connection)
         plan = plan_rebalance(
             columns,
-            [each for each in told(instances, columns) if each["uuid"] not in moved],
+            [each for each in instances if each["uuid"] not in moved],
             policy,
             0 if drained else self.get_option("max_moves"),
             self.get_option("threshold"),

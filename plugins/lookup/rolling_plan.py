@@ -91,14 +91,13 @@ _raw:
 
 import time
 
-from ansible_collections.drover.compute.plugins.plugin_utils.deciding import told, wanted_to_move
+from ansible_collections.drover.compute.plugins.plugin_utils.deciding import read_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import rolling_lines
 from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_instances
-from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import read_columns
 
 
 class LookupModule(DroverLookup):
@@ -118,12 +117,11 @@ class LookupModule(DroverLookup):
                 raise DroverError(f"{option} must be 0 or more, not {self.get_option(option)}.")
         hosts = [host for term in terms for host in (term if isinstance(term, list) else [term])]
         with self.store().read() as connection:
-            instances = read_instances(connection)
-            columns = read_columns(
-                connection, time.time(), self.get_option("service_down_time"), wanted_to_move(instances, policy)
+            columns, instances = read_fleet(
+                connection, read_instances(connection), policy, time.time(), self.get_option("service_down_time")
             )
         empty = self.get_option("empty")
-        instances = [each for each in told(instances, columns) if each["host"] not in empty]
+        instances = [each for each in instances if each["host"] not in empty]
         if self.get_option("unmovable") == "shutdown":
             instances = [each for each in instances if why_unmovable(each) is None]
         plan = plan_rolling(

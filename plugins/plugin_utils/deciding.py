@@ -79,6 +79,16 @@ def told(instances, columns):
     ]
 
 
+def read_fleet(connection, instances, policy, now, service_down_time=0):
+    """What a plan that moves these instances goes by.
+
+    :param instances: dicts as wanted_to_move() takes them.
+    :returns: (the columns of the fleet, the instances as told() gives them).
+    """
+    columns = read_columns(connection, now, service_down_time, wanted_to_move(instances, policy))
+    return columns, told(instances, columns)
+
+
 def decide(connection, requests, policy, now, service_down_time=0, explain=True):
     """Selections for request mappings; see scheduler.filter_scheduler.schedule."""
     specs = read_specs(connection, requests)

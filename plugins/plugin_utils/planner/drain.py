@@ -17,7 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable imp
 )
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.reach import NEEDED_FILTERS, Reach, may_step_aside
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.units import Unit
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.waves import assign_waves
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.waves import plan_waves
 from ansible_collections.drover.compute.plugins.plugin_utils.report.columns import align
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.diagnosis import explain_failure
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
@@ -65,7 +65,7 @@ def plan_drain(
         see proof) or partial; method (words); moves [{uuid, name, state, live, from_host, from_node,
         host, node, provider, vcpus, memory_mb, disk_gb, server_group, extra, seconds, converges, wave,
         order, stage, after, for_host}] in the order to start them, extra telling those of other hosts,
-        for_host then the host that they make room for, after and stage as assign_waves says;
+        for_host then the host that they make room for, after and stage as planner.waves says;
         extra_moves (number);
         shutdowns [{uuid, name, state, vcpus, memory_mb, disk_gb}] in the order to do them; unmovable
         [{uuid, name, state, vcpus, memory_mb, disk_gb, reason, nearest, way_out}]; proof (words or
@@ -74,8 +74,7 @@ def plan_drain(
         plan for people).
     :raises PlanError: the store does not know the host, or a limit is no number >= 1.
     """
-    most = _checked(limits)
-    bandwidth = most.pop("bandwidth_mib")
+    bandwidth = _checked(limits)["bandwidth_mib"]
     states = HostStates(fleet)
     names = [host] if isinstance(host, str) else sorted(set(host))
     sources = _sources(states, names)
@@ -102,16 +101,11 @@ def plan_drain(
     solution = ladder.solve(extra_moves, solver_seconds)
     for number, unit in enumerate(solution.stuck):
         unmovable.extend(_stuck(ladder, unit, solution, number < WAYS_OUT))
-    budgets = {
-        name: group["max_moving"]
-        for name, group in (fleet.get("server_groups") or {}).items()
-        if group.get("max_moving")
-    }
     moves = [_move(states, mover, index, bandwidth, True) for mover, index in solution.steps]
     leaving = [_move(states, mover, index, bandwidth, False) for mover, index in solution.places]
     priority = {mover.spec.key: -_priority(mover.instance) for mover, _index in solution.places}
     moves += sorted(leaving, key=lambda move: priority[move["uuid"]])
-    waves = assign_waves(moves, budgets=budgets, **most)
+    waves = plan_waves(moves, fleet, limits)
     named = host if isinstance(host, str) else ", ".join(names)
     moves = [{**move, "for_host": named if move["extra"] else None} for move in moves]
     unmovable.sort(key=lambda each: (each["name"], each["uuid"]))

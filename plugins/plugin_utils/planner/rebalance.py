@@ -9,7 +9,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner.errors impo
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.forecast import move_seconds, plan_seconds
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import is_live
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.reach import board_of, may_step_aside
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.waves import assign_waves
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.waves import plan_waves
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 
 try:
@@ -107,13 +107,7 @@ def plan_rebalance(
         reason = f"{max_moves} moves are as many as are allowed" if full else "no further move gains more than it costs"
         if score <= threshold:
             reason = f"the score is not above the threshold of {threshold:g}"
-    limits = limits or {}
-    budgets = {
-        name: group["max_moving"]
-        for name, group in (fleet.get("server_groups") or {}).items()
-        if group.get("max_moving")
-    }
-    waves = assign_waves(moves, limits.get("per_source"), limits.get("per_destination"), limits.get("total"), budgets)
+    waves = plan_waves(moves, fleet, limits)
     return {
         "score_before": round(before, 6),
         "score_after": round(score, 6),

@@ -9,7 +9,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner.forecast im
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import is_to_shut_down, why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.reach import board_of
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import move_of
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.waves import assign_waves
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.waves import plan_waves
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 
 
@@ -61,13 +61,7 @@ def plan_return(fleet, instances, policy, homes, limits=None):
         staying[each["uuid"]] = (
             f"{homes[each['uuid']][0]} has no room for it now, or a host filter or server group keeps it away"
         )
-    limits = limits or {}
-    budgets = {
-        name: group["max_moving"]
-        for name, group in (fleet.get("server_groups") or {}).items()
-        if group.get("max_moving")
-    }
-    waves = assign_waves(moves, limits.get("per_source"), limits.get("per_destination"), limits.get("total"), budgets)
+    waves = plan_waves(moves, fleet, limits)
     return {
         "moves": moves,
         "waves": waves,

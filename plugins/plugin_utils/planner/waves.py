@@ -6,6 +6,21 @@
 from __future__ import annotations
 
 
+def plan_waves(moves, fleet, limits):
+    """assign_waves() within the budgets of a fleet's server groups.
+
+    :param fleet: columns with server_groups, of which those with ``max_moving`` have a budget.
+    :param limits: dict of per_source, per_destination and total, each None or missing for no limit; or None.
+    """
+    budgets = {
+        name: group["max_moving"]
+        for name, group in (fleet.get("server_groups") or {}).items()
+        if group.get("max_moving")
+    }
+    most = {key: (limits or {}).get(key) for key in ("per_source", "per_destination", "total")}
+    return assign_waves(moves, budgets=budgets, **most)
+
+
 def assign_waves(moves, per_source=None, per_destination=None, total=None, budgets=None):
     """Give every move a wave and an order, in place, and sort by them.
 
