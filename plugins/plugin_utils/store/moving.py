@@ -11,6 +11,7 @@ except ImportError:
     sa = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.instances import on_its_node
 
 
 def open_moves(connection):
@@ -62,9 +63,6 @@ def domain_states(connection, uuids):
 
     :returns: dict uuid -> state.
     """
-    instances, domains = tables.instances, tables.domains
-    query = sa.select(domains.c.uuid, domains.c.state).join(
-        instances,
-        sa.and_(instances.c.uuid == domains.c.uuid, instances.c.compute_node_id == domains.c.compute_node_id),
-    )
+    domains = tables.domains
+    query = sa.select(domains.c.uuid, domains.c.state).join(tables.instances, on_its_node())
     return {row.uuid: row.state for row in bulk.among(connection, query, domains.c.uuid, uuids)}

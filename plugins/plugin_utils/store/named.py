@@ -15,6 +15,7 @@ except ImportError:
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.instances import located, state_of
 
 DISCOVER = "Run drover.compute.discover"
 
@@ -75,24 +76,8 @@ def _is_uuid(text):
 
 
 def _rows(connection, named):
-    instances, nodes, domains, groups = tables.instances, tables.compute_nodes, tables.domains, tables.server_groups
-    query = (
-        sa.select(
-            instances,
-            nodes.c.host,
-            nodes.c.hypervisor_hostname,
-            nodes.c.uri,
-            groups.c.name.label("group_name"),
-            domains.c.state.label("domain_state"),
-            domains.c.xml,
-        )
-        .outerjoin(nodes, nodes.c.id == instances.c.compute_node_id)
-        .outerjoin(groups, groups.c.id == instances.c.server_group_id)
-        .outerjoin(
-            domains,
-            sa.and_(domains.c.uuid == instances.c.uuid, domains.c.compute_node_id == instances.c.compute_node_id),
-        )
-    )
+    instances = tables.instances
+    query = located(tables.compute_nodes.c.uri, tables.domains.c.xml)
     found = bulk.among(connection, query, instances.c.uuid, {each["uuid"] for each in named if each["uuid"]})
     found += bulk.among(connection, query, instances.c.name, {each["name"] for each in named if each["name"]})
     return list({row.uuid: row for row in found}.values())
@@ -145,7 +130,7 @@ def _described(row, nodes, migration, named):
     return {
         **{key: getattr(row, key) for key in (*keys, "project", "user", "image", "policy", "xml")},
         "node": row.hypervisor_hostname,
-        "state": row.domain_state if row.state == "active" and row.domain_state else row.state,
+        "state": state_of(row),
         "server_group": row.group_name,
         "nodes": nodes,
         "named": named,
