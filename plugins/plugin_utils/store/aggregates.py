@@ -25,6 +25,24 @@ def find(connection, name):
     return {"name": name, "uuid": row.uuid, "metadata": dict(row.metadata), "hosts": sorted(_hosts(connection, row.id))}
 
 
+def listing(connection):
+    """All aggregates: a list of dicts name, metadata, hosts, by name and by host."""
+    table, members = tables.aggregates, tables.aggregate_hosts
+    query = (
+        sa.select(table.c.name, table.c.metadata, members.c.host)
+        .outerjoin(members, members.c.aggregate_id == table.c.id)
+        .order_by(table.c.name, members.c.host)
+    )
+    found = {}
+    for row in connection.execute(query):
+        # Not row.metadata: some rows have such a thing of their own.
+        name, metadata, host = row
+        each = found.setdefault(name, {"name": name, "metadata": dict(metadata or {}), "hosts": []})
+        if host is not None:
+            each["hosts"].append(host)
+    return list(found.values())
+
+
 def ensure(connection, name, metadata=None, hosts=(), remove_hosts=()):
     """Make an aggregate or change it.
 

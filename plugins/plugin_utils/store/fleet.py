@@ -10,11 +10,9 @@ try:
 except ImportError:
     sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import aggregates, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import RESOURCE_CLASSES
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances import located, state_of
-
-ZONE_KEY = "availability_zone"
 
 
 def read_zones(connection):
@@ -22,13 +20,11 @@ def read_zones(connection):
 
     :returns: dict host -> sorted list of zones.
     """
-    aggregates, hosts = tables.aggregates, tables.aggregate_hosts
-    query = sa.select(hosts.c.host, aggregates.c.metadata).join(aggregates, aggregates.c.id == hosts.c.aggregate_id)
     zones = {}
-    for row in connection.execute(query):
-        zone = row.metadata.get(ZONE_KEY)
-        if zone:
-            zones.setdefault(row.host, set()).update(part.strip() for part in zone.split(","))
+    for aggregate in aggregates.listing(connection):
+        zone = aggregate["metadata"].get(aggregates.ZONE)
+        for host in aggregate["hosts"] if zone else ():
+            zones.setdefault(host, set()).update(part.strip() for part in zone.split(","))
     return {host: sorted(names) for host, names in zones.items()}
 
 
