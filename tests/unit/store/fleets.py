@@ -141,6 +141,19 @@ def snapshot(url):
         }
 
 
+def count_queries(connection, function, *arguments):
+    """How many statements a function (connection, *arguments) sends to the database."""
+    sent = []
+
+    def note(*details):
+        sent.append(details[2])
+
+    sa.event.listen(connection, "before_cursor_execute", note)
+    function(connection, *arguments)
+    sa.event.remove(connection, "before_cursor_execute", note)
+    return len(sent)
+
+
 def generations(url):
     """The generation of each provider, by its name."""
     table = tables.resource_providers

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import journal, moves
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -75,6 +75,18 @@ def test_the_source_room_is_held_while_the_move_is_open(fleet_url):
     for name in ("kvm1", "kvm2"):
         with pytest.raises(DroverError, match="VCPU: asked 3, used 2 of 4"):
             fleets.claim(fleet_url, selection("big", name, vcpus=3))
+
+
+@pytest.mark.parametrize("many", [1, 12])
+def test_what_a_killed_run_left_open_is_read_in_one_query(prepared_url, many):
+    names = [f"vm{number}" for number in range(many)]
+    fleets.discover(prepared_url, host("kvm1", *map(domain, names), vcpus=64), host("kvm2", vcpus=64))
+    opened = [begin(prepared_url, name)["uuid"] for name in names]
+    with Store.open(prepared_url).read() as connection:
+        left = journal.pending(connection, "kvm1")
+        assert [(each["migration"], each["name"]) for each in left] == list(zip(opened, names))
+        assert left == [journal.order(connection, uuid) for uuid in opened]
+        assert fleets.count_queries(connection, journal.pending, "kvm1") == 1
 
 
 def test_finish_leaves_the_destination_only(fleet_url):
