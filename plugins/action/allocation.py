@@ -10,7 +10,7 @@ import time
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, moves, rewrite, selections
-from ansible_collections.drover.compute.plugins.plugin_utils.store import instances
+from ansible_collections.drover.compute.plugins.plugin_utils.store import instances, moving
 
 
 STATES = (
@@ -126,9 +126,7 @@ class ActionModule(DroverAction):
 
     def _close(self, connection, args, close, statuses=moves.UNDER_WAY):
         found = {
-            uuid: row
-            for uuid, row in moves.open_migrations(connection, args["instances"]).items()
-            if row.status in statuses
+            uuid: row for uuid, row in moving.holding(connection, args["instances"]).items() if row.status in statuses
         }
         for uuid in sorted(found):
             close(found[uuid])

@@ -91,7 +91,7 @@ def _begin(connection, instance_uuid, host, node, move_type, now, source_host, w
         raise DroverError(
             f"Instance {instance.name} is on {source.host} by now, not on {source_host}: somebody else moved it. Plan again."
         )
-    running = open_migrations(connection, [instance_uuid]).get(instance_uuid)
+    running = moving.holding(connection, [instance_uuid]).get(instance_uuid)
     if running is not None and running.status != "done":
         return _already(instance, running, destination, move_type)
     if instance.state in UNMOVABLE:
@@ -381,23 +381,6 @@ def _restored(connection, portable):
     ids = {row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, portable)}
     classes = class_ids(connection, {name for amounts in portable.values() for name in amounts})
     return allocations.flatten({ids[uuid]: amounts for uuid, amounts in portable.items() if uuid in ids}, classes)
-
-
-def open_migrations(connection, instance_uuids=None, host=None):
-    """Migrations from a host that are under way; or of instances, those that only hold both ends included.
-
-    :returns: dict instance uuid -> row.
-    """
-    table = tables.migrations
-    if host is not None:
-        query = sa.select(table).where(table.c.status.in_(tables.OPEN_MIGRATION), table.c.source == host)
-        rows = connection.execute(query).all()
-    else:
-        query = sa.select(table).where(table.c.status.in_(tables.HOLDING_MIGRATION))
-        rows = bulk.among(connection, query, table.c.instance_uuid, instance_uuids)
-        # One that is under way counts before an evacuation whose source is not back yet.
-        rows.sort(key=lambda row: row.status in tables.OPEN_MIGRATION)
-    return {row.instance_uuid: row for row in rows}
 
 
 def failed_destinations(connection, host, since):

@@ -39,6 +39,19 @@ def open_moves(connection):
     return connection.execute(query).all()
 
 
+def holding(connection, instance_uuids):
+    """The migrations of instances that hold room: those under way, and those that only wait to be closed.
+
+    :returns: dict instance uuid -> row. One that is under way counts before an evacuation whose source is not
+        back yet.
+    """
+    table = tables.migrations
+    query = sa.select(table).where(table.c.status.in_(tables.HOLDING_MIGRATION))
+    rows = bulk.among(connection, query, table.c.instance_uuid, instance_uuids)
+    rows.sort(key=lambda row: row.status in tables.OPEN_MIGRATION)
+    return {row.instance_uuid: row for row in rows}
+
+
 def left_open_for(connection, host):
     """The hosts that moves left open start at which an earlier run began to make room for a host, sorted."""
     return sorted({row.source for row in open_moves(connection) if (row.details or {}).get("for_host") == host})

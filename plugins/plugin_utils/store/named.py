@@ -14,7 +14,7 @@ except ImportError:
     sa = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, moving, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances import located, state_of
 
 DISCOVER = "Run drover.compute.discover"
@@ -53,7 +53,7 @@ def find(connection, wanted, unknown=None):
         chosen.setdefault(row.uuid, row)
         if each["name"]:
             names.add(row.uuid)
-    shown, held = _sightings(connection, chosen), _migrations(connection, chosen)
+    shown, held = _sightings(connection, chosen), moving.holding(connection, chosen)
     return [_described(row, shown.get(uuid, []), held.get(uuid), uuid in names) for uuid, row in chosen.items()]
 
 
@@ -114,15 +114,6 @@ def _sightings(connection, uuids):
             row.host if row.host == row.hypervisor_hostname else f"{row.host}/{row.hypervisor_hostname}"
         )
     return {uuid: sorted(names) for uuid, names in found.items()}
-
-
-def _migrations(connection, uuids):
-    table = tables.migrations
-    query = sa.select(table).where(table.c.status.in_(tables.HOLDING_MIGRATION))
-    rows = bulk.among(connection, query, table.c.instance_uuid, uuids)
-    # One that is under way counts before an evacuation whose source is not back yet.
-    rows.sort(key=lambda row: row.status in tables.OPEN_MIGRATION)
-    return {row.instance_uuid: row for row in rows}
 
 
 def _described(row, nodes, migration, named):

@@ -130,7 +130,7 @@ def mover(url, world, limit=2, lines=None, keep=lambda connection: None, since=N
 
 def open_moves(url):
     with Store.open(url).read() as connection:
-        return {row.instance_name for row in moves.open_migrations(connection, host="kvm1").values()}
+        return {order["name"] for order in journal.pending(connection, "kvm1")}
 
 
 def agree(url, world):

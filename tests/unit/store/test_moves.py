@@ -9,7 +9,7 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import journal, moves
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances, moving
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
@@ -94,7 +94,7 @@ def test_finish_leaves_the_destination_only(fleet_url):
     assert fleets.holdings(fleet_url) == {uuid_of("web"): {"kvm2": HELD}}
     row = listing(fleet_url)["web"]
     assert (row["host"], row["state"], row["project"]) == ("kvm2", "paused", "p")
-    assert in_store(fleet_url, moves.open_migrations, [uuid_of("web")]) == {}
+    assert in_store(fleet_url, moving.holding, [uuid_of("web")]) == {}
     # Discovery finds nothing to change.
     web = domain("web", vcpus=2, disk_gb=5, metadata={"project": "p", "user": "u"}, state="paused")
     assert fleets.discover(fleet_url, host("kvm1"), host("kvm2", web), host("kvm3"))["changed"] is False
