@@ -23,9 +23,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import al
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.chooser import Chooser, Place, class_ids
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.claims import find_node
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, moving, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.moving import EVACUATION, RESIZE
 
 UNDER_WAY = tables.OPEN_MIGRATION
-RESIZE, EVACUATION = "resize", "evacuation"
 SIZES = {"vcpus": "VCPU", "memory_mb": "MEMORY_MB", "disk_gb": "DISK_GB"}
 UNMOVABLE = {
     "building": "is only being built: there is nothing to move yet. Wait for it, or release its claim",

@@ -11,8 +11,7 @@ except ImportError:
     sa = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, fleet, tables
-
-EVACUATION = "evacuation"
+from ansible_collections.drover.compute.plugins.plugin_utils.store.moving import EVACUATION
 
 
 def instances(connection, host):

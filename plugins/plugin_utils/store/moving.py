@@ -13,6 +13,9 @@ except ImportError:
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances import on_its_node
 
+# Types of migrations that are told apart from mere moves.
+RESIZE, EVACUATION = "resize", "evacuation"
+
 
 def open_moves(connection):
     """The migrations that are under way, or were when their run was killed, in the order they began.

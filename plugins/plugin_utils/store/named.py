@@ -156,7 +156,7 @@ def refuse(instance, doing, settled=True):
         return
     way = f"from {migration['source']} to {migration['destination']}"
     if migration["status"] in tables.OPEN_MIGRATION:
-        again = "drover.compute.instance_resize" if migration["type"] == "resize" else "what moves it"
+        again = "drover.compute.instance_resize" if migration["type"] == moving.RESIZE else "what moves it"
         raise DroverError(
             f"Instance {name} has an open {migration['type']} {way}. {doing}: run {again} again first, which ends that."
         )
