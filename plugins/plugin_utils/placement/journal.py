@@ -13,6 +13,7 @@ except ImportError:
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, moves
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.nodes import DEFAULT_URI
 
 
 def pending(connection, host):
@@ -71,7 +72,7 @@ def _orders(connection, *conditions):
             "provider": row.provider,
             "destination_uri": row.migration_uri,
             "migration_address": row.migration_address,
-            "source_uri": row.source_uri,
+            "source_uri": row.source_uri or DEFAULT_URI,
             "live": row.type == "live-migration",
             "restart": bool((row.details or {}).get("restart")),
             "migration_options": _options(row.policy),
@@ -136,7 +137,7 @@ def unopened(connection, move):
         "provider": destination.uuid,
         "destination_uri": destination.migration_uri,
         "migration_address": destination.migration_address,
-        "source_uri": source.uri,
+        "source_uri": source.uri or DEFAULT_URI,
         "live": move["live"],
         "migration_options": _options(policy),
     }
