@@ -68,6 +68,7 @@ extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.store.plugin
   - drover.compute.scheduler
+  - drover.compute.scheduler.plugin
 seealso:
   - module: drover.compute.migration
 """

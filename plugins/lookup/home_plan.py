@@ -21,16 +21,12 @@ options:
       - Where instances belong, each a mapping with C(uuid), C(host) and C(node), or a list of such mappings. Instances that are at home, or
         gone, are left out.
     required: true
-  max_migrations:
-    description: The most moves from a host, and to a host, at one time. It only decides the waves.
-    type: int
-    default: 2
-    vars:
-      - name: drover_max_migrations
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.store.plugin
   - drover.compute.scheduler
+  - drover.compute.scheduler.plugin
+  - drover.compute.scheduler.waves
 seealso:
   - plugin: drover.compute.rolling_plan
     plugin_type: lookup

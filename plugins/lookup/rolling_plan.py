@@ -50,6 +50,7 @@ extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.store.plugin
   - drover.compute.scheduler
+  - drover.compute.scheduler.plugin
 seealso:
   - plugin: drover.compute.drain_plan
     plugin_type: lookup

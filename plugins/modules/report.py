@@ -37,19 +37,9 @@ options:
     default: []
   policy:
     description: How instances are placed, as the lookup P(drover.compute.schedule#lookup) takes it. How many more fit depends on it.
-    type: dict
-    default: {}
-  policy_file:
-    description: A YAML file with a policy, whose keys come after those of O(policy).
-    type: path
-  service_down_time:
-    description:
-      - A service counts as down when its last heartbeat is older than this, in seconds. V(0) does not look at the age.
-      - The variable C(drover_service_down_time) sets it too.
-    type: int
-    default: 0
 extends_documentation_fragment:
   - drover.compute.store
+  - drover.compute.scheduler
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
 attributes:
