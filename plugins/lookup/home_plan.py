@@ -78,6 +78,7 @@ import time
 from ansible_collections.drover.compute.plugins.plugin_utils.deciding import read_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import caps
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.returning import plan_return
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import home_lines
 from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_instances
@@ -93,8 +94,7 @@ class LookupModule(DroverLookup):
 
     def answer(self, terms):
         policy, most = self.policy(), self.get_option("max_migrations")
-        if most < 1:
-            raise DroverError("max_migrations must be at least 1, or nothing would ever move.")
+        caps.of_options({"max_migrations": most})
         homes = {}
         for each in [one for term in terms for one in (term if isinstance(term, list) else [term])]:
             if not isinstance(each, dict) or not all(
