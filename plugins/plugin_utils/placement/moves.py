@@ -383,21 +383,6 @@ def _restored(connection, portable):
     return allocations.flatten({ids[uuid]: amounts for uuid, amounts in portable.items() if uuid in ids}, classes)
 
 
-def failed_destinations(connection, host, since):
-    """Where the moves off a host failed since a time (seconds since 1970).
-
-    :returns: dict instance uuid -> list of destination hosts.
-    """
-    table = tables.migrations
-    query = sa.select(table.c.instance_uuid, table.c.destination).where(
-        table.c.source == host, table.c.status == "failed", table.c.updated_at >= since
-    )
-    failed = {}
-    for row in connection.execute(query):
-        failed.setdefault(row.instance_uuid, []).append(row.destination)
-    return failed
-
-
 def _set_status(connection, uuid, status, message, now):
     table = tables.migrations
     connection.execute(

@@ -142,7 +142,7 @@ def place_batch(states, specs, driver):
     :param driver: an object with place(spec, instances done, instances in all) -> (row, selection), which
         raises when there is no host, and finish(), called when all are placed.
     """
-    check_batch(states, specs)
+    check_batch(specs)
     added, placed = [], []
     try:
         # Mappings first, so that a request may name a group that a later one of the batch defines.
@@ -176,7 +176,11 @@ def failure(states, spec, policy, done, total):
     return problem
 
 
-def check_batch(states, specs):
+def check_batch(specs):
+    """Refuse requests that could not be told apart.
+
+    :raises RequestError: two have one name or one uuid.
+    """
     names, keys = set(), set()
     for spec in specs:
         if spec.name in names:

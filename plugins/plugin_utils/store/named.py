@@ -17,8 +17,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, moving, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances import located, state_of
 
-DISCOVER = "Run drover.compute.discover"
-
 
 def find(connection, wanted, unknown=None):
     """The instances that are named.

@@ -112,6 +112,21 @@ def where(url):
     }
 
 
+def failed_destinations(connection, host, since):
+    """Where the moves off a host failed since a time (seconds since 1970).
+
+    :returns: dict instance uuid -> list of destination hosts.
+    """
+    table = tables.migrations
+    query = sa.select(table.c.instance_uuid, table.c.destination).where(
+        table.c.source == host, table.c.status == "failed", table.c.updated_at >= since
+    )
+    failed = {}
+    for row in connection.execute(query):
+        failed.setdefault(row.instance_uuid, []).append(row.destination)
+    return failed
+
+
 def holdings(url):
     """What each consumer holds: dict consumer uuid -> dict host -> dict class -> amount."""
     nodes, held = tables.compute_nodes, {}

@@ -106,8 +106,8 @@ def test_undo_gives_the_source_its_room_back(fleet_url):
     assert fleets.holdings(fleet_url) == before
     assert fleets.where(fleet_url) == {"web": "kvm1"}
     with Store.open(fleet_url).read() as connection:
-        assert moves.failed_destinations(connection, "kvm1", fleets.NOW) == {uuid_of("web"): ["kvm2"]}
-        assert moves.failed_destinations(connection, "kvm1", fleets.NOW + 1) == {}
+        assert fleets.failed_destinations(connection, "kvm1", fleets.NOW) == {uuid_of("web"): ["kvm2"]}
+        assert fleets.failed_destinations(connection, "kvm1", fleets.NOW + 1) == {}
 
 
 def test_begin_is_idempotent(fleet_url):
