@@ -10,7 +10,7 @@ try:
 except ImportError:
     sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, some
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 
 ZONE = "availability_zone"
@@ -88,7 +88,7 @@ def delete(connection, name):
         return False
     hosts = sorted(_hosts(connection, row.id))
     if hosts:
-        raise DroverError(f"Aggregate {name} has hosts: {_some(hosts)}. Take them out with remove_hosts first.")
+        raise DroverError(f"Aggregate {name} has hosts: {some(hosts)}. Take them out with remove_hosts first.")
     connection.execute(sa.delete(table).where(table.c.id == row.id))
     return True
 
@@ -104,7 +104,7 @@ def _check_known(connection, name, hosts):
     unknown = sorted(set(hosts) - known)
     if unknown:
         raise DroverError(
-            f"Aggregate {name}: host {_some(unknown)} is not in the store. Run drover.compute.discover, or correct the name."
+            f"Aggregate {name}: host {some(unknown)} is not in the store. Run drover.compute.discover, or correct the name."
         )
 
 
@@ -143,7 +143,3 @@ def _check_empty(connection, name, old, new, hosts):
             f"Aggregate {name}: the zone of host {host} would change ({old or 'none'} to {new or 'none'}) under the instance "
             f"{instance}, which was placed by its zone ({len(busy)} such in all). Drain the host first."
         )
-
-
-def _some(names, most=8):
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
