@@ -29,10 +29,10 @@ def read(connection, now, service_down_time=0):
     """Everything at one moment.
 
     :returns: a dict of lists of dicts: hosts (hosts.listing(); its nodes have memory_mb_physical (MiB) and
-        disk_gb_physical (GiB), which are in use on the hypervisor, or None), aggregates (aggregates.listing()),
-        instances (instances.listing()), newest (the newest instances: uuid, created_at), migrations and
-        power_events (the newest, newest first), days (day, type, status, count: all migrations by the day,
-        counted from 1970 in UTC, on which they began), leases, rolling (rolling.read()), flavors.
+        disk_gb_physical (GiB), which are in use on the hypervisor, or None), aggregates (name, metadata,
+        hosts), instances (instances.listing()), newest (the newest instances: uuid, created_at), migrations
+        and power_events (the newest, newest first), days (day, type, status, count: all migrations by the
+        day, counted from 1970 in UTC, on which they began), leases, rolling (rolling.read()), flavors.
     """
     found = hosts.listing(connection, now, service_down_time)
     physical = _physical(connection)
