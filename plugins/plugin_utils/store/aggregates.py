@@ -28,18 +28,15 @@ def find(connection, name):
 def listing(connection):
     """All aggregates: a list of dicts name, metadata, hosts, by name and by host."""
     table, members = tables.aggregates, tables.aggregate_hosts
-    query = (
-        sa.select(table.c.name, table.c.metadata, members.c.host)
-        .outerjoin(members, members.c.aggregate_id == table.c.id)
-        .order_by(table.c.name, members.c.host)
-    )
-    found = {}
-    for row in connection.execute(query):
-        # Not row.metadata: some rows have such a thing of their own.
-        name, metadata, host = row
-        each = found.setdefault(name, {"name": name, "metadata": dict(metadata or {}), "hosts": []})
-        if host is not None:
-            each["hosts"].append(host)
+    found = {
+        row.id: {"name": row.name, "metadata": dict(row.metadata or {}), "hosts": []}
+        for row in connection.execute(sa.select(table).order_by(table.c.name))
+    }
+    # In a query of its own, as metadata would be decoded for each member.
+    for aggregate, host in connection.execute(
+        sa.select(members.c.aggregate_id, members.c.host).order_by(members.c.host)
+    ):
+        found[aggregate]["hosts"].append(host)
     return list(found.values())
 
 
