@@ -77,7 +77,7 @@ import time
 
 from ansible_collections.drover.compute.plugins.plugin_utils.deciding import read_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
+from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup, flat
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import caps
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.returning import plan_return
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import home_lines
@@ -96,7 +96,7 @@ class LookupModule(DroverLookup):
         policy, most = self.policy(), self.get_option("max_migrations")
         caps.of_options({"max_migrations": most})
         homes = {}
-        for each in [one for term in terms for one in (term if isinstance(term, list) else [term])]:
+        for each in flat(terms):
             if not isinstance(each, dict) or not all(
                 isinstance(each.get(key), str) for key in ("uuid", "host", "node")
             ):

@@ -137,7 +137,7 @@ import time
 import uuid
 
 from ansible_collections.drover.compute.plugins.plugin_utils.deciding import decide
-from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
+from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup, flat
 
 
 class LookupModule(DroverLookup):
@@ -145,7 +145,7 @@ class LookupModule(DroverLookup):
     OPTIONS = ("explain",)
 
     def answer(self, terms):
-        requests = [request for term in terms for request in (term if isinstance(term, list) else [term])]
+        requests = flat(terms)
         policy = self.policy()
         if not requests:
             return []
