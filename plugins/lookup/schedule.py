@@ -133,7 +133,6 @@ _raw:
 """
 
 import time
-import uuid
 
 from ansible_collections.drover.compute.plugins.plugin_utils.deciding import decide
 from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
@@ -149,7 +148,7 @@ class LookupModule(DroverLookup):
         if not requests:
             return []
         with self.store().read() as connection:
-            selections = decide(
+            return decide(
                 connection,
                 requests,
                 policy,
@@ -157,6 +156,3 @@ class LookupModule(DroverLookup):
                 self.get_option("service_down_time"),
                 self.get_option("explain"),
             )
-        for selection in selections:
-            selection["uuid"] = selection["uuid"] or str(uuid.uuid4())
-        return selections
