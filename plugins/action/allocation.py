@@ -87,7 +87,7 @@ class ActionModule(DroverAction):
     def _scheduled(self, args, task_vars, now):
         store = self.store(args, task_vars)
         policy = policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir"))
-        with refusals.kept(store, claims.PURPOSE, Actor.of_this_task().holder), store.read() as connection:
+        with refusals.kept(store, claims.PURPOSE, Actor.of_this_task().holder, now), store.read() as connection:
             found = deciding.decide(connection, args["requests"], policy, now, args["service_down_time"])
         return {"changed": False, "selections": found}
 

@@ -74,7 +74,7 @@ class ActionModule(DroverAction):
         now = time.time()
         policy = policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir"))
         purpose, actor = "migrate" if flavor is None else "resize", Actor.of_this_task().holder
-        with refusals.kept(store, purpose, actor), store.read() as connection:
+        with refusals.kept(store, purpose, actor, now), store.read() as connection:
             selection, size = resizing.resize(
                 connection, instance, flavor, host, policy, now, args["service_down_time"]
             )

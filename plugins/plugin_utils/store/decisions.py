@@ -23,7 +23,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
 KEPT = 10_000
 #: Old ones are deleted by whoever writes each hundredth: that all who claim do it would cost each of them a statement.
 PRUNED_EVERY = 100
-#: Of so many hosts the weights, or what they lacked, are kept.
+#: Of so many hosts the weights are kept.
 TOP = 3
 #: More host filters than this no policy has.
 _FILTERS = 50
@@ -86,8 +86,8 @@ def kept(explanation):
 
     :param explanation: a dict as a selection or NoValidHost has it, which may have come by way of a playbook.
     :returns: a dict hosts (how many were looked at), filters [{name, before, after, rejected}] that rejected some, and
-        top (the best hosts, each with those weighers that added to its weight) or nearest (the hosts that lacked
-        least); None where it is no explanation.
+        top (the best hosts, each with those weighers that added to its weight); None where it is no explanation. What
+        the nearest misses lacked is in the message of a refusal.
     """
     try:
         found = {
@@ -97,8 +97,6 @@ def kept(explanation):
         }
         if explanation.get("top"):
             found["top"] = [_weighed(each) for each in explanation["top"][:TOP]]
-        if explanation.get("nearest"):
-            found["nearest"] = [_lacking(each) for each in explanation["nearest"][:TOP]]
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         return None
     return found
@@ -115,11 +113,6 @@ def _weighed(each):
         if part["normalised"] and part["multiplier"]
     }
     return {**_named(each), "weight": _number(each["weight"]), "weighers": weighers}
-
-
-def _lacking(each):
-    lacks = [{"filter": _text(lack["filter"]), "text": _text(lack["text"])} for lack in each["lacks"][:_FILTERS]]
-    return {**_named(each), "lacks": lacks}
 
 
 def _named(each):

@@ -126,23 +126,23 @@ def test_a_claim_that_fails_leaves_none(fleet_url):
 
 def test_that_there_is_no_valid_host_is_kept(fleet_url):
     store = Store.open(fleet_url)
-    with pytest.raises(NoValidHost), refusals.kept(store, "place", "ada"):
+    with pytest.raises(NoValidHost), refusals.kept(store, "place", "ada", NOW):
         decide(fleet_url, request("small"), request("big", vcpus=64))
     (found,) = newest(fleet_url)
     assert (found["instance_name"], found["instance_uuid"], found["actor"]) == ("big", uuid_of("big"), "ada")
     assert (found["host"], found["node"], found["alternates"]) == (None, None, [])
     assert found["message"].startswith("No valid host for big") and "number 2 of 2" in found["message"]
-    assert found["explanation"]["filters"][-1]["after"] == 0 and found["explanation"]["nearest"]
+    assert found["explanation"]["filters"][-1]["after"] == 0
 
 
 def test_any_other_failure_is_no_decision(fleet_url):
-    with pytest.raises(DroverError, match="vcpus"), refusals.kept(Store.open(fleet_url), "place", "ada"):
+    with pytest.raises(DroverError, match="vcpus"), refusals.kept(Store.open(fleet_url), "place", "ada", NOW):
         decide(fleet_url, {"name": "x"})
     assert newest(fleet_url) == []
 
 
 def test_in_check_mode_nothing_is_kept(fleet_url):
-    with pytest.raises(NoValidHost), refusals.kept(Store.open(fleet_url, check_mode=True), "place", "ada"):
+    with pytest.raises(NoValidHost), refusals.kept(Store.open(fleet_url, check_mode=True), "place", "ada", NOW):
         decide(fleet_url, request("big", vcpus=64))
     assert newest(fleet_url) == []
 
@@ -207,7 +207,6 @@ def test_what_is_kept_is_small():
         {**WHY, "top": [{**WHY["top"][0], "weight": math.inf}]},
         {**WHY, "top": [{**WHY["top"][0], "weight": "much"}]},
         {**WHY, "top": [{**WHY["top"][0], "weighers": {"x": {**PART, "raw": math.nan}}}]},
-        {**WHY, "nearest": [{"host": "kvm1", "lacks": "room"}]},
     ],
 )
 def test_what_is_no_explanation_is_left_out(given):
