@@ -223,7 +223,10 @@ def _by_zone(hosts):
     found = {}
     for host in sorted(hosts, key=lambda each: words.natural(each["host"])):
         found.setdefault(", ".join(host["zones"]), []).append(host)
-    return [{"zone": zone, "hosts": found[zone]} for zone in sorted(found, key=lambda zone: (zone == "", words.natural(zone)))]
+    return [
+        {"zone": zone, "hosts": found[zone]}
+        for zone in sorted(found, key=lambda zone: (zone == "", words.natural(zone)))
+    ]
 
 
 def _zones(hosts):

@@ -39,7 +39,8 @@ def report_lines(picture):
     lines.append(words.clean(picture["capacity"]["verdict"]))
     lines += _hosts("Need a look", [host for host in picture["hosts"] if not host["well"]])
     full = sorted(
-        (host for host in picture["hosts"] if host["well"]), key=lambda host: (-(host["full"] or 0), words.natural(host["host"]))
+        (host for host in picture["hosts"] if host["well"]),
+        key=lambda host: (-(host["full"] or 0), words.natural(host["host"])),
     )
     return lines + _hosts("Fullest", full) + _decisions(picture["decisions"][:DECISIONS])
 

@@ -19,17 +19,15 @@ except ImportError:
 
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
 
-#: At least so many are kept, and at most PRUNED_EVERY more.
+#: So many are kept, counted by their ids, and at most PRUNED_EVERY more.
 KEPT = 10_000
-#: Old ones are deleted by whoever writes each hundredth: that all who claim do it would cost each of them a statement.
+#: Old ones are deleted by whoever writes each hundredth: if all who claim did it, it would cost each of them a statement.
 PRUNED_EVERY = 100
 #: Of so many hosts the weights are kept.
 TOP = 3
 #: More host filters than this no policy has.
 _FILTERS = 50
 _LONGEST = 255
-
-_SHOWN = ("created_at", "purpose", "actor", "instance_uuid", "instance_name", "host", "node", "alternates", "message", "explanation")
 
 
 def row(purpose, actor, instance, now, place=None, alternates=(), explanation=None, message=None):
@@ -49,17 +47,17 @@ def row(purpose, actor, instance, now, place=None, alternates=(), explanation=No
         "purpose": purpose,
         "actor": actor,
         "instance_uuid": instance[0],
-        "instance_name": instance[1],
+        "instance_name": _text(instance[1]),
         "host": host,
         "node": node,
         "alternates": [_named(each) for each in alternates],
         "explanation": kept(explanation),
-        "message": message,
+        "message": None if message is None else _clean(message),
     }
 
 
 def record(connection, rows):
-    """Write decisions down, in one statement; the last thing in a transaction, as others may wait for the oldest rows."""
+    """Write decisions down, all of them in one statement, and now and then delete the oldest ones."""
     if not rows:
         return
     table = tables.decisions
@@ -70,6 +68,7 @@ def record(connection, rows):
         # Because something is returned SQLAlchemy writes one statement for all rows.
         ids = connection.execute(sa.insert(table).returning(table.c.id), rows).scalars().all()
     if max(ids) // PRUNED_EVERY != (min(ids) - 1) // PRUNED_EVERY:
+        # What another one deletes at this moment need not be waited for.
         old = sa.select(table.c.id).where(table.c.id <= max(ids) - KEPT).with_for_update(skip_locked=True)
         connection.execute(sa.delete(table).where(table.c.id.in_(old)))
 
@@ -77,8 +76,9 @@ def record(connection, rows):
 def newest(connection, limit):
     """The newest decisions, newest first, as dicts of the columns but id."""
     table = tables.decisions
-    rows = connection.execute(sa.select(*(table.c[name] for name in _SHOWN)).order_by(table.c.id.desc()).limit(limit))
-    return [dict(zip(_SHOWN, each)) for each in rows]
+    columns = [column for column in table.c if column.name != "id"]
+    rows = connection.execute(sa.select(*columns).order_by(table.c.id.desc()).limit(limit))
+    return [dict(each._mapping) for each in rows]
 
 
 def kept(explanation):
@@ -127,8 +127,12 @@ def _number(value):
 
 
 def _text(value):
-    # Without what a database does not keep in a text.
-    return str(value)[:_LONGEST].replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+    return _clean(str(value)[:_LONGEST])
+
+
+def _clean(text):
+    """A text without what no database keeps in one."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
 
 
 @functools.cache

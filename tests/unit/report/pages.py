@@ -107,7 +107,11 @@ def decided(url):
     picked.append({**other, "name": NASTY})
     with store.write(together=True) as connection:
         claims.claim(connection, picked, NOW + 1, actor="ada@desk, process 7")
-    with contextlib.suppress(NoValidHost), refusals.kept(store, "place", "bob@<desk>", NOW + 2), store.read() as connection:
+    with (
+        contextlib.suppress(NoValidHost),
+        refusals.kept(store, "place", "bob@<desk>", NOW + 2),
+        store.read() as connection,
+    ):
         too_big = {"name": "big", "vcpus": 64, "memory_mb": 65536}
         deciding.decide(connection, [too_big], Policy.from_mapping({}), NOW)
     with store.write() as connection:
