@@ -10,6 +10,7 @@ import math
 
 import pytest
 import sqlalchemy as sa
+
 from ansible_collections.drover.compute.plugins.plugin_utils import deciding, refusals
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
