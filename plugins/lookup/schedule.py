@@ -134,7 +134,6 @@ _raw:
 """
 
 import time
-import uuid
 
 from ansible_collections.drover.compute.plugins.plugin_utils.deciding import decide
 from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup, flat
@@ -150,7 +149,7 @@ class LookupModule(DroverLookup):
         if not requests:
             return []
         with self.store().read() as connection:
-            selections = decide(
+            return decide(
                 connection,
                 requests,
                 policy,
@@ -158,6 +157,3 @@ class LookupModule(DroverLookup):
                 self.get_option("service_down_time"),
                 self.get_option("explain"),
             )
-        for selection in selections:
-            selection["uuid"] = selection["uuid"] or str(uuid.uuid4())
-        return selections

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.diagnosis import explain_failure
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost, RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.narrowing import Narrowing
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.weighing import Weighing, at, best
 
@@ -156,9 +156,11 @@ def place_batch(states, specs, driver):
             if allocations is not None:
                 selection["allocations"] = allocations
             placed.append((index, spec, selection))
-    except Exception:
-        for index, spec, _selection in reversed(placed):
-            states.release(index, spec)
+    except Exception as problem:
+        if isinstance(problem, NoValidHost):
+            problem.instance = (spec.uuid, spec.name)
+        for index, placed_spec, _selection in reversed(placed):
+            states.release(index, placed_spec)
         for name in added:
             states.drop_group(name)
         raise
