@@ -34,7 +34,6 @@ LEVELS = (
     (r"ansible-playbook .*drover\.compute\.(hosts|audit)\b", RUN),
     (r"ansible-playbook .*drover\.compute\.report$", RUN),
     (r"ansible-playbook .*drover\.compute\.rebalance\b(?!.*(apply|plan_file))", RUN),
-    (r"ansible-playbook .*drover\.compute\.place .*--check$", RUN),
     (r"ansible-playbook ", SYNTAX),
     (r"ansible localhost -m drover\.compute\.lease\b", RUN),
     (r"ansible localhost -m drover\.compute\.store\b(?!.*path=/)", RUN),
@@ -68,8 +67,11 @@ def prepared(tmp_path_factory):
     """A folder with the files that the pages speak of, and the URL of a store with a small fleet."""
     folder = tmp_path_factory.mktemp("pages")
     examples.inventory(folder)
-    for name in ("fleet.yml", "web.yml"):
-        (folder / name).write_text("instances: []\n")
+    (folder / "policy.yml").write_text(pages.files((ROOT / "docs" / "scheduler.md").read_text())["policy.yml"])
+    (folder / "host_filters").mkdir()
+    (folder / "host_filters" / "even_host_filter.py").write_text(
+        re.search(r"```python\n(# host_filters/even_host_filter.py\n.*?)```", (ROOT / "docs" / "scheduler.md").read_text(), re.S).group(1)
+    )
     (folder / "update.yml").write_text("[]\n")
     url = f"sqlite:///{folder / 'store.db'}"
     examples.fill(url)
