@@ -11,6 +11,7 @@ with the reason, for what belongs to other programs. A command that fits none of
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import re
 import shlex
@@ -45,7 +46,10 @@ LEVELS = (
     (r"(cp -r|ansible-builder) ", SHOWN),  # tests/unit has tests of the project and of the image for AWX
     (r"git (clone|diff) ", SHOWN),  # git's
     (r"(ansible-galaxy collection install|pip install) ", SHOWN),  # from the network; test_packaging installs
-    (r"(createuser|createdb|export|\.|python3 -m venv|virsh) ", SHOWN),  # PostgreSQL's, the shell's, Python's, libvirt's
+    (
+        r"(createuser|createdb|export|\.|python3 -m venv|virsh) ",
+        SHOWN,
+    ),  # PostgreSQL's, the shell's, Python's, libvirt's
 )
 
 # Collections of others that are not on this machine: plays that use them are only parsed.
@@ -70,7 +74,11 @@ def prepared(tmp_path_factory):
     (folder / "policy.yml").write_text(pages.files((ROOT / "docs" / "scheduler.md").read_text())["policy.yml"])
     (folder / "host_filters").mkdir()
     (folder / "host_filters" / "even_host_filter.py").write_text(
-        re.search(r"```python\n(# host_filters/even_host_filter.py\n.*?)```", (ROOT / "docs" / "scheduler.md").read_text(), re.S).group(1)
+        re.search(
+            r"```python\n(# host_filters/even_host_filter.py\n.*?)```",
+            (ROOT / "docs" / "scheduler.md").read_text(),
+            re.S,
+        ).group(1)
     )
     (folder / "update.yml").write_text("[]\n")
     url = f"sqlite:///{folder / 'store.db'}"
@@ -127,7 +135,7 @@ def test_values_of_several_words_reach_ansible_whole():
     """-e name='two words' gives the first: Ansible wants quotes of its own around them."""
     for page, command in FOUND:
         words = shlex.split(command)
-        for option, value in zip(words, words[1:], strict=False):
+        for option, value in itertools.pairwise(words):
             if option == "-e" and not value.startswith(("{", "@")):
                 assert "_raw_params" not in parse_kv(value), f"{page}: {command}"
 
