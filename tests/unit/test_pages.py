@@ -112,6 +112,15 @@ def test_it_runs(prepared, command):
     assert done.returncode == 0, done.stdout
 
 
+def test_a_file_is_looked_for_where_the_command_is_given(prepared):
+    """Not beside the collection's playbook."""
+    folder, url = prepared
+    (folder / "empty.yml").write_text("instances: []\n")
+    words = ("ansible-playbook", "-i", "inventory.yml", "drover.compute.place", "-e", "drover_definitions=empty.yml")
+    done = examples.command(folder, *words, url=url)
+    assert done.returncode == 0, done.stdout
+
+
 def test_playbooks_pass_a_syntax_check(prepared):
     """One run for each playbook; the variables that the pages give them exist."""
     folder, url = prepared
