@@ -333,3 +333,20 @@ def test_both_ways_of_a_resize_take_the_options_of_migrations(fleet_url, there):
     assert step(fleet_url, "left")["resize"]["back"].keys() & {"bandwidth_mib", "copy_storage"} == {"copy_storage"}
     for wrong, words in (({"bandwidth_mib": 0}, "give 1 or more"), ({"speed": 1}, "Correct drover_migration")):
         assert words in failure("kvm1", "resize", fleet_url, state="left", instance="web", options=wrong)
+
+
+@pytest.mark.parametrize("done", ["started", "stopped", "absent"])
+def test_what_is_done_by_hand_is_nothing_for_undrain(fleet_url, there, done):
+    for name in ("web", "db"):
+        run("host", name="kvm1", state="draining", shuts_down=[uuid_of(name)], store_url=fleet_url)
+    off = [domain(name, disk_gb=1, state="shutoff") for name in ("web", "db")]
+    fleets.discover(fleet_url, host("kvm1", *off))
+    there.domains = {("kvm1", each["uuid"]): {**there.facts(each["name"]), "state": "shutoff"} for each in off}
+    told = run("host", name="kvm1", state="restored", store_url=fleet_url, check=True)
+    assert [each["name"] for each in told["to_start"]] == ["db", "web"]
+    on("kvm1", "instance", fleet_url, state=done, instances=["db"], check=True)
+    on("kvm1", "instance", fleet_url, state=done, instances=["web"])
+    told = run("host", name="kvm1", state="restored", store_url=fleet_url)
+    assert told["changed"] is True and told["to_start"] == [{"uuid": uuid_of("db"), "name": "db"}]
+    told = run("host", name="kvm1", state="restored", store_url=fleet_url)
+    assert told["changed"] is False and told["to_start"] == [{"uuid": uuid_of("db"), "name": "db"}]
