@@ -62,7 +62,8 @@ class ActionModule(DroverAction):
             # the back of the run that comes to settle what is open.
             if os.getppid() != playbook:
                 raise DroverError(f"The playbook that moves instances off {host} is gone. Run it again.")
-            return self._hypervisor(host, start, follow, abort, wait, options, task_vars)
+            given = {"wait": wait, "max_migrations": limits.per_source}
+            return self._hypervisor(host, start, follow, abort, given, options, task_vars)
 
         def switch(order, there, on, timeout):
             if os.getppid() != playbook:
@@ -219,7 +220,7 @@ class ActionModule(DroverAction):
             "failed_moves": [found for found in results if not found["ok"]],
         }
 
-    def _hypervisor(self, host, start, follow, abort, wait, options, task_vars):
+    def _hypervisor(self, host, start, follow, abort, general, options, task_vars):
         results = []
         for uri, (started, followed, aborted) in _by_uri(start, follow, abort).items():
             given = {
@@ -227,7 +228,7 @@ class ActionModule(DroverAction):
                 "start": [_move(order, options) for order in started],
                 "follow": [order["uuid"] for order in followed],
                 "abort": [_move(order) for order in aborted],
-                "wait": wait,
+                **general,
             }
             results += self._module(host, given, task_vars)
         return results

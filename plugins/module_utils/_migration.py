@@ -24,27 +24,27 @@ HEAR = 90
 POLL = 0.1
 
 
-def launch(moves, uri, records, may_start=True):
+def launch(moves, uri, records, may_start=True, most=None):
     """Start a worker for each move; returns ``{uuid: what it is about to do}``.
 
-    The word is started, following, a final status, or None if the worker has not said within time.
+    At most so many moves off this host (None for no limit) are carried out at a time, the others wait. The word is started, following, a final status, or None if the worker has not said within time.
     Must be called before libvirt is touched in this process.
     """
     records.prepare()
     ears = {}
     for move in moves:
-        ears[move["uuid"]] = _detach.spawn(lambda say, move=move: _work(move, uri, records, say, may_start))
+        ears[move["uuid"]] = _detach.spawn(lambda say, move=move: _work(move, uri, records, say, may_start, most))
     return _detach.hear(ears, HEAR)
 
 
-def _work(move, uri, records, say, may_start):
+def _work(move, uri, records, say, may_start, most):
     lock = records.lock(move["uuid"], patience=2)
     if lock is None:
         say("following")
         return
     # The descriptor stays open, and with it the lock held, for as long as the process lives.
     _libvirt.start_event_loop()
-    Worker(move, uri, records, acknowledge=say, may_start=may_start).run()
+    Worker(move, uri, records, acknowledge=say, may_start=may_start, most=most).run()
 
 
 def revive(uuids, uri, records):

@@ -31,6 +31,7 @@ from ansible_collections.drover.compute.plugins.module_utils._migration_record i
     same_move,
 )
 from ansible_collections.drover.compute.plugins.module_utils._migration_storage import Storage, survey
+from ansible_collections.drover.compute.plugins.module_utils._migration_turn import Turn
 from ansible_collections.drover.compute.plugins.module_utils._migration_watch import Watch
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
@@ -57,6 +58,12 @@ RESUME = 300
 RESUME_PAUSE = 5
 
 POLL = 0.5
+
+#: The same while it waits for its turn: what it waits for may be over in a second.
+POLL_TURN = 0.1
+
+#: Seconds of waiting after which what was checked before may not be true any more.
+CHECKED = 30
 
 
 #: What is to be said of a migration that failed after its time was over.
@@ -89,15 +96,19 @@ class Worker:
 
     ``acknowledge(word)`` is called once, when it is known what this call is about to do: started,
     following, or the status that the move has already.
+
+    :param most: how many moves off this host may be carried out at a time, or None for no limit.
     """
 
-    def __init__(self, move, source_uri, records, acknowledge=None, may_start=True):
+    def __init__(self, move, source_uri, records, acknowledge=None, may_start=True, most=None):
         self.move = dict(move)
         self.uuid = move["uuid"]
         self.source_uri = source_uri
         self.records = records
         self._acknowledge = acknowledge or (lambda word: None)
         self.may_start = may_start
+        self._most = most
+        self._turn = Turn(records.folder, self.uuid)
         self.previous = records.read(self.uuid)
         if not same_move(self.previous, move, source_uri):
             # Of another way, long over: nothing in it is about this move.
@@ -124,6 +135,7 @@ class Worker:
             self._break_off(f"unforeseen {type(exc).__name__}: {exc}")
         finally:
             self._acknowledge(self.record["status"])
+            self._turn.leave()
             _libvirt.close(self.source)
             _libvirt.close(self.destination)
 
@@ -312,6 +324,8 @@ class Worker:
             )
         self._acknowledge("following")
         self.save(phase="migrating", status="running")
+        # It goes on whoever else does: those that wait must know of it.
+        self._turn.take_place(self.record["started_at"])
         with self._watch():
             while True:
                 here, there = self._look()
@@ -338,13 +352,13 @@ class Worker:
             autostart=_autostart(domain) if self.move.get("autostart") is None else bool(self.move["autostart"]),
             persistent=here["persistent"],
         )
-        storage = self.storage()
-        reasons = precheck(self.source, self.destination, domain, self.move, here, storage)
-        if reasons:
-            raise Refused(f"{self._title()} was refused: {'; '.join(reasons)}.")
+        storage = self._checked(domain, here)
+        self._turn.take_place()
         self._acknowledge("started")
-        self.save(phase="preparing", storage=storage.word())
         try:
+            if self._wait_for_turn() > CHECKED:
+                storage = self._checked(domain, self._look()[0])
+            self.save(phase="preparing", storage=storage.word())
             storage.make_room(live)
             self._save_or_stop()
             # The look that counts: right before the deed.
@@ -358,8 +372,10 @@ class Worker:
             error = None
         except (LibvirtProblem, libvirt.libvirtError) as exc:
             error = exc
+        if self.record["escalated"] != "shutdown":
+            self._turn.leave()
         self.save(phase="verifying" if self.record["phase"] == "migrating" else self.record["phase"])
-        if error is not None and self.record["phase"] == "preparing":
+        if error is not None and self.record["phase"] in ("waiting", "preparing"):
             storage.drop_copies()
             self._look()
             self._end("failed", f"{self._title()} failed before anything was moved: {_reason(error)}.")
@@ -372,6 +388,28 @@ class Worker:
         if verdict == state.HERE and self.record["escalated"] == "shutdown" and not self._abort_asked():
             verdict, error = self._shut_down_and_move(domain)
         self._conclude(verdict, error)
+
+    def _checked(self, domain, here):
+        """The storage helper of a move that nothing speaks against."""
+        storage = self.storage()
+        reasons = precheck(self.source, self.destination, domain, self.move, here, storage)
+        if reasons:
+            raise Refused(f"{self._title()} was refused: {'; '.join(reasons)}.")
+        return storage
+
+    def _wait_for_turn(self):
+        """Returns how many seconds that took."""
+        began = time.time()
+        if self._turn.has_come(self._most):
+            return 0
+        self.save(phase="waiting")
+        while not self._turn.has_come(self._most):
+            if self._abort_asked():
+                raise Aborted("it was aborted as asked for")
+            time.sleep(POLL_TURN)
+        # How long a move takes is told from its beginning.
+        self.save(started_at=time.time())
+        return time.time() - began
 
     def storage(self):
         """The storage helper on the present connections."""

@@ -137,6 +137,12 @@ options:
     elements: dict
     default: []
     suboptions: *move
+  max_migrations:
+    description:
+      - So many moves off this host are carried out at a time, of this call and of others. Those in O(start) that are more
+        wait for their turn, checked and connected, in the order they came; their C(phase) is V(waiting).
+      - By default there is no limit.
+    type: int
   wait:
     description:
       - Seconds to wait at most. The module returns earlier when one of the moves ends.
@@ -307,6 +313,7 @@ def main():
             "start": {"type": "list", "elements": "dict", "default": [], "options": MOVE_SPEC},
             "abort": {"type": "list", "elements": "dict", "default": [], "options": MOVE_SPEC},
             "follow": {"type": "list", "elements": "str", "default": []},
+            "max_migrations": {"type": "int"},
             "wait": {"type": "int", "default": 0},
             "check": {"type": "bool", "default": False},
             "run_dir": {"type": "path"},
@@ -321,6 +328,9 @@ def main():
     followed = list(dict.fromkeys(followed))
     if module.params["wait"] < 0:
         module.fail_json(msg=f"wait is {module.params['wait']} s: give 0 or more.")
+    most = module.params["max_migrations"]
+    if most is not None and most < 1:
+        module.fail_json(msg=f"max_migrations is {most}: give 1 or more, or nothing would ever move.")
     records = Records(module.params["run_dir"])
     checking = module.params["check"] or module.check_mode
     changed = False
@@ -335,7 +345,7 @@ def main():
             changed = changed or (module.check_mode and any(r["uuid"] in aborts and r["status"] == "running" for r in reports))
         else:
             # Processes first: libvirt must not have been touched when they are made.
-            words = _migration.launch(moves, uri, records)
+            words = _migration.launch(moves, uri, records, most=most)
             changed = any(word in ("started", None) for word in words.values())
             changed = _migration.abort(unwanted, uri, records) or changed
             _migration.revive(followed, uri, records)

@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.tests.scenarios.simulated import INCOMIN
 CHECK, PREPARE, HANDOVER, CLEAN_UP = 1.0, 1.0, 0.5, 1.0
 MIB_PER_SECOND = 256
 #: As _migration_worker has them.
-SETTLE, SETTLE_BEFORE, RECONNECT, POLL = 20, 5, 60, 0.5
+SETTLE, SETTLE_BEFORE, RECONNECT, POLL, POLL_TURN = 20, 5, 60, 0.5, 0.1
 ENDED = ("completed", "failed", "conflict", "lost")
 
 
@@ -98,8 +98,8 @@ class Job:
 class Worker:
     """One move as a worker carries it through, or finds out what became of it."""
 
-    def __init__(self, fleet, order, may_start):
-        self.fleet, self.order, self.may_start = fleet, order, may_start
+    def __init__(self, fleet, order, may_start, most=None):
+        self.fleet, self.order, self.may_start, self.most = fleet, order, may_start, most
         self.uuid, self.host = order["uuid"], fleet.hosts[order["source"]]
         self.previous = self.host.records.get(self.uuid)
         if self.previous is not None and self.previous["destination"] != order["destination"]:
@@ -121,6 +121,15 @@ class Worker:
 
     def alive(self):
         return self.host.workers.get(self.uuid) is self
+
+    def _turn_has_come(self):
+        """A place is lost with its worker."""
+        self.host.turns = [each for each in self.host.turns if each.alive()]
+        return self.most is None or self.host.turns.index(self) < self.most
+
+    def _leave(self):
+        if self in self.host.turns:
+            self.host.turns.remove(self)
 
     def start(self):
         """Live until the end, or until killed."""
@@ -152,6 +161,7 @@ class Worker:
 
     def _end(self, status, message=""):
         phase = "done" if status in ("completed", "failed") else self.record["phase"]
+        self._leave()
         self._save(status=status, message=message, finished_at=self.fleet.clock.now, phase=phase)
         self.host.workers.pop(self.uuid, None)
 
@@ -220,7 +230,15 @@ class Worker:
         if job.refused:
             self._end("failed", f"It was refused: {job.refused}.")
             return
-        self._save(phase="preparing", was=here["state"])
+        self._save(was=here["state"])
+        self.host.turns.append(self)
+        if not self._turn_has_come():
+            self._save(phase="waiting")
+            while not self._turn_has_come():
+                yield POLL_TURN
+            self._save(started_at=self.fleet.clock.now)
+        self._save(phase="preparing")
+        self.fleet.most = max(self.fleet.most, sum(each.moves() for each in self.host.workers.values()))
         yield PREPARE / 2
         self.fleet.happen("prepare", order["name"], job)
         yield PREPARE / 2
@@ -233,12 +251,17 @@ class Worker:
         yield POLL
         while job in self.fleet.jobs:
             yield POLL
+        self._leave()
         self._save(phase="verifying")
         verdict = yield from self._settled()
         yield from self._conclude(verdict)
 
+    def moves(self):
+        return self.record["phase"] in ("preparing", "migrating")
+
     def _followed(self):
         self._save(phase="migrating")
+        self.host.turns.insert(0, self)
         while any(job.uuid == self.uuid for job in self.fleet.jobs):
             yield POLL
         return (yield from self._settled())
@@ -284,10 +307,11 @@ class Module:
     """The source host's domain_migration, as the executor's Mover calls it.
 
     :param open_moves: a function () -> {(uuid, source, destination)} of moves that the store has as open.
+    :param most: how many move at a time; the others wait.
     """
 
-    def __init__(self, fleet, host, open_moves):
-        self.fleet, self.host, self.open_moves = fleet, host, open_moves
+    def __init__(self, fleet, host, open_moves, most=None):
+        self.fleet, self.host, self.open_moves, self.most = fleet, host, open_moves, most
 
     def __call__(self, start, follow, wait):
         self._reach()
@@ -297,7 +321,7 @@ class Module:
             if (order["uuid"], order["source"], order["destination"]) not in known:
                 raise Violation(f"the move of {order['name']} is begun, and the store knows nothing of it")
             if order["uuid"] not in here.workers:
-                Worker(self.fleet, order, True).start()
+                Worker(self.fleet, order, True, self.most).start()
         for order in follow:
             record = here.records.get(order["uuid"])
             if record is not None and record["status"] not in ENDED and order["uuid"] not in here.workers:
@@ -305,7 +329,6 @@ class Module:
         orders = [*start, *follow]
         self.fleet.clock.sleep(0)
         under_way = self._under_way(orders)
-        self.fleet.most = max(self.fleet.most, len(here.workers))
         self.fleet.clock.sleep(wait, lambda: self._under_way(orders) != under_way or not self._reachable())
         self._reach()
         return [self.answer(order) for order in orders]

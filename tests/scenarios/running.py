@@ -144,7 +144,7 @@ class Scenario:
         :param call: {number: of the call on the hypervisor, moment: before or after} at which the run is killed.
         """
         with self.run(host, "drain", stop, actor, elsewhere) as (store, keep):
-            module = self._module(host, call)
+            module = self._module(host, call, limit)
             failed = {}
             plan = self._plan(store, host, module, limit, keep, failed)
             with store.write() as connection:
@@ -163,7 +163,7 @@ class Scenario:
     def do_settle(self, host, limit=2, stop=None, call=None, actor=None, elsewhere=False):
         """The module migration without moves."""
         with self.run(host, "settle", stop, actor, elsewhere) as (store, keep):
-            self.moved(store, host, self._module(host, call), limit, keep, [], {})
+            self.moved(store, host, self._module(host, call, limit), limit, keep, [], {})
 
     def _plan(self, store, host, module, limit, keep, failed):
         self.moved(store, host, module, limit, keep, [], failed)
@@ -189,8 +189,8 @@ class Scenario:
         if stuck:
             raise DroverError("; ".join(f"{each['name']} is {each['status']}" for each in stuck))
 
-    def _module(self, host, call):
-        module, calls = Module(self.fleet, host, self._open_moves), [0]
+    def _module(self, host, call, limit):
+        module, calls = Module(self.fleet, host, self._open_moves, limit), [0]
 
         def hypervisor(start, follow, wait):
             calls[0] += 1

@@ -60,7 +60,8 @@ class Domain:
 
 @dataclass
 class Host:
-    """A hypervisor. ``records`` are those of its moves, which a reboot clears; ``workers`` those that live."""
+    """A hypervisor. ``records`` are those of its moves, which a reboot clears; ``workers`` those that live, ``turns`` of these
+    those that move or wait for it."""
 
     name: str
     vcpus: int = 8
@@ -70,6 +71,7 @@ class Host:
     domains: dict = field(default_factory=dict)
     records: dict = field(default_factory=dict)
     workers: dict = field(default_factory=dict)
+    turns: list = field(default_factory=list)
 
 
 class Fleet:

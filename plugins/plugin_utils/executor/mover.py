@@ -18,16 +18,21 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import ca
 from ansible_collections.drover.compute.plugins.plugin_utils.progress import pause
 from ansible_collections.drover.compute.plugins.plugin_utils.store import moving
 
-# How long (seconds) one call on the hypervisor waits for news.
-WAIT = 2
+# How long (seconds) one call on the hypervisor waits for news; it answers at once when a move ends.
+WAIT = 5
+# How many moves wait at the hypervisor for each that may move: a call takes as long as a small move.
+AHEAD = 2
 # After how many answers that do not mention a move it is given up.
 SILENT = 5
 # How a migration ends that leaves the instance at its source.
 UNDONE = ("failed", "cancelled")
 # How often (seconds) the lease is renewed while nothing new is begun.
 RENEW = 30
-# How long (seconds) to wait while other runs have all that the caps allow, and how often that is said.
+# How long (seconds) to wait while other runs have all that the caps allow, how often to look, and how often that is said.
 PATIENCE = 3600
+LOOK_AGAIN = 2
+# The phases of a move that has not got its turn yet.
+BEFORE = ("checking", "waiting")
 SAY_AGAIN = 60
 
 
@@ -37,7 +42,8 @@ class Mover:
     :param store: an open Store.
     :param hypervisor: a function (start, follow, wait) -> list of results of the source host's module
         domain_migration, where start and follow are lists of orders (placement.journal.order). Starting
-        what is under way, or done, is harmless and says so.
+        what is under way, or done, is harmless and says so. Of those started it lets ``limits.per_source``
+        move at a time and the others wait.
     :param show: a function that shows a line to the person who watches.
     :param limits: placement.caps.Caps: the most migrations at a time, over all runs.
     :param keep: a function (connection) that renews the lease of the host, or raises DroverError when it
@@ -66,6 +72,8 @@ class Mover:
         self._silent_hosts = set()
         self._blocked = {}
         self._waiting_since = None
+        # Those that wait at the hypervisor for their turn.
+        self._ahead = set()
 
     def settle(self, host):
         """Finish or undo the migrations that an earlier run left open.
@@ -106,15 +114,25 @@ class Mover:
         queue = list(wanted)
         self._total += len(queue)
         while queue or self._running:
-            orders = self._open(queue)
+            ahead = self._room_ahead(len(self._running))
+            orders = self._open(queue, ahead)
             if orders or self._running:
                 self._waiting_since = None
-                self._follow(orders)
+                filled = not ahead and self._room_ahead(len(self._running) + len(orders))
+                self._follow(orders, 0 if queue and filled else WAIT)
             elif queue:
                 self._wait(queue)
         return self.finished
 
-    def _open(self, queue):
+    def _room_ahead(self, running):
+        """How many may be open beside those that move, to begin without delay once one of them is over.
+
+        Not before as many as the cap allows have begun: they come in the order of the plan.
+        """
+        most = self.limits.per_source
+        return AHEAD * most if most is not None and running >= most else 0
+
+    def _open(self, queue, ahead):
         """Write the next moves down as far as the caps allow; take them from the queue."""
         orders, self._blocked = [], {}
         if not queue:
@@ -134,9 +152,12 @@ class Mover:
                     order, "failed", f"It was not begun, as libvirt on {' and '.join(sorted(silent))} does not answer."
                 )
                 continue
+            if not move["live"] and states.get(move["uuid"]) in restarting.ACTIVE:
+                # It is shut down for its move and is not to wait while it is off; nor is it to be overtaken for ever.
+                ahead = 0
             try:
                 # A look that costs little; what counts is the one with which it is written down.
-                caps.refuse(self.limits, move, under_way, budgets.get(move["uuid"]), self._given_up)
+                caps.refuse(self.limits, move, under_way, budgets.get(move["uuid"]), self._given_up, ahead)
             except caps.Busy as busy:
                 self._blocked[move["uuid"]] = busy
                 continue
@@ -148,7 +169,9 @@ class Mover:
                 with self.store.write() as connection:
                     if self._since is not None:
                         journal.refuse_aborted(connection, move, self._since)
-                    opened = moves.begin_within(connection, self.limits, self._given_up, move, kind, time.time(), notes)
+                    opened = moves.begin_within(
+                        connection, self.limits, self._given_up, move, kind, time.time(), notes, ahead
+                    )
                     order = journal.order(connection, opened["uuid"])
                     counted = moving.open_moves(connection)
             except caps.Busy as busy:
@@ -205,13 +228,16 @@ class Mover:
             self.show(said)
         if now - self._kept > RENEW:
             self._renew()
-        time.sleep(min(WAIT, max(self.patience, 0)))
+        time.sleep(min(LOOK_AGAIN, max(self.patience, 0)))
 
-    def _follow(self, orders):
+    def _follow(self, orders, wait=WAIT):
+        most, moving = self.limits.per_source, len(self._running.keys() - self._ahead)
         for order in orders:
-            kind = "live" if order["live"] else "cold"
-            again = ", shut down first" if order.get("restart") else ""
-            self.show(f"{order['name']}: {order['source']} -> {order['destination']}, {kind}, started{again}")
+            if most is not None and moving >= most:
+                self._ahead.add(order["uuid"])
+                continue
+            moving += 1
+            self._say_started(order)
         orders = self._shut_down(orders)
         known = list(self._running.values())
         self._running.update({order["uuid"]: order for order in orders})
@@ -219,17 +245,26 @@ class Mover:
             return
         if time.monotonic() - self._kept > RENEW:
             self._renew()
-        results = self.hypervisor(orders, known, WAIT)
+        results = self.hypervisor(orders, known, wait)
         self._give_up({result["uuid"] for result in results})
-        for result in results:
+        # What has ended first: it is what made way for another.
+        for result in sorted(results, key=lambda result: result["status"] == "running"):
             order = self._running.get(result["uuid"])
             if order is None:
                 continue
+            if order["uuid"] in self._ahead and result.get("phase") not in BEFORE:
+                self._ahead.remove(order["uuid"])
+                self._say_started(order)
             if result["status"] == "running":
                 self._progress(order, result)
             else:
                 del self._running[order["uuid"]]
                 self._record(order, result)
+
+    def _say_started(self, order):
+        kind = "live" if order["live"] else "cold"
+        again = ", shut down first" if order.get("restart") else ""
+        self.show(f"{order['name']}: {order['source']} -> {order['destination']}, {kind}, started{again}")
 
     def _shut_down(self, orders):
         """Bring down those that are to move cold and still run.
@@ -345,6 +380,8 @@ class Mover:
             self.show(f"{way}, {status}: {message} [{len(self.finished)} of {self._total}]")
 
     def _progress(self, order, result):
+        if order["uuid"] in self._ahead:
+            return
         now = time.monotonic()
         silence = pause(result.get("elapsed_s"), len(self._running))
         if now - self._mentioned.setdefault(order["uuid"], now) < silence:

@@ -50,7 +50,7 @@ def of_options(options):
     return Caps(*[options.get(name) for name in names])
 
 
-def refuse(caps, move, open_moves, budget=None, given_up=()):
+def refuse(caps, move, open_moves, budget=None, given_up=(), waiting=0):
     """Raise Busy when a move may not begin now.
 
     :param move: uuid (the instance's), name, from_host, host.
@@ -58,15 +58,15 @@ def refuse(caps, move, open_moves, budget=None, given_up=()):
     :param budget: (name of its server group, max_moving), or None.
     :param given_up: uuids of migrations that this run does not wait for any more. They count for the budget
         only: an instance of which nobody knows where it is does not serve.
+    :param waiting: how many more may be open from its host, as the hypervisor lets them wait for their turn.
     """
     others = [row for row in open_moves if row.instance_uuid != move["uuid"]]
     if len(others) < len(open_moves):
         # It is open already: whoever begins it again begins nothing new.
         return
     counted = [row for row in others if row.type != EVACUATION and row.uuid not in given_up]
-    _refuse(
-        move, [row for row in counted if row.source == move["from_host"]], caps.per_source, "from " + move["from_host"]
-    )
+    here = [row for row in counted if row.source == move["from_host"]]
+    _refuse(move, here, None if caps.per_source is None else caps.per_source + waiting, "from " + move["from_host"])
     _refuse(
         move, [row for row in counted if row.destination == move["host"]], caps.per_destination, "to " + move["host"]
     )

@@ -47,18 +47,18 @@ def begin(connection, instance_uuid, host, node, move_type, now, source_host=Non
     return _begin(connection, instance_uuid, host, node, move_type, now, source_host, notes=notes)
 
 
-def begin_within(connection, limits, given_up, move, move_type, now, notes=None):
+def begin_within(connection, limits, given_up, move, move_type, now, notes=None, waiting=0):
     """As begin(), unless a cap is reached.
 
     The caller's transaction is one that writes alone, so that nobody counts at the same moment.
 
     :param limits: caps.Caps.
-    :param given_up: see caps.refuse().
+    :param given_up: see caps.refuse(), as for waiting.
     :param move: uuid, name, from_host, host, node.
     :raises caps.Busy: a cap is reached; nothing was written.
     """
     budget = moving.budgets(connection, [move["uuid"]]).get(move["uuid"])
-    caps.refuse(limits, move, moving.open_moves(connection), budget, given_up)
+    caps.refuse(limits, move, moving.open_moves(connection), budget, given_up, waiting)
     return begin(connection, move["uuid"], move["host"], move.get("node"), move_type, now, move["from_host"], notes)
 
 

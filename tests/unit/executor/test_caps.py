@@ -28,7 +28,7 @@ NAMES = ("web1", "web2", "web3", "other")
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
-    monkeypatch.setattr(mover_module, "WAIT", 0)
+    monkeypatch.setattr(mover_module, "LOOK_AGAIN", 0)
 
 
 @pytest.fixture
@@ -155,6 +155,7 @@ TWO = Caps(2)
 
 
 def mover(url, world, limits=TWO, lines=None, keep=lambda connection: None, power=None, patience=3600):
+    world.limit = limits.per_source
     return Mover(Store.open(url), world, (lines if lines is not None else []).append, limits, keep, power, patience)
 
 

@@ -35,6 +35,8 @@ class World:
 
     :param fate: dict name -> how its move ends, by default completed.
     :param rounds: how many calls a move takes.
+
+    ``limit``: as many move at a time, the others wait, as the module lets them.
     """
 
     def __init__(self, fate=(), rounds=2):
@@ -42,11 +44,13 @@ class World:
         self.place = dict.fromkeys(map(uuid_of, NAMES), "kvm1")
         self.jobs, self.calls, self.most, self.begun = {}, 0, 0, []
         self.killed_at, self.after = None, False
+        self.limit, self.starts = None, []
 
     def __call__(self, start, follow, wait):
         """As domain_migration's start, follow and wait; the orders are the journal's."""
         assert wait >= 0
         self.calls += 1
+        self.starts.append([order["name"] for order in start])
         if self.calls == self.killed_at and not self.after:
             raise Killed
         orders = [*start, *follow]
@@ -63,13 +67,16 @@ class World:
         return answers
 
     def pass_time(self, rounds=1):
-        for uuid, (order, left) in list(self.jobs.items()):
+        for uuid, (order, left) in list(self.jobs.items())[: self.limit]:
             if left > rounds:
                 self.jobs[uuid][1] -= rounds
                 continue
             del self.jobs[uuid]
             if self.fate.get(order["name"], "completed") == "completed":
                 self.place[uuid] = order["destination"]
+
+    def moves(self, order):
+        return order["uuid"] in list(self.jobs)[: self.limit]
 
     def answer(self, order):
         here = self.place[order["uuid"]] == order["source"]
@@ -89,7 +96,7 @@ class World:
             "name": order["name"],
             "destination": order["destination"],
             "status": status,
-            "phase": "done",
+            "phase": "done" if status != "running" else "migrating" if self.moves(order) else "waiting",
             "percent": 50 if status == "running" else 100,
             "total_mib": 64,
             "remaining_mib": 32,
@@ -125,6 +132,7 @@ def plan(*names, to="kvm2", live=True):
 
 
 def mover(url, world, limit=2, lines=None, keep=lambda connection: None, since=None):
+    world.limit = limit
     return Mover(Store.open(url), world, (lines if lines is not None else []).append, Caps(limit), keep, since=since)
 
 
@@ -159,15 +167,26 @@ def test_all_moves_in_the_order_of_the_plan(fleet_url):
         "message": "",
     }
     assert lines[0] == "web2: kvm1 -> kvm2, live, started"
+    assert sum("started" in line for line in lines) == 3
     assert "web3: kvm1 -> kvm3, running there after 1.5 s [3 of 3]" in lines
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 9])
-def test_never_more_at_a_time_than_the_limit(fleet_url, limit):
-    world = World()
-    mover(fleet_url, world, limit).run(plan(*NAMES))
-    assert world.most == min(limit, 3)
+def test_as_many_as_the_limit_begin_and_twice_as_many_wait(fleet_url, limit):
+    world, lines = World(), []
+    mover(fleet_url, world, limit, lines).run(plan(*NAMES))
+    # Those that move are begun first; the next are told to the hypervisor before any of these has ended.
+    assert world.starts[:2] == [list(NAMES[:limit]), list(NAMES[limit : 3 * limit])]
+    assert world.most == 3
     assert agree(fleet_url, world)
+
+
+def test_what_waits_is_said_to_have_started_when_it_has(fleet_url):
+    world, lines = World(), []
+    mover(fleet_url, world, 1, lines).run(plan(*NAMES))
+    said = [line.split(" [")[0].split(" after")[0] for line in lines]
+    way = "kvm1 -> kvm2"
+    assert said == [f"{name}: {way}, {word}" for name in NAMES for word in ("live, started", "running there")]
 
 
 def test_without_the_lease_nothing_more_is_begun(fleet_url):
@@ -180,7 +199,7 @@ def test_without_the_lease_nothing_more_is_begun(fleet_url):
 
     with pytest.raises(DroverError, match="worked on by b@ctrl"):
         mover(fleet_url, world, limit=1, keep=keep).run(plan(*NAMES))
-    assert world.begun == ["web1"]
+    assert world.begun == ["web1"], "the second is to wait, but the lease was lost"
     # Whoever has the lease now finds the store in order.
     world.pass_time(9)
     mover(fleet_url, world).settle("kvm1")
@@ -335,7 +354,7 @@ def test_a_run_killed_at_any_call_is_finished_by_the_next(fleet_url, after):
     while True:
         number += 1
         begin_again(fleet_url)
-        world = World({"web2": "failed"})
+        world = World({"web2": "failed"}, rounds=3)
         world.killed_at, world.after = number, after
         try:
             mover(fleet_url, world).run(wanted)

@@ -22,6 +22,7 @@ libvirt = pytest.importorskip("libvirt")
 from ansible_collections.drover.compute.plugins.module_utils import _migration_state as state
 from ansible_collections.drover.compute.plugins.module_utils import _migration_worker as worker_module
 from ansible_collections.drover.compute.plugins.module_utils._migration_record import Records
+from ansible_collections.drover.compute.plugins.module_utils._migration_turn import Turn
 from ansible_collections.drover.compute.plugins.module_utils._migration_worker import Worker
 
 UUID = "00000000-0000-4000-8000-000000000001"
@@ -95,6 +96,7 @@ class Fleet:
         monkeypatch.setattr(worker_module, "SETTLE_BEFORE", 0.2)
         monkeypatch.setattr(worker_module, "RECONNECT", 0.2)
         monkeypatch.setattr(worker_module, "POLL", 0.02)
+        monkeypatch.setattr(worker_module, "POLL_TURN", 0.01)
 
     def close(self):
         """Let the hosts go."""
@@ -126,11 +128,11 @@ class Fleet:
         """Nothing moved."""
         raise libvirt.libvirtError("QEMU said no")
 
-    def move(self, may_start=True, **more):
+    def move(self, may_start=True, most=None, **more):
         """Run one worker in this process; the record it leaves, and the word it said first."""
         words = []
         request = {"uuid": UUID, "destination": "kvm2", "destination_uri": "test:///kvm2", **more}
-        Worker(request, "test:///kvm1", self.records, words.append, may_start=may_start).run()
+        Worker(request, "test:///kvm1", self.records, words.append, may_start=may_start, most=most).run()
         return self.records.read(UUID), words[0]
 
     def states(self):
@@ -297,7 +299,7 @@ class Killed(BaseException):
     """kill -9, as far as one process can do it to itself."""
 
 
-PHASES = ("checking", "preparing", "migrating", "verifying", "cleaning")
+PHASES = ("checking", "waiting", "preparing", "migrating", "verifying", "cleaning")
 
 
 @pytest.mark.parametrize(
@@ -308,6 +310,8 @@ def test_a_worker_killed_after_any_step_leaves_what_the_next_call_ends_right(fle
         fleet.domain().suspend()
     elif was == "shutoff":
         fleet.domain().destroy()
+    if phase == "waiting":
+        Line(fleet, monkeypatch)
     real_write = Records.write
 
     def write_and_die(self, record):
@@ -318,7 +322,7 @@ def test_a_worker_killed_after_any_step_leaves_what_the_next_call_ends_right(fle
     with monkeypatch.context() as patch:
         patch.setattr(Records, "write", write_and_die)
         with pytest.raises(Killed):
-            fleet.move()
+            fleet.move(most=1)
     moved = phase in ("verifying", "cleaning")
     assert fleet.states() == (("absent", was) if moved else (was, "absent"))
     record, dummy = fleet.move(may_start=resume == "start")
@@ -386,6 +390,90 @@ def test_a_network_that_the_destination_has_not(fleet):
         XML.replace("</os>", "</os><devices><interface type='network'><source network='blue'/></interface></devices>")
     )
     assert "the network blue does not exist on kvm2" in fleet.move()[0]["message"]
+
+
+class Line:
+    """Another move of the host, which has its turn until some look at the line, and what happens at that look."""
+
+    def __init__(self, fleet, monkeypatch, looks=3, then=lambda: None):
+        self.other = Turn(fleet.records.folder, "00000000-0000-4000-8000-000000000002")
+        self.other.take_place()
+        real = Turn.has_come
+
+        def has_come(turn, most):
+            nonlocal looks
+            looks -= 1
+            if looks == 0:
+                then()
+                self.other.leave()
+            return real(turn, most)
+
+        monkeypatch.setattr(Turn, "has_come", has_come)
+
+
+def test_a_move_waits_for_its_turn(fleet, monkeypatch):
+    seen_phases = []
+    Line(fleet, monkeypatch, then=lambda: seen_phases.append((fleet.records.read(UUID)["phase"], list(fleet.calls))))
+    record, word = fleet.move(most=1)
+    assert (record["status"], word, fleet.states()) == ("completed", "started", ("absent", "running"))
+    assert seen_phases == [("waiting", [])]
+    assert os.listdir(f"{fleet.records.folder}/turns") == ["lock"]
+
+
+def test_a_move_does_not_wait_where_there_is_room(fleet, monkeypatch):
+    Line(fleet, monkeypatch, looks=-1)
+    assert fleet.move(most=2)[0]["status"] == "completed"
+
+
+@pytest.mark.parametrize("fate, status", [("succeed", "completed"), ("fail", "failed")])
+def test_the_next_move_begins_before_this_one_has_tidied_up(fleet, monkeypatch, fate, status):
+    other = Turn(fleet.records.folder, "00000000-0000-4000-8000-000000000002")
+    came = []
+    real_write = Records.write
+
+    def write(self, record):
+        real_write(self, record)
+        if record["phase"] == "migrating":
+            other.take_place()
+            came.append(other.has_come(1))
+        if record["phase"] == "verifying":
+            came.append(other.has_come(1))
+
+    monkeypatch.setattr(Records, "write", write)
+    fleet.behave = getattr(fleet, fate)
+    assert fleet.move(most=1)[0]["status"] == status
+    assert (came[0], came[-1]) == (False, True)
+
+
+def test_a_move_that_waits_can_be_aborted(fleet, monkeypatch):
+    Line(fleet, monkeypatch, looks=9, then=lambda: pytest.fail("it was not aborted"))
+    fleet.records.prepare()
+    real_write = Records.write
+
+    def write(self, record):
+        real_write(self, record)
+        if record["phase"] == "waiting":
+            self.ask_abort(UUID, "m1")
+
+    monkeypatch.setattr(Records, "write", write)
+    record, word = fleet.move(most=1, migration="m1")
+    assert (record["status"], word, fleet.states(), fleet.calls) == ("cancelled", "started", ("running", "absent"), [])
+    assert "was aborted as asked for" in record["message"]
+
+
+@pytest.mark.parametrize("waited, calls", [(31, 0), (29, 1)])
+def test_what_was_checked_long_ago_is_checked_again(fleet, monkeypatch, waited, calls):
+    monkeypatch.setattr(worker_module.Worker, "_wait_for_turn", lambda worker: waited)
+    real, asked = worker_module.precheck, []
+
+    def precheck(*arguments):
+        asked.append(arguments)
+        return real(*arguments) if len(asked) == 1 else ["no room any more"]
+
+    monkeypatch.setattr(worker_module, "precheck", precheck)
+    record, dummy = fleet.move(most=1)
+    assert (record["status"], len(fleet.calls)) == ("completed" if calls else "failed", calls)
+    assert calls or "no room any more" in record["message"]
 
 
 def test_one_worker_at_a_time(fleet):

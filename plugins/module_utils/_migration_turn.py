@@ -1,0 +1,91 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""So many moves off this host at a time; the others wait, first come, first served.
+
+Private to the collection. A move that waits has been checked already, so that it begins in the moment another
+one is over: Nova's migrations of status ``queued`` do the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+
+
+class Turn:
+    """The place of one move among those of this host.
+
+    It is a file that its process holds locked, named by when it was taken: the kernel frees the lock when the
+    process dies, however it dies, and an unlocked file counts for nothing.
+
+    :param folder: where the places are kept, such as that of the records.
+    :param uuid: of the instance.
+    """
+
+    def __init__(self, folder, uuid):
+        self._folder = os.path.join(folder, "turns")
+        self._uuid = uuid
+        self._name = self._descriptor = None
+
+    def take_place(self, since=None):
+        """Stand in line; a second call changes nothing.
+
+        :param since: when a move that goes on without having waited began, in seconds since 1970; None for now.
+        :raises OSError: the folder cannot be written.
+        """
+        if self._descriptor is not None:
+            return
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        with self._alone():
+            self._name = f"{time.time() if since is None else since:020.6f}.{self._uuid}"
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            self._descriptor = os.open(os.path.join(self._folder, self._name), flags, 0o600)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def has_come(self, most):
+        """Whether fewer than ``most`` (None for no limit) that stand before this one are still there."""
+        if most is None:
+            return True
+        with self._alone():
+            before = [name for name in sorted(os.listdir(self._folder)) if name < self._name and name[0].isdigit()]
+            return sum(self._is_there(name) for name in before) < most
+
+    def leave(self):
+        """Let the next one go."""
+        if self._descriptor is None:
+            return
+        with contextlib.suppress(OSError), self._alone():
+            os.unlink(os.path.join(self._folder, self._name))
+        os.close(self._descriptor)
+        self._descriptor = None
+
+    @contextlib.contextmanager
+    def _alone(self):
+        """Without this a place might be seen before it is locked, or be taken before one that has been counted."""
+        descriptor = os.open(os.path.join(self._folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _is_there(self, name):
+        path = os.path.join(self._folder, name)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(descriptor)
+        # Its process died.
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        return False
