@@ -158,7 +158,8 @@ class ActionModule(DroverAction):
             left = [order for order in orders if order["migration"] not in over]
             if not left or (deadline is not None and time.monotonic() > deadline):
                 break
-            found = hypervisor([], [], WAIT, left)
+            # Only followed: to abort one again that has ended would have it looked into anew each time, without an end.
+            found = hypervisor([], left, WAIT)
             if deadline is None and all(answer["status"] != "running" for answer in found):
                 deadline = time.monotonic() + OTHER_RUN
             time.sleep(0.5)

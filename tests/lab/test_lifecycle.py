@@ -346,7 +346,7 @@ def test_policies_and_options_of_a_migration(fleet):
     # The others went; the cold one was shut down, started again, and needs no confirmation.
     assert {name: host for name, (host, dummy) in fleet.where().items()} == {
         "pinned": "kvm1", "usual": "kvm2", "cold": "kvm2", "live": "kvm1"}
-    assert set(state for dummy, state in fleet.where().values()) == {"running"}
+    assert {state for dummy, state in fleet.where().values()} == {"running"}
     assert fleet.booked()["cold"] == {"kvm2": SMALL}
     assert dict(fleet.query("SELECT instance_name, type FROM migrations")) == {"usual": "live-migration", "cold": "resize"}
     given = fleet.run("kvm1", "grep -ho 'bandwidth_mib\": 30' /run/drover/migrations/*.json")

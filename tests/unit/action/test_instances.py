@@ -329,7 +329,9 @@ def test_both_ways_of_a_resize_take_the_options_of_migrations(fleet_url, there):
     options = {"bandwidth_mib": "20", "copy_storage": "auto"}
     resize = step(fleet_url, "begun", host="kvm2", options=options)["resize"]
     for way in ("order", "back"):
-        assert (resize[way]["bandwidth_mib"], resize[way]["copy_storage"]) == (20, "never"), "the policy is the stronger"
+        assert (resize[way]["bandwidth_mib"], resize[way]["copy_storage"]) == (20, "never"), (
+            "the policy is the stronger"
+        )
     assert step(fleet_url, "left")["resize"]["back"].keys() & {"bandwidth_mib", "copy_storage"} == {"copy_storage"}
     for wrong, words in (({"bandwidth_mib": 0}, "give 1 or more"), ({"speed": 1}, "Correct drover_migration")):
         assert words in failure("kvm1", "resize", fleet_url, state="left", instance="web", options=wrong)

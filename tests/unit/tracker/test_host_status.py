@@ -162,7 +162,10 @@ def seen(url, where="kvm1", **states):
     """A discovery of that host: these instances in these states, prio with a priority."""
     facts = {"prio": {"metadata": {"priority": "9"}}}
     fleets.discover(
-        url, fleets.host(where, *(fleets.domain(name, state=state, **facts.get(name, {})) for name, state in states.items()))
+        url,
+        fleets.host(
+            where, *(fleets.domain(name, state=state, **facts.get(name, {})) for name, state in states.items())
+        ),
     )
 
 
