@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.store import drained, services
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
 
 
@@ -15,6 +16,7 @@ class ActionModule(DroverAction):
         "state": {"type": "str", "choices": ["enabled", "disabled", "maintenance", "draining", "restored"]},
         "reason": {"type": "str"},
         "forced_down": {"type": "bool"},
+        "shuts_down": {"type": "list", "elements": "str", "default": []},
         **STORE_SPEC,
     }
     REQUIREMENTS = {"required_one_of": [["state", "forced_down"]]}
@@ -23,9 +25,12 @@ class ActionModule(DroverAction):
     def act(self, args, task_vars):
         with self.store(args, task_vars).write() as connection:
             before, after = host_status.change(
-                connection, args["name"], args["state"], args["reason"], args["forced_down"]
+                connection, args["name"], args["state"], args["reason"], args["forced_down"], args["shuts_down"]
             )
-        result = {"changed": before != after, "host": {"host": args["name"], **after}}
+            result = {"changed": before != after, "host": {"host": args["name"], **after}}
+            if args["state"] == "restored":
+                memory = services.get(connection, args["name"]).status_before_drain
+                result["to_start"] = drained.left_to_start(connection, args["name"], memory)
         if self._task.diff:
             result["diff"] = [
                 {"before": before, "after": after, "before_header": args["name"], "after_header": args["name"]}

@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils.store import instances, named
+from ansible_collections.drover.compute.plugins.plugin_utils.store import drained, instances, named
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain, record
 
 # What the hypervisor is asked for, and how a refusal begins.
@@ -107,17 +107,18 @@ class ActionModule(DroverAction):
             result = on_host.run(self, host, "domain_power", given, task_vars, LOST)
             if result.get("failed"):
                 raise DroverError(f"Host {host}: {result.get('msg')}")
-            self._record(host, store, [each["domain"] for each in result["domains"] if each["domain"]])
+            self._record(host, store, result["domains"])
             answers += [_answer(each) for each in result["domains"]]
             differences += [result["diff"]] if "diff" in result else []
         return answers, differences
 
-    def _record(self, host, store, domains):
+    def _record(self, host, store, answers):
         if self._task.check_mode:
             return
         with store.write(together=True) as connection:
-            for facts in domains:
+            for facts in [each["domain"] for each in answers if each["domain"]]:
                 record.record_seen(connection, facts["uuid"], host, domain.describe(facts), time.time())
+            drained.settle(connection, host, [each["uuid"] for each in answers if each["status"] == "done"])
 
     def _remove(self, host, store, found, args, task_vars):
         answers, differences = [], []
@@ -167,6 +168,7 @@ class ActionModule(DroverAction):
             raise DroverError(str(result.get("msg")))
         with store.write() as connection:
             claims.forget(connection, [uuid], time.time())
+            drained.settle(connection, host, [uuid])
         return result
 
     def _mark(self, store, uuid, state):

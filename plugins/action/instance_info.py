@@ -8,6 +8,7 @@ from __future__ import annotations
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils import resizing
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import movable
 from ansible_collections.drover.compute.plugins.plugin_utils.report import table
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances, named
 
@@ -47,7 +48,18 @@ class ActionModule(DroverAction):
                     **{key: row[key] for key in NAMED},
                     "asked": {key: row[key] for key in ("uuid", "name") if key == "uuid" or row["named"]},
                     "request": resizing.request(connection, row),
+                    **_moves(row),
                 }
             )
             for row in rows
         ]
+
+
+def _moves(row):
+    """What the policy of an instance says of a migration."""
+    policy = row["policy"] or {}
+    move, state = policy.get("move"), row["state"]
+    return {
+        "moves_cold": move == "cold" and state in movable.LIVE_STATES,
+        "kept_by_policy": movable.why_policy_keeps(move, policy.get("error"), state),
+    }

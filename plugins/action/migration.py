@@ -10,7 +10,6 @@ import os
 import time
 
 from ansible.errors import AnsibleConnectionFailure
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.drover.compute.plugins.module_utils import _migration_options
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
@@ -18,6 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.actor import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.executor.mover import PATIENCE, UNDONE, Mover
 from ansible_collections.drover.compute.plugins.plugin_utils.executor.restarting import ACTIVE, Restarts
+from ansible_collections.drover.compute.plugins.plugin_utils.migration_options import Options
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import caps, journal
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils.store import leases, moving
@@ -158,7 +158,8 @@ class ActionModule(DroverAction):
             left = [order for order in orders if order["migration"] not in over]
             if not left or (deadline is not None and time.monotonic() > deadline):
                 break
-            found = hypervisor([], [], WAIT, left)
+            # Only followed: to abort one again that has ended would have it looked into anew each time, without an end.
+            found = hypervisor([], left, WAIT)
             if deadline is None and all(answer["status"] != "running" for answer in found):
                 deadline = time.monotonic() + OTHER_RUN
             time.sleep(0.5)
@@ -274,40 +275,6 @@ def _renew(connection, host, actor):
     now = time.time()
     leases.renew(connection, host, actor, now)
     leases.renew_all(connection, actor, now)
-
-
-class Options:
-    """How each move is carried out: what the task says, and over it what the instance's policy says.
-
-    :raises DroverError: something contradicts itself.
-    """
-
-    def __init__(self, general, moves):
-        self._general = general
-        self._of_moves = {move.get("uuid"): move.get("migration") or {} for move in moves}
-        self._checked("The options", general)
-        for move in moves:
-            self.of({"uuid": move.get("uuid"), "name": move.get("name")})
-
-    def of(self, order):
-        """The options of one order, without those that say nothing."""
-        own = {**(order.get("migration_options") or {}), **self._of_moves.get(order["uuid"], {})}
-        if not own:
-            return _migration_options.merged(self._general)
-        checked = ArgumentSpecValidator(_migration_options.SPEC).validate(own)
-        if checked.error_messages:
-            raise DroverError(
-                f"The migration options of {order['name']}: {'; '.join(checked.error_messages)}. Correct its policy."
-            )
-        found = _migration_options.merged(self._general, checked.validated_parameters)
-        self._checked(f"The migration options of {order['name']}, with those of its policy", found)
-        return found
-
-    @staticmethod
-    def _checked(whose, options):
-        reasons = _migration_options.contradictions(options)
-        if reasons:
-            raise DroverError(f"{whose}: {'; '.join(reasons)}. Nothing was moved.")
 
 
 def _by_uri(start, follow, abort):

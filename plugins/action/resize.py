@@ -12,7 +12,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils import on_host, ref
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction, difference
 from ansible_collections.drover.compute.plugins.plugin_utils.actor import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.migration_options import Options
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves, resizes
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import movable
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
 from ansible_collections.drover.compute.plugins.plugin_utils.store import decisions, named
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain, record
@@ -33,6 +35,8 @@ class ActionModule(DroverAction):
         "host": {"type": "str"},
         "timeout": {"type": "int", "default": 60},
         "force": {"type": "bool", "default": False},
+        "despite_policy": {"type": "bool", "default": False},
+        "options": {"type": "dict", "default": {}},
         "message": {"type": "str"},
         "policy": {"type": "dict", "default": {}},
         "policy_file": {"type": "path"},
@@ -43,17 +47,26 @@ class ActionModule(DroverAction):
 
     def act(self, args, task_vars):
         store = self.store(args, task_vars)
+        # What contradicts itself is refused before anything is done.
+        self._options = Options(args["options"])
         with store.read() as connection:
             (instance,) = named.find(connection, [args["instance"]])
             found = instance["migration"]
             resize = None
             if found is not None and found["type"] == moves.RESIZE:
-                resize = resizes.describe(connection, found["uuid"])
+                resize = self._described(connection, found["uuid"])
         if args["state"] == "begun":
             return self._begun(store, instance, resize, args, task_vars)
         if resize is None:
             return {"changed": False, "resize": None}
         return getattr(self, f"_{args['state']}")(store, resize, args, task_vars)
+
+    def _described(self, connection, migration):
+        """What is known of a resize, with the options of its move laid over both orders."""
+        resize = resizes.describe(connection, migration)
+        options = self._options.of(resize)
+        del resize["migration_options"]
+        return {**resize, **{way: {**resize[way], **options} for way in ("order", "back")}}
 
     # -- there ----------------------------------------------------------------------------------
 
@@ -81,6 +94,8 @@ class ActionModule(DroverAction):
         have = {key: instance[key] for key in ("flavor", "vcpus", "memory_mb", "disk_gb")}
         if have == size and host in (None, instance["host"]) and flavor is not None:
             return {"changed": False, "resize": None}
+        if selection["host"] != instance["host"] and not args["despite_policy"]:
+            self._ask_policy(instance, selection["host"])
         facts = self._look(instance, size, args, task_vars)
         wanted = {
             "flavor": size["flavor"],
@@ -95,7 +110,7 @@ class ActionModule(DroverAction):
             opened = moves.begin_resize(
                 connection, instance["uuid"], selection["host"], selection["node"], wanted, now, instance["host"]
             )
-            resize = resizes.describe(connection, opened["uuid"])
+            resize = self._described(connection, opened["uuid"])
             whose, place = (instance["uuid"], instance["name"]), (selection["host"], selection["node"])
             decided = decisions.row(purpose, actor, whose, now, place, explanation=selection["explanation"])
             decisions.record(connection, [decided])
@@ -104,6 +119,16 @@ class ActionModule(DroverAction):
             before = {**have, **wanted["sizes"]["old"], "host": instance["host"]}
             result["diff"] = [difference(instance["name"], before, {**size, "host": selection["host"]})]
         return result
+
+    @staticmethod
+    def _ask_policy(instance, host):
+        policy = instance["policy"] or {}
+        kept = movable.why_policy_keeps(policy.get("move"), policy.get("error"), instance["state"], cold=True)
+        if kept:
+            raise DroverError(
+                f"Instance {instance['name']} is not moved from {instance['host']} to {host}: {kept}. Nothing was done. Change its "
+                "policy, or move it despite that with drover_despite_policy=true."
+            )
 
     def _going_on(self, resize, args):
         """A resize that an earlier run began: the same one is gone on with, another is refused."""

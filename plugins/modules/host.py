@@ -29,7 +29,9 @@ options:
       - V(disabled) keeps new instances away.
       - V(maintenance) is disabled and marked as in maintenance.
       - V(draining) is disabled, and what the host was before is remembered. Running it again remembers nothing new.
-      - V(restored) gives back what V(draining) remembered, and changes nothing when there is nothing remembered.
+      - V(restored) gives back what V(draining) remembered, and changes nothing when there is nothing remembered. It starts no instance
+        but says in RV(to_start) which are to be started; that is remembered until M(drover.compute.instance) has started, stopped or
+        removed them there.
     type: str
     choices: [enabled, disabled, maintenance, draining, restored]
   reason:
@@ -40,6 +42,13 @@ options:
     description:
       - V(true) marks the service as down whatever its heartbeat says. V(false) takes the mark away.
     type: bool
+  shuts_down:
+    description:
+      - The uuids of instances that are about to be shut down for the drain. Those of them that run are remembered, too.
+      - Only with V(draining).
+    type: list
+    elements: str
+    default: []
 attributes:
   check_mode:
     support: full
@@ -81,4 +90,9 @@ host:
     disabled_reason: {description: Why., type: str, returned: always}
     maintenance: {description: Whether it is in maintenance., type: bool, returned: always}
     forced_down: {description: Whether it is forced down., type: bool, returned: always}
+to_start:
+  description: What was shut down for the drain and is still off on the host, the more important first, each with C(uuid) and C(name).
+  returned: with O(state=restored)
+  type: list
+  elements: dict
 """

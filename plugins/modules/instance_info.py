@@ -87,6 +87,8 @@ instances:
       type: dict
       returned: with O(instances)
     request: {description: "What P(drover.compute.schedule#lookup) takes to find it another place.", type: dict, returned: with O(instances)}
+    moves_cold: {description: "Whether it runs, and its policy has it shut down for a migration.", type: bool, returned: with O(instances)}
+    kept_by_policy: {description: "Why its policy does not let it be moved, null where it does.", type: str, returned: with O(instances)}
 unknown:
   description: Those of O(instances) that the store does not have.
   returned: success

@@ -55,6 +55,18 @@ options:
     description: Cut the power of a guest that does not shut down in time.
     type: bool
     default: false
+  despite_policy:
+    description:
+      - With O(state=begun), whether it may go to another host though its policy says never, or live, as it is shut down for that.
+      - Its policy is not asked where it stays on its host.
+    type: bool
+    default: false
+  options:
+    description:
+      - How it is moved, as the option of that name of M(drover.compute.migration) says; roles take it from the variable C(drover_migration).
+        The options of its policy are laid over them. They are in C(order) and C(back) of RV(resize).
+    type: dict
+    default: {}
   message:
     description: With O(state=undone), why, for those who look later.
     type: str

@@ -13,6 +13,7 @@ pytest_plugins = ["test_fleet"]
 
 FLAVORS = [{"name": "small", "vcpus": 1, "memory_mb": 64, "disk_gb": 1}, {"name": "big", "vcpus": 2, "memory_mb": 128, "disk_gb": 2}]
 BIG = {"VCPU": 2, "MEMORY_MB": 128, "DISK_GB": 2}
+POLICY = "<drover:move>{}</drover:move>"
 SMALL = {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1}
 
 
@@ -331,3 +332,30 @@ def test_one_that_went_elsewhere_is_not_taken_for_deleted(fleet):
     fleet.playbook("discover")
     act(fleet, "delete", "vm")
     assert fleet.booked() == {} and fleet.files(SHARED) == ["vm-0.qcow2"]
+
+
+def test_policies_and_options_of_a_migration(fleet):
+    fleet.make("kvm1", Domain("pinned", metadata=POLICY.format("never")), Domain("usual"),
+               Domain("cold", boots=True, metadata=POLICY.format("cold")), Domain("live", metadata=POLICY.format("live")))
+    fleet.playbook("discover")
+    names = ["pinned", "usual", "cold"]
+    slow = {"drover_host": "kvm2", "drover_migration": {"bandwidth_mib": 30}}
+    said = refused(fleet, "migrate", names, drover_timeout=60, **slow)
+    assert "pinned is not moved from kvm1: its migration policy is 'never'" in said
+    assert "drover_despite_policy=true" in said
+    # The others went; the cold one was shut down, started again, and needs no confirmation.
+    assert {name: host for name, (host, dummy) in fleet.where().items()} == {
+        "pinned": "kvm1", "usual": "kvm2", "cold": "kvm2", "live": "kvm1"}
+    assert {state for dummy, state in fleet.where().values()} == {"running"}
+    assert fleet.booked()["cold"] == {"kvm2": SMALL}
+    assert dict(fleet.query("SELECT instance_name, type FROM migrations")) == {"usual": "live-migration", "cold": "resize"}
+    given = fleet.run("kvm1", "grep -ho 'bandwidth_mib\": 30' /run/drover/migrations/*.json")
+    assert len(given.splitlines()) == 2, "both ways take the options"
+
+    said = refused(fleet, "migrate", "live", drover_cold=True, drover_host="kvm2")
+    assert "its migration policy is 'live', and it would be shut down for this move" in said
+    assert fleet.where()["live"] == ("kvm1", "running")
+    act(fleet, "migrate", ["pinned", "live"], drover_host="kvm2", drover_despite_policy=True)
+    assert {host for host, dummy in fleet.where().values()} == {"kvm2"} and leases(fleet) == []
+    said = refused(fleet, "migrate", "usual", drover_host="kvm1", drover_migration={"bandwidth_mib": 0})
+    assert "bandwidth_mib is 0" in said and fleet.where()["usual"][0] == "kvm2"

@@ -10,6 +10,12 @@ import itertools
 
 #: When every scenario begins, in seconds since 1970.
 BEGIN = 1_800_000_000.0
+#: No scenario takes so long, in seconds: something waits for ever.
+LONGEST = 7 * 86400
+
+
+class Endless(BaseException):
+    """Something waits for what does not come."""
 
 
 class Clock:
@@ -22,6 +28,8 @@ class Clock:
         self.now = BEGIN
         self._due = []
         self._number = itertools.count()
+        # The one of several courses of commands that has the turn, see together.py.
+        self.course = None
 
     def time(self):
         """As time.time()."""
@@ -45,8 +53,24 @@ class Clock:
     def sleep(self, seconds, until=lambda: False):
         """Let time pass, and stop early when ``until`` holds."""
         end = self.now + seconds
+        if self.course is not None:
+            self.course.wait(end, until)
+            return
         while not until() and self._due and self._due[0][0] <= end:
+            self.step(end)
+        if not until():
+            self.now = max(self.now, end)
+
+    def is_past(self, end):
+        """Whether a moment is over, with all that happens at it."""
+        return self.now >= end and not (self._due and self._due[0][0] <= end)
+
+    def step(self, end):
+        """Let the next thing happen, or time pass to the end where nothing happens before."""
+        if self.now > BEGIN + LONGEST:
+            raise Endless(f"it goes on after {LONGEST} s")
+        if self._due and self._due[0][0] <= end:
             self.now, _number, act = heapq.heappop(self._due)
             act()
-        if not until():
+        else:
             self.now = max(self.now, end)

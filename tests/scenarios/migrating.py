@@ -19,7 +19,8 @@ CHECK, PREPARE, HANDOVER, CLEAN_UP = 1.0, 1.0, 0.5, 1.0
 MIB_PER_SECOND = 256
 #: As _migration_worker has them.
 SETTLE, SETTLE_BEFORE, RECONNECT, POLL, POLL_TURN = 20, 5, 60, 0.5, 0.1
-ENDED = ("completed", "failed", "conflict", "lost")
+ENDED = ("completed", "failed", "cancelled", "conflict", "lost")
+SETTLED = ("completed", "failed", "cancelled")
 
 
 class Job:
@@ -43,6 +44,7 @@ class Job:
         domain = self.here[self.uuid]
         self.was = domain.state
         self.fleet.jobs.append(self)
+        self.fleet.count()
         self.phase = "copy"
         size = {"vcpus": domain.vcpus, "memory_mb": domain.memory_mb}
         seconds = domain.memory_mb / MIB_PER_SECOND if live else 1.0
@@ -159,8 +161,15 @@ class Worker:
         self.record.update(changes)
         self.host.records[self.uuid] = self.record
 
+    def _abort_asked(self):
+        return self.host.aborts.get(self.uuid, "") == self.order["migration"]
+
     def _end(self, status, message=""):
-        phase = "done" if status in ("completed", "failed") else self.record["phase"]
+        if status == "failed" and self._abort_asked():
+            status = "cancelled"
+        if status in SETTLED:
+            self.host.aborts.pop(self.uuid, None)
+        phase = "done" if status in SETTLED else self.record["phase"]
         self._leave()
         self._save(status=status, message=message, finished_at=self.fleet.clock.now, phase=phase)
         self.host.workers.pop(self.uuid, None)
@@ -202,21 +211,42 @@ class Worker:
             yield POLL
 
     def _course(self):
-        if self.previous is not None and self.previous["status"] not in ("completed", "failed"):
+        if self._was_cancelled():
+            self.record = self.previous
+            self._save()
+            self.host.workers.pop(self.uuid, None)
+            return
+        if self.previous is not None and self.previous["status"] not in SETTLED:
             self.record.update({key: self.previous[key] for key in ("was", "started_at", "phase")}, took_over=True)
         self._save()
         verdict = yield from self._settled()
         if verdict == state.MOVING:
-            if not self.record["took_over"]:
+            if not self.record["took_over"] and not self._abort_asked():
                 self._end("failed", "It was refused: a job that this run did not begin is under way.")
                 return
             verdict = yield from self._followed()
-        if verdict == state.HERE and self.may_start:
+        if verdict == state.HERE and self.may_start and not self._abort_asked():
             yield from self._begin()
         elif verdict == state.OFF_THERE and not self._begun():
             self._end("failed", "It was refused: the destination has a definition of it that is shut off.")
         else:
             yield from self._conclude(verdict)
+
+    def _was_cancelled(self):
+        """Whether this very migration of the store was aborted: it is not begun anew."""
+        previous = self.previous
+        return (
+            previous is not None
+            and previous["status"] == "cancelled"
+            and previous["order"]["migration"] == self.order["migration"]
+        )
+
+    def _heed_abort(self):
+        """libvirt aborts the job of a live move, until it hands over."""
+        for job in self.fleet.jobs:
+            if job.uuid == self.uuid and job.phase == "copy" and self.order["live"] and self._abort_asked():
+                job.fail("operation aborted: migration out job: canceled by client")
+                return
 
     def _begin(self):
         order, job = self.order, self.job
@@ -235,6 +265,9 @@ class Worker:
         if not self._turn_has_come():
             self._save(phase="waiting")
             while not self._turn_has_come():
+                if self._abort_asked():
+                    self._end("failed", "It failed before anything was moved: it was aborted as asked for.")
+                    return
                 yield POLL_TURN
             self._save(started_at=self.fleet.clock.now)
         self._save(phase="preparing")
@@ -243,6 +276,8 @@ class Worker:
         self.fleet.happen("prepare", order["name"], job)
         yield PREPARE / 2
         yield from self._look()
+        if self._abort_asked():
+            job.error = "it was aborted as asked for"
         if job.error:
             self._end("failed", f"It failed before anything was moved: {job.error}.")
             return
@@ -250,6 +285,7 @@ class Worker:
         self.fleet.clock.start(job.course(order["live"]))
         yield POLL
         while job in self.fleet.jobs:
+            self._heed_abort()
             yield POLL
         self._leave()
         self._save(phase="verifying")
@@ -263,6 +299,7 @@ class Worker:
         self._save(phase="migrating")
         self.host.turns.insert(0, self)
         while any(job.uuid == self.uuid for job in self.fleet.jobs):
+            self._heed_abort()
             yield POLL
         return (yield from self._settled())
 
@@ -313,7 +350,7 @@ class Module:
     def __init__(self, fleet, host, open_moves, most=None):
         self.fleet, self.host, self.open_moves, self.most = fleet, host, open_moves, most
 
-    def __call__(self, start, follow, wait):
+    def __call__(self, start, follow, wait, abort=()):
         self._reach()
         here = self.fleet.hosts[self.host]
         known = self.open_moves() if start else ()
@@ -322,16 +359,31 @@ class Module:
                 raise Violation(f"the move of {order['name']} is begun, and the store knows nothing of it")
             if order["uuid"] not in here.workers:
                 Worker(self.fleet, order, True, self.most).start()
+        for order in abort:
+            self._abort(here, order)
         for order in follow:
             record = here.records.get(order["uuid"])
             if record is not None and record["status"] not in ENDED and order["uuid"] not in here.workers:
                 Worker(self.fleet, record["order"], False).start()
-        orders = [*start, *follow]
+        orders = [*start, *abort, *follow]
         self.fleet.clock.sleep(0)
         under_way = self._under_way(orders)
         self.fleet.clock.sleep(wait, lambda: self._under_way(orders) != under_way or not self._reachable())
         self._reach()
         return [self.answer(order) for order in orders]
+
+    def _abort(self, here, order):
+        """Leave word, and see that somebody heeds it."""
+        record = here.records.get(order["uuid"])
+        if (
+            record is not None
+            and record["status"] == "cancelled"
+            and record["order"]["migration"] == order["migration"]
+        ):
+            return
+        here.aborts[order["uuid"]] = order["migration"]
+        if order["uuid"] not in here.workers:
+            Worker(self.fleet, order, False).start()
 
     def _reachable(self):
         return self.fleet.hosts[self.host].on and self.fleet.hosts[self.host].answers

@@ -12,10 +12,12 @@ import contextlib
 
 import sqlalchemy as sa
 
+from ansible_collections.drover.compute.plugins.action import migration as migration_action
 from ansible_collections.drover.compute.plugins.plugin_utils.deciding import wanted_to_move
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.executor import evacuation as evacuation_module
 from ansible_collections.drover.compute.plugins.plugin_utils.executor import mover as mover_module
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import groups
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.caps import Caps
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
@@ -25,6 +27,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns 
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status, node_data, record
 from ansible_collections.drover.compute.tests.scenarios.clock import Clock
 from ansible_collections.drover.compute.tests.scenarios.migrating import Module
+from ansible_collections.drover.compute.tests.scenarios.several import Several
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken, Domain, Fleet, Violation
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
@@ -54,7 +57,7 @@ class CountedStore:
     """
 
     def __init__(self, store, stop):
-        self._store, self._stop, self.writes = store, stop or {}, 0
+        self._store, self._stop, self.writes, self.actor = store, stop or {}, 0, None
 
     def read(self):
         return self._store.read()
@@ -77,7 +80,7 @@ class CountedStore:
             raise DroverError("The store does not answer.") if lost else Killed
 
 
-class Scenario:
+class Scenario(Several):
     """One case of a scenario.
 
     said: what the commands ended with, one line each that did not simply succeed.
@@ -88,11 +91,15 @@ class Scenario:
         self.fleet = Fleet(self.clock, data["hosts"], data["instances"])
         self.policy = Policy.from_mapping({})
         self.said, self.runs, self.dead = [], 0, set()
-        for module in (mover_module, evacuation_module):
+        self.groups = data.get("groups", [])
+        for module in (mover_module, evacuation_module, migration_action):
             patch.setattr(module, "time", self.clock)
 
     def begin(self):
         """Discover the fleet into an empty store."""
+        with Store.open(self.url).write() as connection:
+            for group in self.groups:
+                groups.ensure(connection, **group)
         self.discover(Store.open(self.url))
 
     def do(self, command):
@@ -137,23 +144,28 @@ class Scenario:
 
     # Drain
 
-    def do_drain(self, host, limit=2, stop=None, call=None, actor=None, elsewhere=False, rounds=ROUNDS):
+    def do_drain(
+        self, host, limit=2, stop=None, call=None, actor=None, elsewhere=False, rounds=ROUNDS, caps=None, patience=600
+    ):
         """Role drain.
 
+        :param caps: {per_destination, overall}: the other limits.
+        :param patience: seconds that it waits for other runs.
         :param stop: see CountedStore.
         :param call: {number: of the call on the hypervisor, moment: before or after} at which the run is killed.
         """
         with self.run(host, "drain", stop, actor, elsewhere) as (store, keep):
-            module = self._module(host, call, limit)
-            failed = {}
-            plan = self._plan(store, host, module, limit, keep, failed)
+            module, limits = self.module(host, call, limit), Caps(limit, **(caps or {}))
+            failed, aborted = {}, set()
+            plan = self._plan(store, host, module, limits, keep, failed)
             with store.write() as connection:
                 host_status.change(connection, host, "draining", "scenario")
             for dummy in range(rounds):
-                if not plan["moves"]:
+                moves = [move for move in plan["moves"] if move["uuid"] not in aborted]
+                if not moves:
                     break
-                self.moved(store, host, module, limit, keep, plan["moves"], failed)
-                plan = self._plan(store, host, module, limit, keep, failed)
+                self.moved(store, host, module, limits, keep, moves, failed, aborted, patience)
+                plan = self._plan(store, host, module, limits, keep, failed)
             left = sorted(self.fleet.names[uuid] for uuid in self.fleet.hosts[host].domains)
             if left:
                 raise DroverError(f"{host} is not empty: {', '.join(left)}")
@@ -163,34 +175,57 @@ class Scenario:
     def do_settle(self, host, limit=2, stop=None, call=None, actor=None, elsewhere=False):
         """The module migration without moves."""
         with self.run(host, "settle", stop, actor, elsewhere) as (store, keep):
-            self.moved(store, host, self._module(host, call, limit), limit, keep, [], {})
+            self.moved(store, host, self.module(host, call, limit), Caps(limit), keep, [], {})
 
-    def _plan(self, store, host, module, limit, keep, failed):
-        self.moved(store, host, module, limit, keep, [], failed)
+    def _plan(self, store, host, module, limits, keep, failed):
+        self.moved(store, host, module, limits, keep, [], failed)
         self.discover(store, [host])
         with store.read() as connection:
             there = read_host_instances(connection, host)
             columns = read_columns(connection, self.clock.time(), 0, wanted_to_move(there, self.policy))
-        return plan_drain(columns, there, host, self.policy, {"per_source": limit}, failed)
+        return plan_drain(columns, there, host, self.policy, {"per_source": limits.per_source}, failed)
 
-    def moved(self, store, host, module, limit, keep, moves, failed):
-        """The action of module migration: settle, then move."""
-        mover = mover_module.Mover(store, module, lambda line: None, Caps(limit), keep)
+    def moved(self, store, host, module, limits, keep, moves, failed, aborted=None, patience=600):
+        """The action of module migration: settle, then move.
+
+        :param aborted: a set that takes up the uuids of those whose move was aborted.
+        :returns: the outcomes.
+        """
+        with store.read() as connection:
+            since = leases.begun(connection, host)
+        mover = mover_module.Mover(store, module, lambda line: None, limits, keep, None, patience, since)
         self.fleet.most = 0
         mover.settle(host)
         began = self.fleet.most
         outcomes = mover.run(moves)
-        if self.fleet.most > max(limit, began):
-            raise Violation(f"{self.fleet.most} moves at a time, more than {limit}")
+        if self.fleet.most > max(limits.per_source, began):
+            raise Violation(f"{self.fleet.most} moves at a time, more than {limits.per_source}")
         for each in outcomes:
             if each["status"] == "failed":
                 failed.setdefault(each["uuid"], []).append(each["provider"])
-        stuck = [each for each in outcomes if each["status"] not in ("completed", "failed")]
+            if each["status"] == "cancelled" and aborted is not None:
+                aborted.add(each["uuid"])
+        stuck = [each for each in outcomes if each["status"] not in ("completed", "failed", "cancelled")]
         if stuck:
             raise DroverError("; ".join(f"{each['name']} is {each['status']}" for each in stuck))
+        return outcomes
 
-    def _module(self, host, call, limit):
-        module, calls = Module(self.fleet, host, self._open_moves, limit), [0]
+    def open_store(self):
+        return Store.open(self.url)
+
+    def actor(self, name, elsewhere=False):
+        """A run of that name."""
+        found = Actor(name, elsewhere)
+        found.dead = self.dead
+        return found
+
+    def simulated(self, host, limit=None):
+        """The module domain_migration of a host."""
+        return Module(self.fleet, host, self._open_moves, limit)
+
+    def module(self, host, call, limit, calls=None):
+        """The same for a run that is killed at one of its calls; ``calls`` is a list with how many there were so far."""
+        module, calls = self.simulated(host, limit), calls or [0]
 
         def hypervisor(start, follow, wait):
             calls[0] += 1
@@ -215,9 +250,9 @@ class Scenario:
     def run(self, host, purpose, stop, actor, elsewhere):
         """A run that holds the lease of a host: gives (store, function that renews the lease)."""
         self.runs += 1
-        actor = Actor(actor or f"run {self.runs}", elsewhere)
-        actor.dead = self.dead
+        actor = self.actor(actor or f"run {self.runs}", elsewhere)
         store = CountedStore(Store.open(self.url), stop)
+        store.actor = actor
         with store.write() as connection:
             leases.take(connection, host, actor, purpose, self.clock.time())
         try:

@@ -8,6 +8,7 @@ Instances have their disks on storage that all hosts see, and a lock manager kee
 
 from __future__ import annotations
 
+import collections
 from dataclasses import dataclass, field
 
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -36,6 +37,7 @@ class Domain:
     reason: int = WISHED
     job: bool = False
     persistent: bool = True
+    group: str | None = None
 
     @property
     def active(self):
@@ -54,6 +56,7 @@ class Domain:
             "persistent": self.persistent,
             "xml": f"<domain>{self.name}</domain>",
             "disks": [disk],
+            "metadata": {"server_group": self.group} if self.group else {},
         }
         return fleets.domain(self.name, self.vcpus, self.memory_mb, **more)
 
@@ -61,7 +64,7 @@ class Domain:
 @dataclass
 class Host:
     """A hypervisor. ``records`` are those of its moves, which a reboot clears; ``workers`` those that live, ``turns`` of these
-    those that move or wait for it."""
+    those that move or wait for it; ``aborts`` the word that was left for them."""
 
     name: str
     vcpus: int = 8
@@ -72,6 +75,7 @@ class Host:
     records: dict = field(default_factory=dict)
     workers: dict = field(default_factory=dict)
     turns: list = field(default_factory=list)
+    aborts: dict = field(default_factory=dict)
 
 
 class Fleet:
@@ -88,6 +92,8 @@ class Fleet:
         self.cuts = set()
         self.faults = []
         self.most = 0
+        # How many migrations were carried out at a time, by what they have in common.
+        self.peaks = {}
         self.names = {}
         for each in instances:
             data = {key: value for key, value in each.items() if key != "host"}
@@ -132,6 +138,19 @@ class Fleet:
             if not self.where(uuid):
                 raise Violation(f"{name} is nowhere any more")
 
+    def count(self):
+        """A migration begins: see how many are under way now."""
+        ways = [[f"from {job.source}", f"to {job.destination}", "in all"] for job in self.jobs]
+        groups = {self.hosts[job.source].domains[job.uuid].group for job in self.jobs} - {None}
+        ways += [
+            [f"of {group}"]
+            for group in groups
+            for job in self.jobs
+            if self.hosts[job.source].domains[job.uuid].group == group
+        ]
+        for what, number in collections.Counter(what for way in ways for what in way).items():
+            self.peaks[what] = max(self.peaks.get(what, 0), number)
+
     # What happens
 
     def happen(self, phase, name, job):
@@ -150,6 +169,7 @@ class Fleet:
             return
         host.on = False
         host.records.clear()
+        host.aborts.clear()
         host.workers.clear()
         for job in [each for each in self.jobs if name in (each.source, each.destination)]:
             job.end_by_death(name)

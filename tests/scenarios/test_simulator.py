@@ -5,18 +5,23 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils import _migration
-from ansible_collections.drover.compute.tests.scenarios.clock import Clock
+from ansible_collections.drover.compute.tests.scenarios.clock import BEGIN, Clock, Endless
 from ansible_collections.drover.compute.tests.scenarios.migrating import Module
 from ansible_collections.drover.compute.tests.scenarios.simulated import Domain, Fleet, Violation
+from ansible_collections.drover.compute.tests.scenarios.together import carry_out
 from ansible_collections.drover.compute.tests.unit.module_utils import test_migration as real
+from ansible_collections.drover.compute.tests.unit.module_utils import test_migration_options as real_options
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 fleet = real.fleet
+slow = real_options.slow
 COMPARED = ("status", "source_state", "destination_state")
 
 
@@ -27,14 +32,19 @@ class Simulated:
         hosts = [{"name": "kvm1"}, {"name": "kvm2"}]
         self.fleet = Fleet(Clock(), hosts, [{"name": "vm", "host": "kvm1", "state": state}])
         self.uuid = fleets.uuid_of("vm")
-        order = {"uuid": self.uuid, "name": "vm", "source": "kvm1", "destination": "kvm2"}
+        order = {"uuid": self.uuid, "name": "vm", "source": "kvm1", "destination": "kvm2", "migration": "m1"}
         self.order = {**order, "live": state != "shutoff"}
 
-    def move(self, **fault):
+        self.module = Module(self.fleet, "kvm1", lambda: {(self.uuid, "kvm1", "kvm2")})
+
+    def move(self, seconds=600, **fault):
         if fault:
             self.fleet.faults.append({"of": "vm", **fault})
-        module = Module(self.fleet, "kvm1", lambda: {(self.uuid, "kvm1", "kvm2")})
-        (answer,) = module([self.order], [], 600)
+        (answer,) = self.module([self.order], [], seconds)
+        return answer
+
+    def abort(self):
+        (answer,) = self.module([], [], 600, [self.order])
         return answer
 
 
@@ -109,6 +119,49 @@ def test_arrived_but_off(fleet):
     simulated.fleet.power_on("kvm2")
     found, wanted = simulated.move(), really(fleet, "running", arrive_off)
     assert [found[key] for key in COMPARED] == [wanted[key] for key in COMPARED] == ["conflict", "absent", "shutoff"]
+
+
+def test_an_abort_in_the_copy_and_asking_again(slow, monkeypatch):
+    monkeypatch.setattr(real_options.worker_module, "time_limit", lambda *dummy: 100)
+    threading.Timer(0.2, slow.records.ask_abort, (real.UUID, "m1")).start()
+    slow.move(migration="m1")
+    simulated = Simulated("running")
+    assert simulated.move(seconds=4)["phase"] == "migrating"
+    found, wanted = simulated.abort(), _migration.report(real.UUID, slow.records, None)
+    assert [found[key] for key in COMPARED] == [wanted[key] for key in COMPARED] == ["cancelled", "running", "absent"]
+    assert simulated.move()["status"] == slow.move(migration="m1")[0]["status"] == "cancelled"
+    simulated.order, slow.behave = {**simulated.order, "migration": "m2"}, slow.succeed
+    assert simulated.move()["status"] == slow.move(migration="m2")[0]["status"] == "completed"
+
+
+def test_an_abort_of_what_was_not_begun_and_of_what_has_ended(slow):
+    slow.records.ask_abort(real.UUID, "m1")
+    simulated = Simulated("running")
+    assert simulated.abort()["status"] == slow.move(may_start=False, migration="m1")[0]["status"] == "cancelled"
+    simulated.order, slow.behave = {**simulated.order, "migration": "m2"}, slow.succeed
+    simulated.move()
+    slow.move(migration="m2")
+    slow.records.ask_abort(real.UUID, "m2")
+    assert simulated.abort()["status"] == slow.move(may_start=False, migration="m2")[0]["status"] == "completed"
+
+
+def test_courses_take_turns_as_their_time_comes():
+    clock, said = Clock(), []
+
+    def course(name, seconds):
+        for dummy in range(3):
+            said.append((name, clock.now - BEGIN))
+            clock.sleep(seconds)
+
+    clock.at(1, lambda: said.append(("event", clock.now - BEGIN)))
+    carry_out(clock, [lambda: course("a", 1), lambda: course("b", 2)])
+    assert said == [("a", 0), ("b", 0), ("event", 1), ("a", 1), ("a", 2), ("b", 2), ("b", 4)]
+    assert clock.now - BEGIN == 6
+    with pytest.raises(ZeroDivisionError):
+        carry_out(clock, [lambda: 1 / 0, lambda: clock.sleep(1)])
+    with pytest.raises(Endless):
+        clock.sleep(10**9)
+        clock.step(10**10)
 
 
 def test_what_must_not_be_is_seen():

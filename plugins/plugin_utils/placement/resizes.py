@@ -21,7 +21,7 @@ def describe(connection, migration_uuid):
     :returns: a dict: migration, uuid (the instance's), name, status, source, destination, source_uri,
         destination_uri, same_host, running (whether it ran when it began), arrived (whether it was seen to be done
         at the destination), old and new (each flavor, vcpus, memory_mb, disk_gb), order and back (what the module
-        domain_migration takes to move it there, and back).
+        domain_migration takes to move it there, and back), migration_options (those of the instance's policy).
     """
     migrations, nodes = tables.migrations, tables.compute_nodes
     source, destination = nodes.alias("source"), nodes.alias("destination")
@@ -31,7 +31,8 @@ def describe(connection, migration_uuid):
         for name in ("uri", "migration_uri", "migration_address")
     ]
     row = connection.execute(
-        sa.select(migrations, *columns)
+        sa.select(migrations, tables.instances.c.policy, *columns)
+        .outerjoin(tables.instances, tables.instances.c.uuid == migrations.c.instance_uuid)
         .outerjoin(source, source.c.id == migrations.c.source_node_id)
         .outerjoin(destination, destination.c.id == migrations.c.destination_node_id)
         .where(migrations.c.uuid == migration_uuid)
@@ -53,6 +54,7 @@ def describe(connection, migration_uuid):
         **{which: _size(details.get(which) or {}, sizes.get(which) or {}) for which in ("old", "new")},
         "order": _order(row, row.destination, row.destination_migration_uri, row.destination_migration_address),
         "back": _order(row, row.source, row.source_migration_uri, row.source_migration_address),
+        "migration_options": (row.policy or {}).get("migration") or {},
     }
 
 

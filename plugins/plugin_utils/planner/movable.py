@@ -36,6 +36,29 @@ def is_to_shut_down(instance):
     return instance.get("policy") == "shutdown" and not instance.get("policy_error")
 
 
+def why_policy_keeps(policy, error, state, cold=False):
+    """Why the policy of an instance does not let it be moved, in words; None when it does.
+
+    :param policy: None or one of POLICIES.
+    :param error: None, or why the policy cannot be read, a sentence.
+    :param state: the state of its domain.
+    :param cold: whether it is to be shut down for the move though it runs.
+    """
+    if error:
+        return f"its policy cannot be read: {error}"
+    if policy == "never":
+        return "its migration policy is 'never'"
+    if policy == "cold" and state == "paused":
+        return (
+            "it is paused and its migration policy is 'cold', and what stands still cannot shut down; resume it first"
+        )
+    if policy == "live" and state in COLD_STATES:
+        return "it is shut off and its migration policy is 'live'; start it first, or change the policy"
+    if policy == "live" and cold:
+        return "its migration policy is 'live', and it would be shut down for this move"
+    return None
+
+
 def why_unmovable(instance):
     """Why an instance cannot be moved wherever there is room, in words; None when it can.
 
@@ -50,17 +73,10 @@ def why_unmovable(instance):
             f"Instance {instance['name']} has the migration policy '{policy}', which does not exist;"
             f" there are: {', '.join(POLICIES)}."
         )
-    if instance.get("policy_error"):
-        return f"its policy cannot be read: {instance['policy_error']}"
-    if policy == "never":
-        return "its migration policy is 'never'"
     state = instance.get("state")
-    if policy == "cold" and state == "paused":
-        return (
-            "it is paused and its migration policy is 'cold', and what stands still cannot shut down; resume it first"
-        )
-    if policy == "live" and state in COLD_STATES:
-        return "it is shut off and its migration policy is 'live'; start it first, or change the policy"
+    kept = why_policy_keeps(policy, instance.get("policy_error"), state)
+    if kept:
+        return kept
     if state not in LIVE_STATES + COLD_STATES:
         return STATE_REASONS.get(state, f"its state is {state or 'unknown'}")
     hostdevs = instance.get("hostdevs") or []

@@ -109,7 +109,7 @@ def _host(row, nodes, zones, now, service_down_time):
         "disabled_reason": row.disabled_reason,
         "down_reason": reason,
         "last_seen_up": row.last_seen_up,
-        "drained": row.status_before_drain is not None,
+        "drained": services.is_drained(row.status_before_drain),
         "zones": zones,
         "nodes": nodes,
         "instances": sum(node["instances"] for node in nodes),

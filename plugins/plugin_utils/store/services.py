@@ -66,11 +66,19 @@ def disabled_hosts(connection, hosts):
     return {row.host for row in bulk.among(connection, query, table.c.host, hosts)}
 
 
+def is_drained(memory):
+    """Whether a drain began and no undrain followed.
+
+    :param memory: the column status_before_drain, see drained.py.
+    """
+    return "disabled" in (memory or {})
+
+
 def drained_hosts(connection):
     """Hosts that a drain has disabled and that are not back yet, sorted."""
     table = tables.services
     rows = connection.execute(sa.select(table.c.host, table.c.status_before_drain).order_by(table.c.host))
-    return [row.host for row in rows if row.status_before_drain is not None]
+    return [row.host for row in rows if is_drained(row.status_before_drain)]
 
 
 def record_unreachable(connection, host, error, now):

@@ -7,22 +7,28 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import providers
-from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, nodes, services
+from ansible_collections.drover.compute.plugins.plugin_utils.store import drained, evacuations, nodes, services
 
 FIELDS = ("disabled", "disabled_reason", "maintenance", "forced_down")
 
 
-def change(connection, host, state=None, reason=None, forced_down=None):
+def change(connection, host, state=None, reason=None, forced_down=None, shuts_down=()):
     """Bring a host's service to a state.
 
     :param state: enabled, disabled, maintenance, draining (disabled, remembering what was before),
         restored (what draining remembered), or None to leave it.
     :param reason: why, for disabled, maintenance and draining.
     :param forced_down: True or False; None leaves it.
+    :param shuts_down: with draining, uuids of instances that are about to be shut down for it: those that run are
+        remembered, to be started again.
     :returns: (before, after), dicts of FIELDS.
-    :raises DroverError: unknown host, or a reason with a state that has none.
+    :raises DroverError: unknown host, or a reason or shuts_down with a state that has none.
     """
     row = services.get(connection, host)
+    if shuts_down and state != "draining":
+        raise DroverError(
+            f"Host {host}: shuts_down goes with the state draining, not with {state or 'forced_down alone'}."
+        )
     if reason is not None and state in ("enabled", "restored", None):
         raise DroverError(
             f"Host {host}: a reason goes with disabled, maintenance or draining, not with {state or 'forced_down alone'}."
@@ -37,11 +43,15 @@ def change(connection, host, state=None, reason=None, forced_down=None):
         wanted.update(disabled=True, disabled_reason=reason or row.disabled_reason, maintenance=True)
     elif state == "draining":
         # A second drain must not remember what the first one made of the host.
-        if row.status_before_drain is None:
+        # Nor what an earlier one shut down and could not start again: that was off before this one.
+        if not services.is_drained(row.status_before_drain):
             wanted["status_before_drain"] = {name: before[name] for name in FIELDS if name != "forced_down"}
         wanted.update(disabled=True, disabled_reason=reason or row.disabled_reason)
-    elif state == "restored" and row.status_before_drain is not None:
-        wanted.update(row.status_before_drain, status_before_drain=None)
+        wanted["status_before_drain"] = drained.with_shut_down(connection, wanted["status_before_drain"], shuts_down)
+    elif state == "restored":
+        left = drained.left_to_start(connection, host, row.status_before_drain)
+        wanted.update(drained.before(row.status_before_drain))
+        wanted["status_before_drain"] = drained.keep_only({}, [each["uuid"] for each in left])
     if state == "draining" and forced_down:
         # An evacuation, perhaps in the middle of a drain: its way back lifts what it has forced.
         memory = wanted["status_before_drain"] or row.status_before_drain

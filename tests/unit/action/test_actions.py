@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.action import migration
+from ansible_collections.drover.compute.plugins.plugin_utils.migration_options import Options
 from ansible_collections.drover.compute.plugins.plugin_utils.store import schema
 from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -231,7 +231,7 @@ def test_migration_checks_the_policy_of_an_instance_with_the_options(fleet_url, 
 
 def test_what_a_policy_says_is_stronger_than_the_task():
     moves = [{"uuid": "u1", "name": "web", "migration": {"on_timeout": "abort", "bandwidth_mib": "7"}}]
-    found = migration.Options({"post_copy": True, "on_timeout": "post_copy", "bandwidth_mib": None}, moves)
+    found = Options({"post_copy": True, "on_timeout": "post_copy", "bandwidth_mib": None}, moves)
     assert found.of({"uuid": "u1", "name": "web"}) == {"post_copy": True, "on_timeout": "abort", "bandwidth_mib": 7}
     assert found.of({"uuid": "u2", "name": "db"}) == {"post_copy": True, "on_timeout": "post_copy"}
     # What the journal tells of an instance's policy counts for moves that another run has left open.

@@ -285,3 +285,83 @@ def test_nothing_to_do_for_the_size_that_it_has(fleet_url, there):
     step(fleet_url, "confirmed")
     assert step(fleet_url, "begun", flavor="big") == {"changed": False, "resize": None}
     assert step(fleet_url, "begun", host="kvm1") == {"changed": False, "resize": None}
+
+
+def with_policy(url, **policy):
+    """The same fleet, in which web has this policy; kvm1 has no room for a second size of it."""
+    web = domain("web", disk_gb=1, metadata={key: str(value) for key, value in policy.items()})
+    fleets.discover(url, host("kvm1", web, domain("db", disk_gb=1), vcpus=3))
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ({"move": "never"}, "its migration policy is 'never'"),
+        ({"move": "live"}, "its migration policy is 'live', and it would be shut down for this move"),
+        ({"move": "sideways"}, "its policy cannot be read: Instance web: move must be never or cold or live"),
+    ],
+)
+def test_a_policy_keeps_an_instance_on_its_host(fleet_url, there, policy, words):
+    with_policy(fleet_url, **policy)
+    before = fleets.snapshot(fleet_url)
+    for wanted in ({}, {"flavor": "big"}, {"flavor": "big", "host": "kvm2"}):
+        said = failure("kvm1", "resize", fleet_url, state="begun", instance="web", **wanted)
+        assert words in said and "Instance web is not moved from kvm1 to kvm" in said
+        assert "drover_despite_policy=true" in said
+    assert fleets.snapshot(fleet_url) == before and there.calls == []
+    (told,) = run("instance_info", store_url=fleet_url, instances=["web"])["instances"]
+    assert bool(told["kept_by_policy"]) is (policy["move"] != "live"), "a live one moves live"
+    assert step(fleet_url, "begun", flavor="big", despite_policy=True)["resize"]["destination"] != "kvm1"
+
+
+def test_a_policy_is_not_asked_about_a_resize_on_the_same_host(fleet_url, there):
+    fleets.discover(fleet_url, host("kvm1", domain("web", disk_gb=1, metadata={"move": "never"})))
+    assert step(fleet_url, "begun", flavor="big")["resize"]["same_host"] is True
+
+
+@pytest.mark.parametrize(
+    ("move", "state", "cold", "kept"),
+    [
+        ("cold", "running", True, None),
+        ("cold", "shutoff", False, None),
+        ("cold", "paused", True, "it is paused and its migration policy is 'cold'"),
+        ("live", "running", False, None),
+        ("live", "shutoff", False, "it is shut off and its migration policy is 'live'"),
+        ("never", "running", False, "its migration policy is 'never'"),
+    ],
+)
+def test_what_is_told_of_a_policy(fleet_url, move, state, cold, kept):
+    fleets.discover(fleet_url, host("kvm1", domain("web", state=state, metadata={"move": move})))
+    (told,) = run("instance_info", store_url=fleet_url, instances=["web"])["instances"]
+    assert told["moves_cold"] is cold
+    assert told["kept_by_policy"] is None if kept is None else told["kept_by_policy"].startswith(kept)
+
+
+def test_both_ways_of_a_resize_take_the_options_of_migrations(fleet_url, there):
+    with_policy(fleet_url, move="cold", migration='{"copy_storage": "never"}')
+    options = {"bandwidth_mib": "20", "copy_storage": "auto"}
+    resize = step(fleet_url, "begun", host="kvm2", options=options)["resize"]
+    for way in ("order", "back"):
+        assert (resize[way]["bandwidth_mib"], resize[way]["copy_storage"]) == (20, "never"), (
+            "the policy is the stronger"
+        )
+    assert step(fleet_url, "left")["resize"]["back"].keys() & {"bandwidth_mib", "copy_storage"} == {"copy_storage"}
+    for wrong, words in (({"bandwidth_mib": 0}, "give 1 or more"), ({"speed": 1}, "Correct drover_migration")):
+        assert words in failure("kvm1", "resize", fleet_url, state="left", instance="web", options=wrong)
+
+
+@pytest.mark.parametrize("done", ["started", "stopped", "absent"])
+def test_what_is_done_by_hand_is_nothing_for_undrain(fleet_url, there, done):
+    for name in ("web", "db"):
+        run("host", name="kvm1", state="draining", shuts_down=[uuid_of(name)], store_url=fleet_url)
+    off = [domain(name, disk_gb=1, state="shutoff") for name in ("web", "db")]
+    fleets.discover(fleet_url, host("kvm1", *off))
+    there.domains = {("kvm1", each["uuid"]): {**there.facts(each["name"]), "state": "shutoff"} for each in off}
+    told = run("host", name="kvm1", state="restored", store_url=fleet_url, check=True)
+    assert [each["name"] for each in told["to_start"]] == ["db", "web"]
+    on("kvm1", "instance", fleet_url, state=done, instances=["db"], check=True)
+    on("kvm1", "instance", fleet_url, state=done, instances=["web"])
+    told = run("host", name="kvm1", state="restored", store_url=fleet_url)
+    assert told["changed"] is True and told["to_start"] == [{"uuid": uuid_of("db"), "name": "db"}]
+    told = run("host", name="kvm1", state="restored", store_url=fleet_url)
+    assert told["changed"] is False and told["to_start"] == [{"uuid": uuid_of("db"), "name": "db"}]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, drained, services
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
@@ -140,3 +140,87 @@ def test_an_unknown_host_of_an_empty_store(prepared_url):
     Store.open(prepared_url).upgrade()
     with pytest.raises(DroverError, match="is not in the store, which is empty. Run .* drover.compute.discover"):
         change(prepared_url, "disabled")
+
+
+def uuids(*names):
+    return [fleets.uuid_of(name) for name in names]
+
+
+def to_start(url, host="kvm1"):
+    """The names of what is still to be started, in that order."""
+    with Store.open(url).read() as connection:
+        memory = services.get(connection, host).status_before_drain
+        return [each["name"] for each in drained.left_to_start(connection, host, memory)]
+
+
+def settle(url, *names):
+    with Store.open(url).write() as connection:
+        drained.settle(connection, "kvm1", uuids(*names))
+
+
+def seen(url, where="kvm1", **states):
+    """A discovery of that host: these instances in these states, prio with a priority."""
+    facts = {"prio": {"metadata": {"priority": "9"}}}
+    fleets.discover(
+        url,
+        fleets.host(
+            where, *(fleets.domain(name, state=state, **facts.get(name, {})) for name, state in states.items())
+        ),
+    )
+
+
+def test_a_drain_remembers_what_it_shuts_down(fleet_url):
+    seen(fleet_url, web="running", prio="running", idle="paused", off="shutoff")
+    change(fleet_url, "disabled", "fans")
+    change(fleet_url, "draining", "kernel")
+    change(fleet_url, "draining", shuts_down=uuids("web", "off", "gone"))
+    assert to_start(fleet_url) == [], "it runs still"
+    seen(fleet_url, web="shutoff", prio="running", idle="paused", off="shutoff")
+    # The run was killed; the next one finds web off, and shuts down the others.
+    change(fleet_url, "draining", "kernel")
+    change(fleet_url, "draining", shuts_down=uuids("web", "off"))
+    change(fleet_url, "draining", shuts_down=uuids("prio", "idle"))
+    seen(fleet_url, web="shutoff", prio="shutoff", idle="shutoff", off="shutoff")
+    change(fleet_url, "maintenance")
+    assert to_start(fleet_url) == ["prio", "idle", "web"]
+
+    # Killed again: the host is back, and they are not started yet.
+    found = change(fleet_url, "restored")
+    assert found["disabled_reason"] == "fans" and change(fleet_url, "restored") == found
+    with Store.open(fleet_url).read() as connection:
+        assert services.drained_hosts(connection) == []
+    assert to_start(fleet_url) == ["prio", "idle", "web"]
+    settle(fleet_url, "prio", "off")
+    assert to_start(fleet_url) == ["idle", "web"]
+    settle(fleet_url, "idle", "web")
+    assert to_start(fleet_url) == []
+    with Store.open(fleet_url).read() as connection:
+        assert services.get(connection, "kvm1").status_before_drain is None
+
+
+def test_undrain_has_nothing_to_do_with_what_runs_or_is_elsewhere(fleet_url):
+    seen(fleet_url, web="running", prio="running", idle="running")
+    change(fleet_url, "draining", shuts_down=uuids("web", "prio", "idle"))
+    seen(fleet_url, web="running", prio="shutoff")
+    seen(fleet_url, "kvm2", idle="shutoff")
+    change(fleet_url, "restored")
+    assert to_start(fleet_url) == ["prio"]
+    # For good: what is shut down later is off because somebody wanted that.
+    seen(fleet_url, web="shutoff", prio="shutoff")
+    assert to_start(fleet_url) == ["prio"]
+
+
+@pytest.mark.parametrize("between", ["restored", "enabled"])
+def test_what_was_off_before_the_next_drain_stays_off(fleet_url, between):
+    """It could not be started after the last one, and nobody has mended that."""
+    seen(fleet_url, web="running")
+    change(fleet_url, "draining", shuts_down=uuids("web"))
+    seen(fleet_url, web="shutoff")
+    change(fleet_url, between)
+    change(fleet_url, "draining", "again", shuts_down=uuids("web"))
+    assert to_start(fleet_url) == []
+
+
+def test_only_a_drain_shuts_down(fleet_url):
+    with pytest.raises(DroverError, match="shuts_down goes with the state draining, not with disabled"):
+        change(fleet_url, "disabled", shuts_down=uuids("web"))
