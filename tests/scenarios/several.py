@@ -35,10 +35,12 @@ class Aborting(ActionModule):
     def _leased(self, store, host, purpose="moving instances"):
         with store.write() as connection:
             leases.take(connection, host, self._actor, purpose, self._clock.time())
-        yield lambda connection: leases.renew(connection, host, self._actor, self._clock.time())
-        with store.write() as connection:
-            if leases.held(connection, host, self._actor):
-                leases.release(connection, host, self._actor)
+        try:
+            yield lambda connection: leases.renew(connection, host, self._actor, self._clock.time())
+        finally:
+            with store.write() as connection:
+                if leases.held(connection, host, self._actor):
+                    leases.release(connection, host, self._actor)
 
     def carry_out(self, store, host, names, module):
         """As the action's own _abort()."""

@@ -82,7 +82,7 @@ def test_decisions_are_the_stores(decided_url):
         part = part.partition("</details>")[0]
         read, why = Reader(part.encode()), row.explanation or {}
         assert words.clean(row.instance_name) in read.text and words.moment(row.created_at) in read.text
-        assert (f"→ {row.host}" in read.text) == (row.host is not None)
+        assert (f"→\u00a0{row.host}" in read.text) == (row.host is not None)
         assert ("no valid host" in read.text) == (row.host is None)
         assert (row.actor is None) or f"Asked by {row.actor}." in read.text
         assert (row.message or "") in read.text
