@@ -9,7 +9,8 @@ SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
 OPERATIONS := tests/lab/test_power.py tests/lab/test_evacuate.py tests/lab/test_silent_host.py tests/lab/test_hypervisor.py \
 	tests/lab/test_rolling.py tests/lab/test_rebalance.py tests/lab/test_drain_plan.py tests/lab/test_lifecycle.py tests/lab/test_migration_options.py \
-	tests/lab/test_chaos.py tests/lab/test_examples.py tests/lab/test_drain_aborted.py tests/lab/test_least_privilege.py
+	tests/lab/test_chaos.py tests/lab/test_examples.py tests/lab/test_drain_aborted.py tests/lab/test_least_privilege.py \
+	tests/lab/test_guides.py
 
 # Whole playbooks again and again, and a browser.
 LONG := tests/unit/awx/test_jobs.py tests/unit/awx/test_awx_setup.py tests/unit/action/test_hostile_variables.py tests/unit/test_examples.py \

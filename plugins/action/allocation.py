@@ -1,19 +1,23 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Claim room for instances, release it, swap it for a move; replace what consumers hold."""
+"""Pick hosts, claim room for instances, release it, swap it for a move; replace what consumers hold."""
 
 from __future__ import annotations
 
 import time
 
+from ansible_collections.drover.compute.plugins.plugin_utils import deciding, refusals
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.actor import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, moves, rewrite, selections
-from ansible_collections.drover.compute.plugins.plugin_utils.store import instances
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
+from ansible_collections.drover.compute.plugins.plugin_utils.store import instances, moving
 
 
 STATES = (
+    "scheduled",
     "claimed",
     "next",
     "released",
@@ -35,6 +39,10 @@ class ActionModule(DroverAction):
             "choices": list(STATES),
             "default": "claimed",
         },
+        "requests": {"type": "list", "elements": "dict"},
+        "policy": {"type": "dict", "default": {}},
+        "policy_file": {"type": "path"},
+        "service_down_time": {"type": "int", "default": 0},
         "selections": {"type": "list", "elements": "dict"},
         "instances": {"type": "list", "elements": "str"},
         "alternates": {"type": "list", "elements": "dict"},
@@ -49,6 +57,7 @@ class ActionModule(DroverAction):
     }
     REQUIREMENTS = {
         "required_if": [
+            ["state", "scheduled", ["requests"]],
             ["state", "claimed", ["selections"]],
             ["state", "next", ["instances", "alternates"]],
             ["state", "released", ["instances"]],
@@ -62,18 +71,29 @@ class ActionModule(DroverAction):
             ["state", "reshaped", ["consumers", "inventories"]],
         ]
     }
+    VARIABLES = ("service_down_time",)
     _requires_connection = False
 
     def act(self, args, task_vars):
         now = time.time()
+        if args["state"] == "scheduled":
+            return self._scheduled(args, task_vars, now)
         if args["expires"] < 0:
             raise DroverError("expires must be 0 (never) or more seconds.")
         # All but a reshape, which changes providers, may run while others do the same.
         with self.store(args, task_vars).write(together=args["state"] != "reshaped") as connection:
             return getattr(self, f"_{args['state']}")(connection, args, now)
 
+    def _scheduled(self, args, task_vars, now):
+        store = self.store(args, task_vars)
+        policy = policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir"))
+        with refusals.kept(store, claims.PURPOSE, Actor.of_this_task().holder, now), store.read() as connection:
+            found = deciding.decide(connection, args["requests"], policy, now, args["service_down_time"])
+        return {"changed": False, "selections": found}
+
     def _claimed(self, connection, args, now):
-        claimed = claims.claim(connection, selections.check(args["selections"]), now, args["expires"])
+        wanted, actor = selections.check(args["selections"]), Actor.of_this_task().holder
+        claimed = claims.claim(connection, wanted, now, args["expires"], actor)
         return {"changed": any(item["new"] for item in claimed), "claims": claimed}
 
     def _next(self, connection, args, now):
@@ -81,7 +101,9 @@ class ActionModule(DroverAction):
         if not args["alternates"]:
             raise DroverError(f"Instance {uuid}: no alternate is left. Free some room or schedule it again.")
         selections.check_alternates(f"Instance {uuid}", args["alternates"])
-        return {"changed": True, "claims": [claims.reclaim(connection, uuid, args["alternates"], now, args["expires"])]}
+        actor = Actor.of_this_task().holder
+        claimed = claims.reclaim(connection, uuid, args["alternates"], now, args["expires"], actor)
+        return {"changed": True, "claims": [claimed]}
 
     def _released(self, connection, args, now):
         released = claims.release(connection, args["instances"], now)
@@ -126,9 +148,7 @@ class ActionModule(DroverAction):
 
     def _close(self, connection, args, close, statuses=moves.UNDER_WAY):
         found = {
-            uuid: row
-            for uuid, row in moves.open_migrations(connection, args["instances"]).items()
-            if row.status in statuses
+            uuid: row for uuid, row in moving.holding(connection, args["instances"]).items() if row.status in statuses
         }
         for uuid in sorted(found):
             close(found[uuid])

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import check, document, identity
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
@@ -30,7 +32,7 @@ class ActionModule(DroverAction):
         if args["path"] is None:
             items, groups, where = args["instances"], args["server_groups"], _of_variables
         else:
-            read = document.Document(self._loader.path_dwim(args["path"]))
+            read = document.Document(self._file(args["path"]))
             items, groups, where = read.section("instances"), read.section("server_groups"), read.where
         groups = to_plain(check.server_groups(groups, where))
         checked = to_plain(check.instances(items, where))
@@ -49,6 +51,11 @@ class ActionModule(DroverAction):
         if args["write_back"] and read is not None:
             result.update(self._write_back(read, placed))
         return result
+
+    def _file(self, path):
+        """Where somebody who gives a file on the command line means it to be: not beside the collection's playbook."""
+        beside = self._loader.path_dwim(path)
+        return beside if os.path.exists(beside) and not os.path.exists(path) else os.path.abspath(path)
 
     def _write_back(self, read, placed):
         by_name = {instance["name"]: instance for instance in placed}

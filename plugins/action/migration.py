@@ -236,7 +236,7 @@ class ActionModule(DroverAction):
 
     def _look(self, host, order, task_vars):
         """The states of an order's domain at its source and destination, as executor.restarting takes them."""
-        given = {"uri": order["source_uri"] or "qemu:///system", "check": True, "start": [_move(order)]}
+        given = {"uri": order["source_uri"], "check": True, "start": [_move(order)]}
         (found,) = self._module(host, given, task_vars)
         return found["source_state"], found["destination_state"]
 
@@ -246,7 +246,7 @@ class ActionModule(DroverAction):
             result = self._execute_module(
                 module_name="drover.compute.domain",
                 module_args={
-                    "uri": order["destination_uri"] if there else order["source_uri"] or "qemu:///system",
+                    "uri": order["destination_uri"] if there else order["source_uri"],
                     "uuid": order["uuid"],
                     "state": "running" if on else "shutoff",
                     "timeout": timeout,
@@ -285,7 +285,7 @@ def _by_uri(start, follow, abort):
     found = {}
     for index, orders in enumerate((start, follow, abort)):
         for order in orders:
-            found.setdefault(order["source_uri"] or "qemu:///system", ([], [], []))[index].append(order)
+            found.setdefault(order["source_uri"], ([], [], []))[index].append(order)
     return dict(sorted(found.items()))
 
 

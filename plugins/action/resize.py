@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import time
 
-from ansible_collections.drover.compute.plugins.plugin_utils import on_host, resizing
+from ansible_collections.drover.compute.plugins.plugin_utils import on_host, refusals, resizing
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction, difference
+from ansible_collections.drover.compute.plugins.plugin_utils.actor import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migration_options import Options
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves, resizes
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import movable
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
-from ansible_collections.drover.compute.plugins.plugin_utils.store import named
+from ansible_collections.drover.compute.plugins.plugin_utils.store import decisions, named
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain, record
 
 LOST = "The resize stays open: run this again when the host is back, and it goes on."
@@ -85,7 +86,8 @@ class ActionModule(DroverAction):
         self._at(instance["host"], task_vars)
         now = time.time()
         policy = policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir"))
-        with store.read() as connection:
+        purpose, actor = "migrate" if flavor is None else "resize", Actor.of_this_task().holder
+        with refusals.kept(store, purpose, actor, now), store.read() as connection:
             selection, size = resizing.resize(
                 connection, instance, flavor, host, policy, now, args["service_down_time"]
             )
@@ -109,6 +111,9 @@ class ActionModule(DroverAction):
                 connection, instance["uuid"], selection["host"], selection["node"], wanted, now, instance["host"]
             )
             resize = self._described(connection, opened["uuid"])
+            whose, place = (instance["uuid"], instance["name"]), (selection["host"], selection["node"])
+            decided = decisions.row(purpose, actor, whose, now, place, explanation=selection["explanation"])
+            decisions.record(connection, [decided])
         result = {"changed": True, "resize": resize}
         if self._task.diff:
             before = {**have, **wanted["sizes"]["old"], "host": instance["host"]}

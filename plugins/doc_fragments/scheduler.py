@@ -1,13 +1,13 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Options of lookups that ask the scheduler."""
+"""Options of what asks the scheduler."""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Documentation fragment ``drover.compute.scheduler``."""
+    """Documentation fragments ``drover.compute.scheduler`` and, for lookups, ``.plugin`` and ``.waves``."""
 
     DOCUMENTATION = r"""
 options:
@@ -30,21 +30,40 @@ options:
       - C(default_availability_zone), V(nova) by default, is the zone of hosts that are in none.
     type: dict
     default: {}
-    vars:
-      - name: drover_scheduler
   policy_file:
     description:
       - A YAML file with a policy, whose keys come after those of O(policy). An error names file, line and column.
     type: path
-    vars:
-      - name: drover_scheduler_file
   service_down_time:
     description:
       - How old in seconds the last discovery of a host may be for the host to count as up. V(0) looks only at whether it succeeded.
+      - The variable C(drover_service_down_time) sets it too.
     type: int
     default: 0
-    vars:
-      - name: drover_service_down_time
 requirements:
   - numpy on the controller
+"""
+
+    PLUGIN = r"""
+options:
+  policy:
+    vars:
+      - name: drover_scheduler
+  policy_file:
+    vars:
+      - name: drover_scheduler_file
+  service_down_time:
+    vars:
+      - name: drover_service_down_time
+"""
+
+    # Plans whose moves are put into waves.
+    WAVES = r"""
+options:
+  max_migrations:
+    description: The most moves from a host, and to a host, at one time. It only decides the waves.
+    type: int
+    default: 2
+    vars:
+      - name: drover_max_migrations
 """

@@ -70,6 +70,7 @@ import time
 
 from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.drover.compute.plugins.plugin_utils import options
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
@@ -78,6 +79,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import Store,
 HOSTS = "hypervisors"
 INSTANCES = "instances"
 VARIABLE = "drover_compute"
+# Since ansible-core 2.19 a text is a template only where it is said to be one; before, unless it is said not to be.
+TRUST_IS_GIVEN = hasattr(BaseInventoryPlugin, "trusted_by_default")
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
@@ -93,23 +96,31 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         own = not (self.get_option("compose") or self.get_option("groups") or self.get_option("keyed_groups"))
         members = {}
         for host in contents["hosts"]:
-            self.inventory.add_host(host["host"])
-            self.inventory.set_variable(host["host"], VARIABLE, host)
+            self._add(host["host"], host)
             for group in [HOSTS, *_groups(host)]:
                 members.setdefault(group, []).append(host["host"])
         for name, instance in _named(contents["instances"]).items():
-            self.inventory.add_host(name)
-            self.inventory.set_variable(name, VARIABLE, instance)
+            self._add(name, instance)
             if instance["addresses"]:
                 self.inventory.set_variable(name, "ansible_host", instance["addresses"][0])
             members.setdefault(INSTANCES, []).append(name)
-        for group, names in sorted(members.items()):
-            group = self.inventory.add_group(self._sanitize_group_name(group))
-            for name in names:
-                self.inventory.add_child(group, name)
+        for name, names in sorted(members.items()):
+            # With add_child() the inventory would look up both of them, and forget what it knows of groups, each time.
+            group = self.inventory.groups[self.inventory.add_group(self._sanitize_group_name(name))]
+            for each in names:
+                group.add_host(self.inventory.hosts[each])
         if not own:
             for name in [*(host["host"] for host in contents["hosts"]), *members.get(INSTANCES, ())]:
                 self._construct(name)
+
+    def _add(self, name, values):
+        """A host with its variable, no text of which is ever a template.
+
+        Not by set_variable() of the inventory: of ansible-core 2.19 and later it gives each text, number and list
+        of each host an origin, which takes longer than all the rest; and what has none is no template there.
+        """
+        self.inventory.add_host(name)
+        self.inventory.hosts[name].set_variable(VARIABLE, values if TRUST_IS_GIVEN else _no_templates(values))
 
     def _construct(self, name):
         strict, variables = self.get_option("strict"), self.inventory.get_host(name).get_vars()
@@ -139,6 +150,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         if wanted:
             self._cache[key] = found
         return found
+
+
+def _no_templates(values):
+    # Only those that might be one: to wrap all of them takes as long as the rest.
+    return {name: wrap_var(value) if "{" in str(value) else value for name, value in values.items()}
 
 
 def _groups(host):

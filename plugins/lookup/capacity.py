@@ -29,6 +29,7 @@ extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.store.plugin
   - drover.compute.scheduler
+  - drover.compute.scheduler.plugin
 seealso:
   - plugin: drover.compute.schedule
     plugin_type: lookup

@@ -68,6 +68,7 @@ extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.store.plugin
   - drover.compute.scheduler
+  - drover.compute.scheduler.plugin
 seealso:
   - module: drover.compute.migration
 """
@@ -137,6 +138,7 @@ import time
 from ansible_collections.drover.compute.plugins.plugin_utils.deciding import read_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import caps
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_host_instances, read_instances
 from ansible_collections.drover.compute.plugins.plugin_utils.store.moving import left_open_for
@@ -166,9 +168,7 @@ class LookupModule(DroverLookup):
             return [self._plan(connection, host, policy, limits) for host in terms]
 
     def _limits(self):
-        for name in LIMITS.values():
-            if self.get_option(name) is not None and self.get_option(name) < 1:
-                raise DroverError(f"{name} must be at least 1, or nothing would ever move.")
+        caps.of_options({name: self.get_option(name) for name in LIMITS.values()})
         for name in ("extra_moves", "solver_seconds"):
             if self.get_option(name) < 0:
                 raise DroverError(f"{name} must be 0 or more.")

@@ -21,16 +21,12 @@ options:
       - Where instances belong, each a mapping with C(uuid), C(host) and C(node), or a list of such mappings. Instances that are at home, or
         gone, are left out.
     required: true
-  max_migrations:
-    description: The most moves from a host, and to a host, at one time. It only decides the waves.
-    type: int
-    default: 2
-    vars:
-      - name: drover_max_migrations
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.store.plugin
   - drover.compute.scheduler
+  - drover.compute.scheduler.plugin
+  - drover.compute.scheduler.waves
 seealso:
   - plugin: drover.compute.rolling_plan
     plugin_type: lookup
@@ -81,7 +77,8 @@ import time
 
 from ansible_collections.drover.compute.plugins.plugin_utils.deciding import read_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
+from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup, flat
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import caps
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.returning import plan_return
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import home_lines
 from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_instances
@@ -97,10 +94,9 @@ class LookupModule(DroverLookup):
 
     def answer(self, terms):
         policy, most = self.policy(), self.get_option("max_migrations")
-        if most < 1:
-            raise DroverError("max_migrations must be at least 1, or nothing would ever move.")
+        caps.of_options({"max_migrations": most})
         homes = {}
-        for each in [one for term in terms for one in (term if isinstance(term, list) else [term])]:
+        for each in flat(terms):
             if not isinstance(each, dict) or not all(
                 isinstance(each.get(key), str) for key in ("uuid", "host", "node")
             ):

@@ -64,16 +64,12 @@ options:
     default: false
     vars:
       - name: drover_despite_maintenance
-  max_migrations:
-    description: The most moves from a host, and to a host, at one time. It only decides the waves.
-    type: int
-    default: 2
-    vars:
-      - name: drover_max_migrations
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.store.plugin
   - drover.compute.scheduler
+  - drover.compute.scheduler.plugin
+  - drover.compute.scheduler.waves
 seealso:
   - plugin: drover.compute.drain_plan
     plugin_type: lookup

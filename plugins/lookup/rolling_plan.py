@@ -50,6 +50,7 @@ extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.store.plugin
   - drover.compute.scheduler
+  - drover.compute.scheduler.plugin
 seealso:
   - plugin: drover.compute.drain_plan
     plugin_type: lookup
@@ -93,7 +94,7 @@ import time
 
 from ansible_collections.drover.compute.plugins.plugin_utils.deciding import read_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
+from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup, flat
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import rolling_lines
@@ -115,7 +116,7 @@ class LookupModule(DroverLookup):
         for option in ("spare_hosts", "batch_size"):
             if self.get_option(option) < 0:
                 raise DroverError(f"{option} must be 0 or more, not {self.get_option(option)}.")
-        hosts = [host for term in terms for host in (term if isinstance(term, list) else [term])]
+        hosts = flat(terms)
         with self.store().read() as connection:
             columns, instances = read_fleet(
                 connection, read_instances(connection), policy, time.time(), self.get_option("service_down_time")

@@ -52,6 +52,7 @@ extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.store.plugin
   - drover.compute.scheduler
+  - drover.compute.scheduler.plugin
 seealso:
   - module: drover.compute.allocation
 """
@@ -133,10 +134,9 @@ _raw:
 """
 
 import time
-import uuid
 
 from ansible_collections.drover.compute.plugins.plugin_utils.deciding import decide
-from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
+from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup, flat
 
 
 class LookupModule(DroverLookup):
@@ -144,12 +144,12 @@ class LookupModule(DroverLookup):
     OPTIONS = ("explain",)
 
     def answer(self, terms):
-        requests = [request for term in terms for request in (term if isinstance(term, list) else [term])]
+        requests = flat(terms)
         policy = self.policy()
         if not requests:
             return []
         with self.store().read() as connection:
-            selections = decide(
+            return decide(
                 connection,
                 requests,
                 policy,
@@ -157,6 +157,3 @@ class LookupModule(DroverLookup):
                 self.get_option("service_down_time"),
                 self.get_option("explain"),
             )
-        for selection in selections:
-            selection["uuid"] = selection["uuid"] or str(uuid.uuid4())
-        return selections

@@ -150,10 +150,10 @@ def code_of(error):
     return getter() if getter else None
 
 
-def open_connection(uri, timeout=CONNECT_TIMEOUT, keepalive=False):
+def open_connection(uri, keepalive=False):
     """Open ``uri`` and return the connection.
 
-    ``timeout`` is in seconds. With ``keepalive`` a peer that goes silent makes calls fail after
+    A remote one has CONNECT_TIMEOUT seconds. With ``keepalive`` a peer that goes silent makes calls fail after
     about 25 seconds (needs :func:`start_event_loop`). Raises :class:`LibvirtProblem`.
     """
     if libvirt is None:
@@ -166,12 +166,12 @@ def open_connection(uri, timeout=CONNECT_TIMEOUT, keepalive=False):
     if is_local(uri):
         outcome = _open(uri)
     else:
-        outcome = _open_within(quiet_uri(uri), timeout)
+        outcome = _open_within(quiet_uri(uri), CONNECT_TIMEOUT)
     if isinstance(outcome, Exception):
         raise LibvirtProblem(_connect_message(uri, outcome), code_of(outcome)) from outcome
     if outcome is None:
         raise LibvirtProblem(
-            f"libvirt at {uri} did not answer within {timeout} s, asked from {host_name()}: "
+            f"libvirt at {uri} did not answer within {CONNECT_TIMEOUT} s, asked from {host_name()}: "
             f"check that {uri_host(uri)} is up and reachable from here."
         )
     if keepalive and _EVENT_LOOP["started"]:

@@ -170,32 +170,36 @@ def memory_reasons(destination, domain, where):
 def pool_reasons(destination, text, where):
     """Whether the storage pools that its disks are named by are at the destination."""
     names = {element.get("pool") for element in parse(text).findall("devices/disk/source") if element.get("pool")}
+    return _inactive(
+        sorted(names), "storage pool", destination.storagePoolLookupByName, libvirt.VIR_ERR_NO_STORAGE_POOL, "virsh pool-start", where
+    )
+
+
+def _inactive(names, kind, lookup, unknown, command, where):
+    """Reasons in what the destination has to have by name, and running.
+
+    :param lookup: how libvirt there is asked for one; :param unknown: the code of its error where there is none.
+    :param command: what starts one.
+    """
     reasons = []
-    for name in sorted(names):
+    for name in names:
         try:
-            if not destination.storagePoolLookupByName(name).isActive():
-                reasons.append(f"the storage pool {name} is not active on {where}: start it there (virsh pool-start {name})")
+            if not lookup(name).isActive():
+                reasons.append(f"the {kind} {name} is not active on {where}: start it there ({command} {name})")
         except libvirt.libvirtError as exc:
-            if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_POOL:
-                reasons.append(f"the storage pool {name} does not exist on {where}: define it there")
+            if _libvirt.code_of(exc) == unknown:
+                reasons.append(f"the {kind} {name} does not exist on {where}: define it there")
             else:
-                reasons.append(f"libvirt of {where} does not tell about the storage pool {name}: {_libvirt.text_of(exc)}")
+                reasons.append(f"libvirt of {where} does not tell about the {kind} {name}: {_libvirt.text_of(exc)}")
     return reasons
 
 
 def network_reasons(destination, text, where):
     """Whether the networks, bridges and devices that its interfaces plug into are at the destination."""
     needs = networks_of(text)
-    reasons = []
-    for name in needs["network"]:
-        try:
-            if not destination.networkLookupByName(name).isActive():
-                reasons.append(f"the network {name} is not active on {where}: start it there (virsh net-start {name})")
-        except libvirt.libvirtError as exc:
-            if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_NETWORK:
-                reasons.append(f"the network {name} does not exist on {where}: define it there")
-            else:
-                reasons.append(f"libvirt of {where} does not tell about the network {name}: {_libvirt.text_of(exc)}")
+    reasons = _inactive(
+        needs["network"], "network", destination.networkLookupByName, libvirt.VIR_ERR_NO_NETWORK, "virsh net-start", where
+    )
     devices = needs["bridge"] + needs["dev"]
     if devices:
         known = _host_devices(destination)

@@ -69,11 +69,11 @@ def integer(text, default=0):
             return default
 
 
-def size_bytes(element, default_unit="KiB", default=0):
-    """The size an element like ``<memory unit='MiB'>64</memory>`` holds, in bytes."""
+def size_bytes(element):
+    """The size an element like ``<memory unit='MiB'>64</memory>`` holds, in bytes; 0 where it is missing or empty."""
     if element is None or element.text is None:
-        return default
-    factor = _UNITS.get(element.get("unit", default_unit).lower(), 1024)
+        return 0
+    factor = _UNITS.get(element.get("unit", "KiB").lower(), 1024)
     return integer(element.text) * factor
 
 

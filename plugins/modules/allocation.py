@@ -9,16 +9,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: allocation
-short_description: Claim room for instances, release it, or swap it for a move
+short_description: Pick hosts, claim room for instances, release it, or swap it for a move
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
   - Writes down who holds which room, in one transaction that can never hand out more than there is, whoever else is claiming.
   - A claim is idempotent by the uuid of the instance. An instance that has its room already keeps it.
+  - What the scheduler decided is kept with the claim, with its explanation, and shown by M(drover.compute.report).
 options:
   state:
     description:
+      - V(scheduled) picks hosts for O(requests) as the lookup P(drover.compute.schedule#lookup) does, and claims nothing. Where there
+        is no valid host, that and why is kept in the store, which a lookup cannot do, and the task fails.
       - V(claimed) claims the destination of each of O(selections), or else its first alternate with room. All or none.
       - V(next) gives up the room of one instance that is being built and claims the first of O(alternates) with room.
       - V(released) gives back the room of O(instances) that have no domain, and forgets them.
@@ -32,13 +35,31 @@ options:
       - V(reshaped) changes O(inventories) and what O(consumers) hold in one transaction, as when a host's room becomes that of a child
         provider.
     type: str
-    choices: [claimed, next, released, swapped, resized, moved, swapped_back, confirmed, reverted, replaced, reshaped]
+    choices: [scheduled, claimed, next, released, swapped, resized, moved, swapped_back, confirmed, reverted, replaced, reshaped]
     default: claimed
+  requests:
+    description: Requests as the lookup P(drover.compute.schedule#lookup) takes them.
+    type: list
+    elements: dict
+  policy:
+    description: How O(requests) are placed, as the lookup P(drover.compute.schedule#lookup) takes it.
+    type: dict
+    default: {}
+  policy_file:
+    description: A YAML file with a policy, whose keys come after those of O(policy).
+    type: path
+  service_down_time:
+    description:
+      - For O(requests). A service counts as down when its last heartbeat is older than this, in seconds. V(0) does not look at the age.
+      - The variable C(drover_service_down_time) sets it too.
+    type: int
+    default: 0
   selections:
     description:
       - Selections as the lookup P(drover.compute.schedule#lookup) returns them. Each has at least C(name), C(uuid), C(host) and
         C(resources) (a mapping such as C(VCPU), C(MEMORY_MB), C(DISK_GB)); and may have C(node), C(alternates), C(server_group),
         C(project), C(user), C(availability_zone).
+      - One with an C(explanation) is kept as a decision of the scheduler.
       - A selection, and each of its alternates, may have C(allocations), a mapping of provider uuids to amounts by resource class. It is
         claimed as it is, and must be what C(resources) says in all.
       - Without it each class is taken from the host's own providers, or else from one that shares with it.
@@ -110,6 +131,12 @@ EXAMPLES = r"""
         selections: "{{ selections }}"
       register: claimed
 
+    - name: Schedule, and keep in the store why if there is no host
+      drover.compute.allocation:
+        state: scheduled
+        requests:
+          - {name: web2, vcpus: 1, memory_mb: 64}
+
     - name: Give it back
       drover.compute.allocation:
         state: released
@@ -124,6 +151,15 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+selections:
+  description: Selections as the lookup P(drover.compute.schedule#lookup) returns them.
+  returned: when O(state=scheduled)
+  type: list
+  elements: dict
+explanation:
+  description: How many hosts were looked at, which host filters rejected how many, and the nearest misses.
+  returned: on failure, when O(state=scheduled) and there is no valid host
+  type: dict
 claims:
   description: One item per instance, in the order of the selections.
   returned: when O(state) is V(claimed) or V(next)

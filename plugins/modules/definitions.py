@@ -20,7 +20,8 @@ description:
 options:
   path:
     description:
-      - A YAML file with the keys C(instances) and, if any, C(server_groups).
+      - A YAML file with the keys C(instances) and, if any, C(server_groups). A relative path is that of the folder in which the playbook
+        is started, or else of the playbook's own.
     type: path
   instances:
     description:

@@ -58,19 +58,6 @@ options:
     description: Seconds that the start of an instance may take.
     type: int
     default: 60
-  policy:
-    description: The scheduler's policy, see the lookup P(drover.compute.schedule#lookup).
-    type: dict
-    default: {}
-  policy_file:
-    description: A YAML file with a policy, whose keys come after those of O(policy).
-    type: path
-  service_down_time:
-    description:
-      - How old in seconds the last discovery of a host may be for the host to count as up. V(0) looks only at whether it succeeded.
-      - The variable C(drover_service_down_time) sets it too.
-    type: int
-    default: 0
 attributes:
   check_mode:
     support: full
@@ -80,6 +67,7 @@ attributes:
     support: full
 extends_documentation_fragment:
   - drover.compute.store
+  - drover.compute.scheduler
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
 seealso:

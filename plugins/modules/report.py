@@ -15,7 +15,7 @@ author:
   - The drover.compute authors (@drover)
 description:
   - Writes one HTML page that needs no other file and fetches nothing. It shows hosts, a heat map, zones and aggregates, shared pools,
-    instances, migrations over time, power actions, and what the loss of a host would do.
+    instances, migrations over time, decisions of the scheduler with their reasons, power actions, and what the loss of a host would do.
   - Figures are those of the store, which the playbook drover.compute.discover brings up to date. No host is asked.
   - The same store gives the same page but for the time in it. A page that would say nothing else is left as it is, with its time.
   - The file is replaced as a whole. A new one can be read by its owner only, as it tells what runs where. One that is there
@@ -37,19 +37,9 @@ options:
     default: []
   policy:
     description: How instances are placed, as the lookup P(drover.compute.schedule#lookup) takes it. How many more fit depends on it.
-    type: dict
-    default: {}
-  policy_file:
-    description: A YAML file with a policy, whose keys come after those of O(policy).
-    type: path
-  service_down_time:
-    description:
-      - A service counts as down when its last heartbeat is older than this, in seconds. V(0) does not look at the age.
-      - The variable C(drover_service_down_time) sets it too.
-    type: int
-    default: 0
 extends_documentation_fragment:
   - drover.compute.store
+  - drover.compute.scheduler
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
 attributes:
@@ -113,7 +103,7 @@ summary:
     memory_mb: {description: The same in MiB. With C(_physical) appended what is in use on the hosts that told it., type: int, returned: always}
     disk_gb: {description: The same in GiB., type: int, returned: always}
 table:
-  description: A summary as lines of plain text, with the hosts that need a look and the fullest ones.
+  description: A summary as lines of plain text, with the hosts that need a look, the fullest ones and the newest decisions.
   returned: success
   type: list
   elements: str

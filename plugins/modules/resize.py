@@ -70,21 +70,9 @@ options:
   message:
     description: With O(state=undone), why, for those who look later.
     type: str
-  policy:
-    description: The scheduler's policy, see the lookup P(drover.compute.schedule#lookup).
-    type: dict
-    default: {}
-  policy_file:
-    description: A YAML file with a policy, whose keys come after those of O(policy).
-    type: path
-  service_down_time:
-    description:
-      - How old in seconds the last discovery of a host may be for the host to count as up. V(0) looks only at whether it succeeded.
-      - The variable C(drover_service_down_time) sets it too.
-    type: int
-    default: 0
 extends_documentation_fragment:
   - drover.compute.store
+  - drover.compute.scheduler
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
 attributes:

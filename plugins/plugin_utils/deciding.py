@@ -12,6 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import exact_room
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec, is_line
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk
 from ansible_collections.drover.compute.plugins.plugin_utils.store.flavors import read_flavors
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import (
     ALL,
@@ -90,9 +91,12 @@ def read_fleet(connection, instances, policy, now, service_down_time=0):
 
 
 def decide(connection, requests, policy, now, service_down_time=0, explain=True):
-    """Selections for request mappings; see scheduler.filter_scheduler.schedule."""
+    """Selections for request mappings, each with a uuid; see scheduler.filter_scheduler.schedule."""
     specs = read_specs(connection, requests)
     if not specs:
         return []
     states = read_states(connection, specs, policy, now, service_down_time)
-    return drivers.schedule(states, specs, policy, explain)
+    selections = drivers.schedule(states, specs, policy, explain)
+    for selection in selections:
+        selection["uuid"] = selection["uuid"] or bulk.new_uuid()
+    return selections

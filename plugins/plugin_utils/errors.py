@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one exception the engine raises for anything an operator can act on."""
+"""The one exception the engine raises for anything an operator can act on, and what its sentences are made of."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ class DroverError(Exception):
     def __init__(self, message, **details):
         super().__init__(message)
         self.details = details
+
+
+def some(names, most=8):
+    """The first of a list of names for a sentence, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def require(name, module):

@@ -15,6 +15,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import po
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
 
 
+def flat(terms):
+    """Terms of a lookup where each is one thing or a list of such things: one list."""
+    return [each for term in terms for each in (term if isinstance(term, list) else [term])]
+
+
 class DroverLookup(LookupBase):
     """Collects options, calls ``answer`` and turns failures into sentences. It never writes.
 

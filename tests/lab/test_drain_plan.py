@@ -8,7 +8,7 @@ import json
 import re
 import time
 
-from test_fleet import LOCAL, Domain, changed, eventually
+from test_fleet import LOCAL, Domain, changed, eventually, said
 
 pytest_plugins = ["test_fleet"]
 
@@ -19,10 +19,6 @@ SLOW = {"bandwidth_mib": 14}
 def policy(**keys):
     """The metadata of a domain with this policy."""
     return "".join(f"<drover:{key}>{value}</drover:{key}>" for key, value in keys.items())
-
-
-def said(done):
-    return " ".join((done.stdout + done.stderr).split())
 
 
 def crowd(fleet, **of_mid):

@@ -8,8 +8,8 @@ import json
 import time
 
 import pytest
-from test_fleet import LOCAL, SHARED, Domain, changed, eventually
-from test_power import runs_somewhere, with_bmcs  # noqa: F401  pylint: disable=unused-import
+from test_fleet import LOCAL, SHARED, Domain, changed, eventually, said
+from test_power import runs_somewhere
 
 pytest_plugins = ["test_fleet"]
 
@@ -63,10 +63,6 @@ def migrations(fleet):
 def copies(*domains):
     """How many QEMU processes each of the domains has on all hosts."""
     return [runs_somewhere(domain) for domain in domains]
-
-
-def said(done):
-    return " ".join((done.stdout + done.stderr).split())
 
 
 def test_refusals(sharing):
@@ -151,7 +147,7 @@ def test_there_and_back(sharing):
     assert changed(discover(fleet)) == 0
 
 
-def test_fenced_by_redfish(with_bmcs, sharing):  # noqa: F811  pylint: disable=redefined-outer-name
+def test_fenced_by_redfish(with_bmcs, sharing):
     """Its libvirt is dead and does not start again: its guests run until the power is gone."""
     fleet, domain = sharing, Domain("web")
     fleet.make("kvm1", domain)

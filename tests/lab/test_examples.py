@@ -122,12 +122,6 @@ AFTER = {
 }
 
 
-@pytest.fixture(scope="module")
-def with_bmcs(own_lab):
-    own_lab.command("bmc", "up")
-    return own_lab
-
-
 def test_every_example_for_the_lab_is_prepared():
     assert set(PREPARE) == {key for key, where in examples.WHERE.items() if examples.LAB in where}
 

@@ -325,6 +325,11 @@ def changed(done: subprocess.CompletedProcess[str]) -> int:
     return sum(counts["changed"] for counts in recap(done).values())
 
 
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    """All that a run wrote, as one line."""
+    return " ".join((done.stdout + done.stderr).split())
+
+
 def clean(lab: typing.Any) -> None:
     """Power on what is off, and take away every domain, disk and record of a migration.
 
@@ -354,6 +359,13 @@ def own_lab(tmp_path_factory, request):
         else:
             os.environ["DROVER_LAB"] = before
     return lab
+
+
+@pytest.fixture(scope="module")
+def with_bmcs(own_lab):
+    """The lab, whose hosts have controllers of their power."""
+    own_lab.command("bmc", "up")
+    return own_lab
 
 
 @pytest.fixture(scope="session")

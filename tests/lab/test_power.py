@@ -19,18 +19,12 @@ import pytest
 import sqlalchemy as sa
 from lablib import control
 from lablib.layout import BMC_PASSWORD
-from test_fleet import Domain, changed, eventually
+from test_fleet import Domain, changed, eventually, said
 
 pytest_plugins = ["test_fleet"]
 
 EVENTS = "SELECT action, status, power_state FROM power_events ORDER BY id"
 NOWHERE = "127.0.0.1:9"
-
-
-@pytest.fixture(scope="module")
-def with_bmcs(own_lab):
-    own_lab.command("bmc", "up")
-    return own_lab
 
 
 @pytest.fixture
@@ -76,10 +70,6 @@ def runs_somewhere(domain):
             if domain.uuid.encode() in file.read_bytes() and b"qemu-system" in file.read_bytes():
                 return True
     return False
-
-
-def said(done):
-    return " ".join((done.stdout + done.stderr).split())
 
 
 def test_redfish_cuts_the_power_and_gives_it_back(powered):

@@ -7,17 +7,13 @@ from __future__ import annotations
 import json
 import re
 
-from test_fleet import Domain, changed
+from test_fleet import Domain, changed, said
 
 pytest_plugins = ["test_fleet"]
 
 
 def rebalance(fleet, *words, check=True, **variables):
     return fleet.playbook("rebalance", "-e", json.dumps(variables), *words, check=check)
-
-
-def said(done):
-    return " ".join((done.stdout + done.stderr).split())
 
 
 def scores(done):

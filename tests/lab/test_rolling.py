@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from test_fleet import Domain, changed
+from test_fleet import Domain, changed, said
 
 pytest_plugins = ["test_fleet"]
 
@@ -15,12 +15,6 @@ SENTINEL = "/run/reboot-required"
 NOTE = [{"name": "Note it", "ansible.builtin.shell": "cat /proc/sys/kernel/random/boot_id >> /root/hooked",
          "changed_when": False}]
 ENABLED = {"disabled": False, "reason": None, "maintenance": False, "forced_down": False, "last_error": None}
-
-
-@pytest.fixture(scope="module")
-def with_bmcs(own_lab):
-    own_lab.command("bmc", "up")
-    return own_lab
 
 
 @pytest.fixture
@@ -54,10 +48,6 @@ def rolling(fleet):
 
 def reboots(fleet):
     return sorted(fleet.query("SELECT host, status FROM power_events"))
-
-
-def said(done):
-    return " ".join((done.stdout + done.stderr).split())
 
 
 def test_all_hosts_with_a_hook_and_everything_comes_back(powered):

@@ -7,12 +7,22 @@ from __future__ import annotations
 import contextlib
 import time
 
+import pytest
 from lablib.layout import SWITCH_ADDRESS
-from test_evacuate import copies, discover, evacuate, migrations, refused, said, sharing  # noqa: F401  pylint: disable=unused-import
-from test_fleet import Domain
-from test_power import has_power, with_bmcs  # noqa: F401  pylint: disable=unused-import
+from test_evacuate import copies, discover, evacuate, migrations, refused, sharing  # noqa: F401  pylint: disable=unused-import
+from test_fleet import Domain, said
+from test_power import has_power
 
 pytest_plugins = ["test_fleet"]
+
+
+@pytest.fixture
+def web(sharing):  # noqa: F811  pylint: disable=redefined-outer-name
+    """An instance on kvm1 that the store knows."""
+    domain = Domain("web")
+    sharing.make("kvm1", domain)
+    discover(sharing)
+    return domain
 
 
 @contextlib.contextmanager
@@ -46,16 +56,13 @@ def untouched(fleet, *domains):
     assert not fleet.service("kvm1")["forced_down"] and not fleet.service("kvm1")["disabled"]
 
 
-def test_only_the_controllers_network_is_cut(with_bmcs, sharing):  # noqa: F811  pylint: disable=redefined-outer-name
-    fleet, domain = sharing, Domain("web")
-    fleet.make("kvm1", domain)
-    discover(fleet)
+def test_only_the_controllers_network_is_cut(with_bmcs, fleet, web):
     with cut_from_the_controller(fleet):
         unseen(fleet)
         text = refused(fleet)
         assert "kvm2 and kvm3 can reach it" in text and "only the network between this controller and it is broken" in text
         assert "drover_evacuate_force=peers_reach" in text and "Nothing was started elsewhere" in text
-        untouched(fleet, domain)
+        untouched(fleet, web)
         # A person who says that it is off is wrong.
         text = refused(fleet, drover_host_is_off="kvm1 is powered off")
         assert "You say that kvm1 is powered off, but kvm2 and kvm3 can reach it" in text
@@ -64,34 +71,28 @@ def test_only_the_controllers_network_is_cut(with_bmcs, sharing):  # noqa: F811 
         assert "can reach it" in said(done) and "web to kvm" in said(done)
         # Another rule's flag does not lift it.
         assert "drover_evacuate_force=peers_reach" in refused(fleet, drover_evacuate_force="many_down,storage_active")
-        untouched(fleet, domain)
+        untouched(fleet, web)
     discover(fleet)
     assert fleet.settled() == {"web": ("kvm1", "running")}
 
 
-def test_its_network_is_cut_and_its_disks_are_in_use(with_bmcs, sharing):  # noqa: F811  pylint: disable=redefined-outer-name
+def test_its_network_is_cut_and_its_disks_are_in_use(with_bmcs, fleet, web):
     """Nobody reaches it, and it runs: the locks on shared storage say so. Then an operator cuts it off."""
-    fleet, domain = sharing, Domain("web")
     with power_cut_in_the_end(fleet):
-        fleet.make("kvm1", domain)
-        discover(fleet)
         fleet.run("kvm1", "(sleep 1; ip link set eth0 down) > /dev/null 2>&1 &")
         time.sleep(2)  # the answer is here by then
         unseen(fleet)
         text = refused(fleet)
         assert "disks of its instances are in use" in text and "drover_evacuate_force=storage_active" in text
-        untouched(fleet, domain)
+        untouched(fleet, web)
         done = evacuate(fleet, drover_evacuate_force="storage_active")
-        assert "1 instance(s) restarted, 0 not" in said(done) and copies(domain) == [True] and not has_power(fleet)
+        assert "1 instance(s) restarted, 0 not" in said(done) and copies(web) == [True] and not has_power(fleet)
         ((host, state),) = fleet.where(["kvm2", "kvm3"]).values()
         assert host in ("kvm2", "kvm3") and state == "running"
 
 
-def test_libvirt_alone_is_dead(sharing):  # noqa: F811  pylint: disable=redefined-outer-name
+def test_libvirt_alone_is_dead(fleet, web):
     """It is restarted, and its guests did not notice."""
-    fleet, domain = sharing, Domain("web")
-    fleet.make("kvm1", domain)
-    discover(fleet)
     pid = fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid")
     fleet.run("kvm1", "kill -9 $(cat /run/libvirtd.pid)")
     unseen(fleet)
@@ -105,12 +106,9 @@ def test_libvirt_alone_is_dead(sharing):  # noqa: F811  pylint: disable=redefine
     assert fleet.settled() == {"web": ("kvm1", "running")}
 
 
-def test_not_now(with_bmcs, sharing):  # noqa: F811  pylint: disable=redefined-outer-name
+def test_not_now(with_bmcs, fleet, web):
     """Rule S3, in the playbook: each refusal names what lifts it."""
-    fleet, domain = sharing, Domain("web")
     with power_cut_in_the_end(fleet):
-        fleet.make("kvm1", domain)
-        discover(fleet)
         fleet.run("kvm1", "mount --bind /bin/false /usr/sbin/libvirtd; kill -9 $(cat /run/libvirtd.pid)")
         unseen(fleet)
         text = refused(fleet, drover_evacuate_down_seconds=3600)
@@ -121,10 +119,10 @@ def test_not_now(with_bmcs, sharing):  # noqa: F811  pylint: disable=redefined-o
             fleet, drover_evacuate_down_seconds=3600, drover_evacuate_start_seconds=10**9, drover_evacuate_force=["just_started"]
         )
         assert "drover_evacuate_force=too_early" in text
-        untouched(fleet, domain)
+        untouched(fleet, web)
         # Two of three look dead: the sentence says so, and one is no reason.
         fleet.lab.command("kill", "kvm3")
         discover(fleet, "--limit", "kvm3,localhost", check=False)
         text = refused(fleet)
         assert "2 of 3 hosts look dead at the same time" in text and "drover_evacuate_force=many_down" in text
-        untouched(fleet, domain)
+        untouched(fleet, web)

@@ -4,66 +4,59 @@
 """Commands, data and links of README, CONTRIBUTING, docs and the guides are true.
 
 How far each command is taken is in LEVELS: RUN on a store with a small fleet, SYNTAX where it needs
-hypervisors (what it does there is in tests/lab), EXISTS for targets of make and files of tests, and SHOWN, with
-the reason, for what belongs to other programs. A command that fits none of them fails the test.
+hypervisors (what it does there is in tests/lab; the guides' own are run one after the other by
+tests/lab/test_guides.py), GUIDED where that alone looks at it, EXISTS for targets of make and files of tests, and SHOWN,
+with the reason, for what belongs to other programs. A command that fits none of them fails the test.
 """
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import re
 import shlex
 
 import pytest
 import yaml
+from ansible.parsing.splitter import parse_kv
 
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import check
-from ansible_collections.drover.compute.tests.unit import examples
+from ansible_collections.drover.compute.tests.unit import examples, pages
 
 ROOT = examples.ROOT
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").glob("*.md")),
-    *sorted((ROOT / "docs" / "docsite" / "rst").glob("*.rst")),
 ]
-RUN, SYNTAX, EXISTS, SHOWN = "run", "syntax", "exists", "shown"
+RUN, SYNTAX, GUIDED, EXISTS, SHOWN = "run", "syntax", "guided", "exists", "shown"
 # First that matches.
 LEVELS = (
     (r"ansible-playbook .*drover\.compute\.(hosts|audit)\b", RUN),
     (r"ansible-playbook .*drover\.compute\.report$", RUN),
     (r"ansible-playbook .*drover\.compute\.rebalance\b(?!.*(apply|plan_file))", RUN),
     (r"ansible-playbook ", SYNTAX),
+    (r"ansible localhost -m drover\.compute\.lease\b", RUN),
     (r"ansible localhost -m drover\.compute\.store\b(?!.*path=/)", RUN),
     (r"ansible -i inventory\.yml localhost ", RUN),
+    (r"ansible \S+ -m ansible\.builtin\.", GUIDED),
     (r"ansible(-doc)? ", SYNTAX),
     (r"make ", EXISTS),
     (r"(\.venv/bin/(pytest|python)|tests/setup/lint\.sh|tests/benchmarks/\S+|python tests/\S+)", EXISTS),
     (r"(cp -r|ansible-builder) ", SHOWN),  # tests/unit has tests of the project and of the image for AWX
     (r"git (clone|diff) ", SHOWN),  # git's
     (r"(ansible-galaxy collection install|pip install) ", SHOWN),  # from the network; test_packaging installs
-    (r"(createuser|createdb|export|virsh) ", SHOWN),  # PostgreSQL's, the shell's, libvirt's
+    (
+        r"(createuser|createdb|export|\.|python3 -m venv|virsh) ",
+        SHOWN,
+    ),  # PostgreSQL's, the shell's, Python's, libvirt's
 )
 
 # Collections of others that are not on this machine: plays that use them are only parsed.
 ELSEWHERE = ("infra.aap_configuration.",)
 
 
-def commands(text):
-    """Each command of the fenced console blocks and of indented lines, whole."""
-    blocks = re.findall(r"^ *```console\n(.*?)^ *```", text, re.M | re.S)
-    blocks += re.findall(r"^\.\. code-block:: console\n\n((?:    .*\n|\n)+)", text, re.M)
-    blocks += re.findall(r"^((?:    (?:ansible(?:-\w+)?|virsh) .*\n)+)", text, re.M)
-    for block in blocks:
-        for line in block.replace("\\\n", " ").splitlines():
-            line = re.sub(r"^\s*(\$ )?", "", line)
-            line = re.sub(r"\s{2,}[A-Za-z#].*$", "", line) if not line.startswith("#") else ""
-            for command in line.split(" && "):
-                if command.strip() and not command.startswith("cd "):
-                    yield re.sub(r"^([A-Z_]+=\S+ )+", "", command.strip())
-
-
-FOUND = sorted({(page.name, command) for page in PAGES for command in commands(page.read_text())})
+FOUND = sorted({(page.name, command) for page in PAGES for command in pages.commands(page.read_text())})
 
 
 def level(command):
@@ -78,8 +71,15 @@ def prepared(tmp_path_factory):
     """A folder with the files that the pages speak of, and the URL of a store with a small fleet."""
     folder = tmp_path_factory.mktemp("pages")
     examples.inventory(folder)
-    for name in ("fleet.yml", "web.yml"):
-        (folder / name).write_text("instances: []\n")
+    (folder / "policy.yml").write_text(pages.files((ROOT / "docs" / "scheduler.md").read_text())["policy.yml"])
+    (folder / "host_filters").mkdir()
+    (folder / "host_filters" / "even_host_filter.py").write_text(
+        re.search(
+            r"```python\n(# host_filters/even_host_filter.py\n.*?)```",
+            (ROOT / "docs" / "scheduler.md").read_text(),
+            re.S,
+        ).group(1)
+    )
     (folder / "update.yml").write_text("[]\n")
     url = f"sqlite:///{folder / 'store.db'}"
     examples.fill(url)
@@ -90,6 +90,11 @@ def prepared(tmp_path_factory):
 
 def test_every_command_has_a_level():
     assert FOUND and all(level(command) for dummy, command in FOUND)
+
+
+def test_what_only_the_lab_looks_at_is_in_a_guide():
+    guided = {name for name, command in FOUND if level(command) == GUIDED}
+    assert guided and guided <= {page.name for page in pages.GUIDES}
 
 
 @pytest.mark.parametrize("command", sorted({command for dummy, command in FOUND if level(command) == RUN}))
@@ -103,6 +108,15 @@ def test_it_runs(prepared, command):
         url = f"sqlite:///{folder / 'copy.db'}"
         examples.command(folder, "ansible", "localhost", "-m", "drover.compute.store", "-a",
                          "state=exported path=drover.jsonl", url=prepared[1])  # fmt: skip
+    done = examples.command(folder, *words, url=url)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_file_is_looked_for_where_the_command_is_given(prepared):
+    """Not beside the collection's playbook."""
+    folder, url = prepared
+    (folder / "empty.yml").write_text("instances: []\n")
+    words = ("ansible-playbook", "-i", "inventory.yml", "drover.compute.place", "-e", "drover_definitions=empty.yml")
     done = examples.command(folder, *words, url=url)
     assert done.returncode == 0, done.stdout
 
@@ -124,6 +138,15 @@ def test_playbooks_pass_a_syntax_check(prepared):
         assert (ROOT / "playbooks" / f"{name.rpartition('.')[2]}.yml").is_file(), name
     done = examples.command(folder, "ansible-playbook", "-i", "inventory.yml", "--syntax-check", *sorted(seen), url=url)
     assert done.returncode == 0, done.stdout
+
+
+def test_values_of_several_words_reach_ansible_whole():
+    """-e name='two words' gives the first: Ansible wants quotes of its own around them."""
+    for page, command in FOUND:
+        words = shlex.split(command)
+        for option, value in itertools.pairwise(words):
+            if option == "-e" and not value.startswith(("{", "@")):
+                assert "_raw_params" not in parse_kv(value), f"{page}: {command}"
 
 
 @pytest.mark.parametrize(
@@ -182,9 +205,7 @@ def test_variables_exist(page):
 
 
 def yaml_blocks(page):
-    text = page.read_text()
-    blocks = re.findall(r"^ *```yaml\n(.*?)^ *```", text, re.M | re.S)
-    return blocks + re.findall(r"^\.\. code-block:: yaml(?:\+jinja)?\n\n((?:    .*\n|\n)+)", text, re.M)
+    return re.findall(r"^ *```yaml\n(.*?)^ *```", page.read_text(), re.M | re.S)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if yaml_blocks(page)], ids=lambda page: page.name)

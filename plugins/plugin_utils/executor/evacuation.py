@@ -293,8 +293,8 @@ class Evacuation:
         with self._step() as connection:
             for order in orders:
                 moves.running(connection, order["migration"], time.time())
-        for uri in sorted({order["uri"] or "qemu:///system" for order in orders}):
-            of_uri = {order["uuid"]: order for order in orders if (order["uri"] or "qemu:///system") == uri}
+        for uri in sorted({order["uri"] for order in orders}):
+            of_uri = {order["uuid"]: order for order in orders if order["uri"] == uri}
             try:
                 answers = start(uri, [_instance(order) for order in of_uri.values()])
             except DroverError as problem:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.store.moving import EVACUATION
 
-EVACUATION = "evacuation"
 #: So many are named.
 NAMED = 5
 

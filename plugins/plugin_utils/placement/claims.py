@@ -19,22 +19,26 @@ except ImportError:
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, groups, supply
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.chooser import Chooser, Place
-from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, decisions, services, tables
 
 BUILDING = "building"
+# What a decision that is claimed was for, see decisions.row().
+PURPOSE = "place"
 # How long (seconds) a claim is kept for an instance that nobody has seen.
 LIFETIME = 3600
 
 
-def claim(connection, selections, now, lifetime=LIFETIME):
+def claim(connection, selections, now, lifetime=LIFETIME, actor=None):
     """Claim the destination, or else the first alternate with room, of every selection.
 
-    All or none: a selection that fits nowhere fails the whole, and the caller's transaction with it.
+    All or none: a selection that fits nowhere fails the whole, and the caller's transaction with it. One that
+    the scheduler made, which has its explanation, is written down as a decision.
 
     :param selections: a list of dicts as the lookup schedule returns them. A selection or an alternate
         may say with ``allocations`` which providers shall give what.
     :param lifetime: seconds until the claim expires when no instance is seen; 0 for never. An instance
         that is still being built and claimed again has its claim renewed.
+    :param actor: who asked, in words for people.
     :returns: a list of dicts in the same order: uuid, name, host, node, provider, resources, alternates
         (those after the claimed one), new (False when the instance had its room already).
     :raises DroverError: no room (asked, used and capacity per host tried), unknown host, bad data.
@@ -55,6 +59,8 @@ def claim(connection, selections, now, lifetime=LIFETIME):
     chosen = _choose(connection, fresh, holdings, keep, nodes, found)
     _correct_places(connection, rows, new, chosen)
     where = _existing(connection, existing)
+    decided = [each for each in fresh if each.get("explanation")]
+    decisions.record(connection, [_decision(each, chosen[each["uuid"]], actor, now) for each in decided])
     results = []
     for selection in selections:
         if selection["uuid"] in new:
@@ -91,6 +97,20 @@ def _choose(connection, selections, holdings, keep, nodes, found):
     return chosen
 
 
+def _decision(selection, place, actor, now):
+    refused = f"{selection['host']}, which was picked first, was refused at the claim: this alternate was taken."
+    return decisions.row(
+        PURPOSE,
+        actor,
+        (selection["uuid"], selection["name"]),
+        now,
+        place=(place.node.host, place.node.hypervisor_hostname),
+        alternates=selection.get("alternates", [])[place.number :],
+        explanation=selection["explanation"],
+        message=refused if place.number else None,
+    )
+
+
 def _says_where(selection):
     return any(place.get("allocations") for place in (selection, *selection.get("alternates", [])))
 
@@ -108,7 +128,7 @@ def _correct_places(connection, rows, new, chosen):
     )
 
 
-def reclaim(connection, uuid, alternates, now, lifetime=LIFETIME):
+def reclaim(connection, uuid, alternates, now, lifetime=LIFETIME, actor=None):
     """Give up the room of an instance being built and claim the first alternate with room.
 
     The node it leaves has a failed build more, which BuildFailureWeigher counts.
@@ -141,7 +161,12 @@ def reclaim(connection, uuid, alternates, now, lifetime=LIFETIME):
     connection.execute(
         sa.update(table).where(table.c.id == instance.compute_node_id).values(failed_builds=table.c.failed_builds + 1)
     )
-    return _claimed(request, chosen.node, alternates[chosen.number + 1 :])
+    left = alternates[chosen.number + 1 :]
+    place = (chosen.node.host, chosen.node.hypervisor_hostname)
+    given_up = "It could not be built where its room was before: this alternate was taken."
+    decided = decisions.row(PURPOSE, actor, (uuid, instance.name), now, place, left, message=given_up)
+    decisions.record(connection, [decided])
+    return _claimed(request, chosen.node, left)
 
 
 def _sums(held):

@@ -128,13 +128,6 @@ def of_instance(connection, uuid):
     return found
 
 
-def by_id(connection, group_id):
-    """The row of a server group by id; None for None."""
-    if group_id is None:
-        return None
-    return connection.execute(sa.select(tables.server_groups).where(tables.server_groups.c.id == group_id)).one()
-
-
 def lock(connection, found):
     """Hold groups until the end of the transaction: two claims must not both be its first on a host.
 

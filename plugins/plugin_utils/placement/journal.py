@@ -13,6 +13,7 @@ except ImportError:
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, moves
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.nodes import DEFAULT_URI
 
 
 def pending(connection, host):
@@ -22,20 +23,31 @@ def pending(connection, host):
 
     :returns: a list of orders, see order().
     """
-    left = moves.open_migrations(connection, host=host).values()
-    return [order(connection, row.uuid) for row in left if row.type != moves.RESIZE]
+    table = tables.migrations
+    return _orders(
+        connection,
+        table.c.source == host,
+        table.c.status.in_(tables.OPEN_MIGRATION),
+        table.c.type != moves.RESIZE,
+    )
 
 
 def order(connection, migration_uuid):
     """What the hypervisor needs to know of a migration.
 
     :returns: a dict: migration, uuid (the instance's), name, source, destination, provider (of the
-        destination), destination_uri,
-        migration_address, live, source_uri, restart (it is shut down for the move and is to run again after it).
+        destination), destination_uri, migration_address, source_uri, live, restart (it is shut down for the move
+        and is to run again after it), migration_options (of the instance's policy).
     """
+    (found,) = _orders(connection, tables.migrations.c.uuid == migration_uuid)
+    return found
+
+
+def _orders(connection, *conditions):
+    """The orders of migrations in one query, in the order in which they began, see order()."""
     migrations, nodes = tables.migrations, tables.compute_nodes
     source, destination = nodes.alias("source"), nodes.alias("destination")
-    row = connection.execute(
+    query = (
         sa.select(
             migrations,
             destination.c.migration_uri,
@@ -47,22 +59,26 @@ def order(connection, migration_uuid):
         .outerjoin(tables.instances, tables.instances.c.uuid == migrations.c.instance_uuid)
         .outerjoin(source, source.c.id == migrations.c.source_node_id)
         .outerjoin(destination, destination.c.id == migrations.c.destination_node_id)
-        .where(migrations.c.uuid == migration_uuid)
-    ).one()
-    return {
-        "migration": row.uuid,
-        "uuid": row.instance_uuid,
-        "name": row.instance_name,
-        "source": row.source,
-        "destination": row.destination,
-        "provider": row.provider,
-        "destination_uri": row.migration_uri,
-        "migration_address": row.migration_address,
-        "source_uri": row.source_uri,
-        "live": row.type == "live-migration",
-        "restart": bool((row.details or {}).get("restart")),
-        "migration_options": _options(row.policy),
-    }
+        .where(*conditions)
+        .order_by(migrations.c.id)
+    )
+    return [
+        {
+            "migration": row.uuid,
+            "uuid": row.instance_uuid,
+            "name": row.instance_name,
+            "source": row.source,
+            "destination": row.destination,
+            "provider": row.provider,
+            "destination_uri": row.migration_uri,
+            "migration_address": row.migration_address,
+            "source_uri": row.source_uri or DEFAULT_URI,
+            "live": row.type == "live-migration",
+            "restart": bool((row.details or {}).get("restart")),
+            "migration_options": _options(row.policy),
+        }
+        for row in connection.execute(query)
+    ]
 
 
 def _options(policy):
@@ -121,7 +137,7 @@ def unopened(connection, move):
         "provider": destination.uuid,
         "destination_uri": destination.migration_uri,
         "migration_address": destination.migration_address,
-        "source_uri": source.uri,
+        "source_uri": source.uri or DEFAULT_URI,
         "live": move["live"],
         "migration_options": _options(policy),
     }

@@ -23,9 +23,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import al
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.chooser import Chooser, Place, class_ids
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.claims import find_node
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, moving, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.moving import EVACUATION, RESIZE
 
 UNDER_WAY = tables.OPEN_MIGRATION
-RESIZE, EVACUATION = "resize", "evacuation"
 SIZES = {"vcpus": "VCPU", "memory_mb": "MEMORY_MB", "disk_gb": "DISK_GB"}
 UNMOVABLE = {
     "building": "is only being built: there is nothing to move yet. Wait for it, or release its claim",
@@ -91,7 +91,7 @@ def _begin(connection, instance_uuid, host, node, move_type, now, source_host, w
         raise DroverError(
             f"Instance {instance.name} is on {source.host} by now, not on {source_host}: somebody else moved it. Plan again."
         )
-    running = open_migrations(connection, [instance_uuid]).get(instance_uuid)
+    running = moving.holding(connection, [instance_uuid]).get(instance_uuid)
     if running is not None and running.status != "done":
         return _already(instance, running, destination, move_type)
     if instance.state in UNMOVABLE:
@@ -381,38 +381,6 @@ def _restored(connection, portable):
     ids = {row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, portable)}
     classes = class_ids(connection, {name for amounts in portable.values() for name in amounts})
     return allocations.flatten({ids[uuid]: amounts for uuid, amounts in portable.items() if uuid in ids}, classes)
-
-
-def open_migrations(connection, instance_uuids=None, host=None):
-    """Migrations from a host that are under way; or of instances, those that only hold both ends included.
-
-    :returns: dict instance uuid -> row.
-    """
-    table = tables.migrations
-    if host is not None:
-        query = sa.select(table).where(table.c.status.in_(tables.OPEN_MIGRATION), table.c.source == host)
-        rows = connection.execute(query).all()
-    else:
-        query = sa.select(table).where(table.c.status.in_(tables.HOLDING_MIGRATION))
-        rows = bulk.among(connection, query, table.c.instance_uuid, instance_uuids)
-        # One that is under way counts before an evacuation whose source is not back yet.
-        rows.sort(key=lambda row: row.status in tables.OPEN_MIGRATION)
-    return {row.instance_uuid: row for row in rows}
-
-
-def failed_destinations(connection, host, since):
-    """Where the moves off a host failed since a time (seconds since 1970).
-
-    :returns: dict instance uuid -> list of destination hosts.
-    """
-    table = tables.migrations
-    query = sa.select(table.c.instance_uuid, table.c.destination).where(
-        table.c.source == host, table.c.status == "failed", table.c.updated_at >= since
-    )
-    failed = {}
-    for row in connection.execute(query):
-        failed.setdefault(row.instance_uuid, []).append(row.destination)
-    return failed
 
 
 def _set_status(connection, uuid, status, message, now):

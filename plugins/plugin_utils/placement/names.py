@@ -20,14 +20,12 @@ try:
 except ImportError:
     sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require, some
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 
 CUSTOM = "CUSTOM_"
 MAX_LENGTH = 255
 _ALLOWED = re.compile(r"[A-Z0-9_]+")
-# How many providers a refusal names.
-_SOME = 5
 
 
 @dataclass(frozen=True)
@@ -118,9 +116,8 @@ def delete(connection, kind, names):
     names = _custom(kind, names, "cannot be deleted")
     before = _existing(connection, kind, names)
     for name, users in sorted(_users(connection, kind, before).items()):
-        some = ", ".join(sorted(users)[:_SOME]) + (f" and {len(users) - _SOME} more" if len(users) > _SOME else "")
         raise DroverError(
-            f"The {kind.word} {name} is in use by the resource providers {some}. Take it from them with "
+            f"The {kind.word} {name} is in use by the resource providers {some(sorted(users), 5)}. Take it from them with "
             "drover.compute.resource_provider first; nothing was deleted."
         )
     bulk.delete(connection, kind.table, kind.table.c.name, sorted(before))

@@ -12,6 +12,7 @@ except ImportError:
     sa = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.nodes import DEFAULT_URI
 
 
 def describe(connection, migration_uuid):
@@ -45,8 +46,8 @@ def describe(connection, migration_uuid):
         "status": row.status,
         "source": row.source,
         "destination": row.destination,
-        "source_uri": row.source_uri or "qemu:///system",
-        "destination_uri": row.destination_uri or "qemu:///system",
+        "source_uri": row.source_uri or DEFAULT_URI,
+        "destination_uri": row.destination_uri or DEFAULT_URI,
         "same_host": row.source_node_id == row.destination_node_id,
         "running": bool(details.get("running")),
         "arrived": bool(details.get("arrived")),

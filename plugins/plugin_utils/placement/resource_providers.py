@@ -15,7 +15,7 @@ try:
 except ImportError:
     sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, some
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
     inventory_values,
     names,
@@ -103,7 +103,7 @@ def delete(connection, name=None, uuid=None, generation=None):
     children = connection.execute(sa.select(table.c.name).where(table.c.parent_id == row.id)).scalars().all()
     if children:
         raise DroverError(
-            f"{where} has children: {_some(sorted(children))}. Delete them or give them another parent first; "
+            f"{where} has children: {some(sorted(children), 5)}. Delete them or give them another parent first; "
             "nothing was deleted."
         )
     before = _described(connection, row)
@@ -310,7 +310,3 @@ def _set_traits(connection, where, row, wanted, node):
                 )
         wanted = wanted | owned_by_discovery(node, stored)
     providers.set_traits(connection, {row.id: wanted})
-
-
-def _some(found, most=5):
-    return ", ".join(found[:most]) + (f" and {len(found) - most} more" if len(found) > most else "")

@@ -72,10 +72,6 @@ class Rooms:
             self.count(taken, 1)
         return taken
 
-    def give_back(self, taken):
-        """Undo a take, by what it returned."""
-        self.count(taken, -1)
-
     def count(self, taken, sign):
         """Count amounts as used (sign 1) or as free again (-1): {provider uuid: {class: amount}}."""
         for uuid, resources in taken.items():

@@ -50,7 +50,7 @@ def solve(board, items, others, budget, seconds):
     model = Model(board, items, loose, budget, groups=True)
     status, values = model.run(seconds)
     if status == "found":
-        answer = _in_order(board, items, loose, model, values)
+        answer = _in_order(board, loose, model, values)
         if answer is not None:
             return "found", answer
         return "unknown", None
@@ -163,7 +163,7 @@ class Model:
         return "found", np.rint(np.array(solver.getSolution().col_value)).astype(np.int64)
 
 
-def _in_order(board, items, others, model, values):
+def _in_order(board, others, model, values):
     """The solution as steps each of which finds room, or None when there is no such order."""
     want = {key: int(values[column]) for key, column in model.x.items()}
     on = {}

@@ -156,7 +156,7 @@ class Search:
         bounds = []
         for position in np.lexsort((rows, far)):
             node = int(rows[position])
-            least = self._least(item, node, short[position], room, depth)
+            least = self._least(node, short[position], room, depth)
             if least is not None and least <= budget:
                 bounds.append((least, float(far[position]), node))
         bounds.sort()
@@ -183,7 +183,7 @@ class Search:
     def _candidates(self, node):
         return [item for item in self._on[node] if item not in self._moved]
 
-    def _least(self, item, node, short, room, depth):
+    def _least(self, node, short, room, depth):
         """How many others must leave a node at the very least; None when it cannot be enough."""
         board = self.board
         there = self._candidates(node)

@@ -79,7 +79,7 @@ def counting_words(found):
     return words
 
 
-def nearest(board, item, others=()):
+def nearest(board, item):
     """The node that comes nearest to having room for an item now, None when it may go to none.
 
     :returns: a dict host, node, short ({class: how much is lacking}), group (members that keep it away).

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.report.columns import align, cell, width
+from ansible_collections.drover.compute.plugins.plugin_utils.report.columns import align, shortened
 
 HEADINGS = ("FINDING", "NAME", "HOST", "WHY", "HEAL")
 #: More columns of a terminal than this a name does not get; the data has it whole.
@@ -25,25 +25,12 @@ def audit_table(findings):
     rows = [
         [
             each["kind"],
-            _short(each["name"] or each["provider"] or each["uuid"], WIDEST),
-            _short(each["host"], WIDEST),
-            _short(each["why"], WIDEST_WHY),
+            shortened(each["name"] or each["provider"] or each["uuid"], WIDEST),
+            shortened(each["host"], WIDEST),
+            shortened(each["why"], WIDEST_WHY),
             each["heal"],
         ]
         for each in findings
     ]
     advice = {each["kind"]: each["advice"] for each in findings}
     return [*align(HEADINGS, rows), "", *(f"{kind}: {text}" for kind, text in advice.items())]
-
-
-def _short(value, most):
-    """A cell cut to some columns of a terminal."""
-    text = cell(value)
-    if width(text) <= most:
-        return text
-    kept = ""
-    for char in text:
-        if width(kept + char) > most - 3:
-            break
-        kept += char
-    return kept + "..."

@@ -36,6 +36,19 @@ def cell(value):
     return " ".join("".join(char if char.isprintable() else " " for char in str(value)).split()) or "-"
 
 
+def shortened(value, most):
+    """A cell cut to so many columns of a terminal."""
+    text = cell(value)
+    if width(text) <= most:
+        return text
+    kept = ""
+    for char in text:
+        if width(kept + char) > most - 3:
+            break
+        kept += char
+    return kept + "..."
+
+
 def align(headings, rows, right=(), indent=""):
     """Values under headings.
 

@@ -75,7 +75,7 @@ def _environment():
         finalize=_finalize,
     )
     environment.filters.update(
-        {name: getattr(words, name) for name in ("memory", "disk", "moment", "exact", "duration", "percent")}
+        {name: getattr(words, name) for name in ("memory", "disk", "moment", "exact", "duration", "percent", "weight")}
     )
     return environment
 

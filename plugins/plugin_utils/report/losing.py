@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import collections
 
+from ansible_collections.drover.compute.plugins.plugin_utils.report.words import natural
+
 #: So many sizes are counted.
 SIZES = 8
 _KEYS = ("vcpus", "memory_mb", "disk_gb")
@@ -48,7 +50,7 @@ def _verdict(rows):
     losses = [row["loss"] for row in rows if row["loss"]]
     if not losses:
         return "There is no host to lose."
-    fatal = sorted({loss["host"] for loss in losses if not loss["survives"]})
+    fatal = sorted({loss["host"] for loss in losses if not loss["survives"]}, key=natural)
     if fatal:
         return (
             f"The loss of {', '.join(fatal)} could not be borne: not everything on it finds a place on the other hosts. "

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from ansible_collections.drover.compute.plugins.plugin_utils.report import table, words
+from ansible_collections.drover.compute.plugins.plugin_utils.report.decision import decision
 
 #: The figures of a host, with their unit in words.
 FIGURES = (("vcpus", "vCPU", words.number), ("memory_mb", "memory", words.memory), ("disk_gb", "disk", words.disk))
@@ -28,7 +29,7 @@ def picture(overview):
 
     :param overview: what the store's overview.read() returns.
     :returns: a dict: summary, attention, hosts, nowhere (instances on no host), map (hosts by zone), pools, zones,
-        aggregates, migrations, days, power_events, newest (instances), leases, rolling.
+        aggregates, migrations, days, decisions (see decision.py), power_events, newest (instances), leases, rolling.
     """
     hosts = [_host(each, number) for number, each in enumerate(_in_order(overview["hosts"]))]
     _fill(hosts, overview["instances"])
@@ -39,16 +40,17 @@ def picture(overview):
         "attention": _attention(hosts, overview),
         "hosts": hosts,
         "nowhere": [_instance(each) for each in lost],
+        "decisions": [decision(each) for each in overview["decisions"]],
         "map": _by_zone(hosts),
         "pools": pools,
         "zones": _zones(hosts),
-        "aggregates": [{**each, "metadata": sorted(each["metadata"].items())} for each in overview["aggregates"]],
+        "aggregates": [_aggregate(each) for each in overview["aggregates"]],
         "migrations": [_migration(each) for each in overview["migrations"]],
         "days": days(overview["days"]),
         "power_events": overview["power_events"],
         "newest": _newest(overview),
-        "leases": overview["leases"],
-        "rolling": overview["rolling"],
+        "leases": sorted(overview["leases"], key=lambda each: words.natural(each["name"])),
+        "rolling": sorted(overview["rolling"], key=lambda each: words.natural(each["host"])),
     }
 
 
@@ -60,7 +62,7 @@ def is_well(host):
 
 def _in_order(hosts):
     """First those that are down, then those that take nothing, then the others; each by name."""
-    return sorted(hosts, key=lambda host: (is_well(host), host["state"] == "up", host["host"]))
+    return sorted(hosts, key=lambda host: (is_well(host), host["state"] == "up", words.natural(host["host"])))
 
 
 def _host(host, number):
@@ -141,7 +143,7 @@ def band(full):
 
 def _fill(hosts, instances):
     on = {}
-    for each in instances:
+    for each in sorted(instances, key=lambda each: words.natural(each["name"])):
         on.setdefault(each["host"], []).append(_instance(each))
     for host in hosts:
         host["instance_rows"] = on.get(host["host"], [])
@@ -165,7 +167,7 @@ def _pools(hosts):
             "hosts": len(pool["hosts"]),
             **_figure({**pool["node"], "nodes": [pool["node"]]}, "disk_gb", "disk", words.disk),
         }
-        for name, pool in sorted(found.items())
+        for name, pool in sorted(found.items(), key=lambda each: words.natural(each[0]))
     ]
 
 
@@ -212,12 +214,19 @@ def _attention(hosts, overview):
     }
 
 
+def _aggregate(each):
+    return {**each, "metadata": sorted(each["metadata"].items()), "hosts": sorted(each["hosts"], key=words.natural)}
+
+
 def _by_zone(hosts):
     """[{zone, hosts}] for the heat map; one entry without a zone where nobody has any."""
     found = {}
-    for host in sorted(hosts, key=lambda each: each["host"]):
+    for host in sorted(hosts, key=lambda each: words.natural(each["host"])):
         found.setdefault(", ".join(host["zones"]), []).append(host)
-    return [{"zone": zone, "hosts": found[zone]} for zone in sorted(found, key=lambda zone: (zone == "", zone))]
+    return [
+        {"zone": zone, "hosts": found[zone]}
+        for zone in sorted(found, key=lambda zone: (zone == "", words.natural(zone)))
+    ]
 
 
 def _zones(hosts):
@@ -233,7 +242,7 @@ def _zones(hosts):
             "instances": sum(host["instances"] for host in members),
             "figures": sums(members),
         }
-        for zone, members in sorted(found.items())
+        for zone, members in sorted(found.items(), key=lambda each: words.natural(each[0]))
     ]
 
 

@@ -121,7 +121,7 @@ def _changed(moves, at):
             host["moves"] += 1
             for figure, _label, _told in FIGURES:
                 host[figure] += sign * move[figure]
-    names = sorted(delta, key=lambda name: (delta[name]["instances"] >= 0, name))
+    names = sorted(delta, key=lambda name: (delta[name]["instances"] >= 0, words.natural(name)))
     return [_before_and_after(name, delta[name], at.get(name)) for name in names]
 
 
@@ -174,7 +174,9 @@ def _stale(moves, known, at):
             found.append(f"{move['name']} is no longer in the store.")
         elif row is not None and row["host"] != move["from_host"]:
             found.append(f"{move['name']} is on {row['host'] or 'no host'} now, not on {move['from_host']}.")
-    found += [f"{name} is no longer in the store." for name in sorted({m["host"] for m in moves} - set(at))]
+    found += [
+        f"{name} is no longer in the store." for name in sorted({m["host"] for m in moves} - set(at), key=words.natural)
+    ]
     return found
 
 

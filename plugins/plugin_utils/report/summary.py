@@ -6,12 +6,16 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.report import words
-from ansible_collections.drover.compute.plugins.plugin_utils.report.columns import align
+from ansible_collections.drover.compute.plugins.plugin_utils.report.columns import align, shortened
+from ansible_collections.drover.compute.plugins.plugin_utils.report.decision import short
 
 #: So many hosts that need a look, and so many of the fullest, are shown.
 SHOWN = 20
 HEADINGS = ("HOST", "STATE", "FULL", "VCPU", "MEMORY", "DISK", "INSTANCES", "REASON")
 NUMBERS = ("FULL", "VCPU", "MEMORY", "DISK", "INSTANCES")
+#: So many of the newest decisions are shown, and so many columns of a terminal tell why.
+DECISIONS = 5
+WIDEST_WHY = 100
 
 
 def report_lines(picture):
@@ -35,9 +39,26 @@ def report_lines(picture):
     lines.append(words.clean(picture["capacity"]["verdict"]))
     lines += _hosts("Need a look", [host for host in picture["hosts"] if not host["well"]])
     full = sorted(
-        (host for host in picture["hosts"] if host["well"]), key=lambda host: (-(host["full"] or 0), host["host"])
+        (host for host in picture["hosts"] if host["well"]),
+        key=lambda host: (-(host["full"] or 0), words.natural(host["host"])),
     )
-    return lines + _hosts("Fullest", full)
+    return lines + _hosts("Fullest", full) + _decisions(picture["decisions"][:DECISIONS])
+
+
+def _decisions(newest):
+    if not newest:
+        return []
+    rows = [
+        [
+            words.moment(each["created_at"]),
+            each["purpose"],
+            words.clean(each["name"]),
+            each["where"] or "no valid host",
+            shortened(words.clean(short(each) or ""), WIDEST_WHY),
+        ]
+        for each in newest
+    ]
+    return ["", "Newest decisions:", *align(("WHEN", "FOR", "INSTANCE", "HOST", "WHY"), rows, indent="  ")]
 
 
 def _hosts(title, hosts):

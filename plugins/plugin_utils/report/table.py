@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.report.columns import align
+from ansible_collections.drover.compute.plugins.plugin_utils.report.words import natural
 
 #: Below this much memory (MiB) a host's is shown in MiB, from here on in GiB.
 SHOWN_IN_GIB = 16 * 1024
@@ -17,7 +18,7 @@ INSTANCE_NUMBERS = ("VCPU", "MiB", "GiB")
 
 
 def hosts_table(hosts):
-    """Hosts, one line each: what is allocated and what may be.
+    """Hosts by name, one line each: what is allocated and what may be.
 
     :param hosts: dicts as the store's hosts.listing returns them: host, state (up or down), status
         (enabled or disabled), maintenance, disabled_reason, down_reason, zones, instances, and of
@@ -26,7 +27,8 @@ def hosts_table(hosts):
         shown as ``-``.
     :returns: a list of lines.
     """
-    return align(HOST_HEADINGS, [_host(host) for host in hosts], right=HOST_NUMBERS)
+    rows = [_host(host) for host in sorted(hosts, key=lambda each: natural(each["host"]))]
+    return align(HOST_HEADINGS, rows, right=HOST_NUMBERS)
 
 
 def instances_table(instances):

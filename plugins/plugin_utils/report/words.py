@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 
 #: From this much on the next larger unit is used.
 _NEXT = 1024
@@ -13,6 +14,15 @@ _NEXT = 1024
 _HIDDEN = dict.fromkeys(
     [*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd"
 ) | {0x9: " ", 0xA: " ", 0xD: " "}
+
+
+_DIGITS = re.compile(r"([0-9]+)")
+
+
+def natural(name):
+    """What names are sorted by, so that kvm2 comes before kvm10."""
+    parts = _DIGITS.split(name)
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)], name
 
 
 def clean(text):
@@ -52,6 +62,11 @@ def percent(part, whole):
     if part is None or not whole:
         return None
     return int(100 * part / whole)
+
+
+def weight(value):
+    """What a weigher gave, in as many digits as tell hosts apart: ``2``, ``1.987``, ``-1e+06``."""
+    return f"{value:.4g}"
 
 
 def moment(seconds):

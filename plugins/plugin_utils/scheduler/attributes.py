@@ -10,6 +10,7 @@ name that no host state has.
 from __future__ import annotations
 
 import json
+import operator
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.distinct import Distinct
 
@@ -38,34 +39,27 @@ class Numbers:
         return found if self.valid is None else found & self.valid
 
 
-def _amount(rc, field):
+def _of(rc, amount):
+    """What reads an amount of a class from host states; 0 on a fleet that has no such class."""
+
     def read(states):
         resource = states.resources.get(rc)
-        return np.zeros(states.size, dtype=np.int64) if resource is None else getattr(resource, field)
+        return np.zeros(states.size, dtype=np.int64) if resource is None else amount(resource)
 
     return read
+
+
+def _amount(rc, field):
+    return _of(rc, operator.attrgetter(field))
 
 
 def _free(rc):
-    def read(states):
-        resource = states.resources.get(rc)
-        if resource is None:
-            return np.zeros(states.size, dtype=np.int64)
-        return resource.total - resource.reserved - resource.used
-
-    return read
+    return _of(rc, lambda resource: resource.total - resource.reserved - resource.used)
 
 
 def _taken(rc):
     """What is in use, room reserved for the host included (NOVA_SEMANTICS 5.1)."""
-
-    def read(states):
-        resource = states.resources.get(rc)
-        if resource is None:
-            return np.zeros(states.size, dtype=np.int64)
-        return resource.reserved + resource.used
-
-    return read
+    return _of(rc, lambda resource: resource.reserved + resource.used)
 
 
 def free_disk_mb(states):

@@ -46,14 +46,6 @@ class Component:
         chosen = options or {}
         self.option = {key: chosen.get(key, default) for key, default in self.options.items()}
 
-    @classmethod
-    def check_options(cls, option):
-        """Check options beyond their type.
-
-        :param option: {key: value} of this class's options.
-        :raises ValueError: (key, what was expected); the policy makes the sentence.
-        """
-
     def needs(self, spec):
         """Names of the optional columns that this request makes it read."""
         return self.reads

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import some
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import ClassFilter, number
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.narrowing import Narrowing, asked
@@ -89,14 +90,9 @@ def _counts(states, spec, policy, filters, limits, stages, nearest):
         elif len(fell) <= SHOWN:
             text += f" ({', '.join(states.label(i) for i in fell)})"
         if name == "host" and not stage["after"] and not keep.any():
-            text += f", for there is no host {spec.host}: {_some(sorted(set(states.host)))}"
+            text += f", for there is no host {spec.host}: there are {some(sorted(set(states.host)))}"
         parts.append(text)
     return ", ".join(parts)
-
-
-def _some(names, most=8):
-    listed = ", ".join(names[:most])
-    return f"there are {listed}" + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _nearest(states, spec, filters, limits):

@@ -32,10 +32,11 @@ class NoValidHost(SchedulerError):
 
     ``explanation`` is a plain dict, see ``explain_failure`` in diagnosis.py; as a detail of the
     DroverError it also reaches the result of a task. ``why`` is the message without its head, for a
-    caller who says in other words what failed.
+    caller who says in other words what failed. ``instance`` is (uuid or None, name), where that is known.
     """
 
     def __init__(self, message, explanation=None, why=""):
         super().__init__(message, explanation=explanation or {})
         self.why = why or message
         self.explanation = self.details["explanation"]
+        self.instance = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.diagnosis import explain_failure
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost, RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.narrowing import Narrowing
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.weighing import Weighing, at, best
 
@@ -142,7 +142,7 @@ def place_batch(states, specs, driver):
     :param driver: an object with place(spec, instances done, instances in all) -> (row, selection), which
         raises when there is no host, and finish(), called when all are placed.
     """
-    check_batch(states, specs)
+    check_batch(specs)
     added, placed = [], []
     try:
         # Mappings first, so that a request may name a group that a later one of the batch defines.
@@ -156,9 +156,11 @@ def place_batch(states, specs, driver):
             if allocations is not None:
                 selection["allocations"] = allocations
             placed.append((index, spec, selection))
-    except Exception:
-        for index, spec, _selection in reversed(placed):
-            states.release(index, spec)
+    except Exception as problem:
+        if isinstance(problem, NoValidHost):
+            problem.instance = (spec.uuid, spec.name)
+        for index, placed_spec, _selection in reversed(placed):
+            states.release(index, placed_spec)
         for name in added:
             states.drop_group(name)
         raise
@@ -176,7 +178,11 @@ def failure(states, spec, policy, done, total):
     return problem
 
 
-def check_batch(states, specs):
+def check_batch(specs):
+    """Refuse requests that could not be told apart.
+
+    :raises RequestError: two have one name or one uuid.
+    """
     names, keys = set(), set()
     for spec in specs:
         if spec.name in names:

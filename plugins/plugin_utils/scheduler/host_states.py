@@ -123,7 +123,7 @@ class GroupState:
 class HostStates:
     """n compute nodes, sorted by (host, node): the order in which equal weights are taken.
 
-    Built from the columns of ``store.fleet.read_fleet`` (plain lists of length n).
+    Built from the columns of ``store.host_columns.read_columns`` (lists or arrays of length n).
     Amounts are in MiB for MEMORY_MB and GiB for DISK_GB.
 
     Public columns: host, node, uuid, cell, disabled_reason, down_reason (lists); zones (list of

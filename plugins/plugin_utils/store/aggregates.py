@@ -10,7 +10,7 @@ try:
 except ImportError:
     sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, some
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 
 ZONE = "availability_zone"
@@ -23,6 +23,21 @@ def find(connection, name):
     if row is None:
         return None
     return {"name": name, "uuid": row.uuid, "metadata": dict(row.metadata), "hosts": sorted(_hosts(connection, row.id))}
+
+
+def listing(connection):
+    """All aggregates: a list of dicts name, metadata, hosts, by name and by host."""
+    table, members = tables.aggregates, tables.aggregate_hosts
+    found = {
+        row.id: {"name": row.name, "metadata": dict(row.metadata or {}), "hosts": []}
+        for row in connection.execute(sa.select(table).order_by(table.c.name))
+    }
+    # In a query of its own, as metadata would be decoded for each member.
+    for aggregate, host in connection.execute(
+        sa.select(members.c.aggregate_id, members.c.host).order_by(members.c.host)
+    ):
+        found[aggregate]["hosts"].append(host)
+    return list(found.values())
 
 
 def ensure(connection, name, metadata=None, hosts=(), remove_hosts=()):
@@ -70,7 +85,7 @@ def delete(connection, name):
         return False
     hosts = sorted(_hosts(connection, row.id))
     if hosts:
-        raise DroverError(f"Aggregate {name} has hosts: {_some(hosts)}. Take them out with remove_hosts first.")
+        raise DroverError(f"Aggregate {name} has hosts: {some(hosts)}. Take them out with remove_hosts first.")
     connection.execute(sa.delete(table).where(table.c.id == row.id))
     return True
 
@@ -86,7 +101,7 @@ def _check_known(connection, name, hosts):
     unknown = sorted(set(hosts) - known)
     if unknown:
         raise DroverError(
-            f"Aggregate {name}: host {_some(unknown)} is not in the store. Run drover.compute.discover, or correct the name."
+            f"Aggregate {name}: host {some(unknown)} is not in the store. Run drover.compute.discover, or correct the name."
         )
 
 
@@ -125,7 +140,3 @@ def _check_empty(connection, name, old, new, hosts):
             f"Aggregate {name}: the zone of host {host} would change ({old or 'none'} to {new or 'none'}) under the instance "
             f"{instance}, which was placed by its zone ({len(busy)} such in all). Drain the host first."
         )
-
-
-def _some(names, most=8):
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -11,8 +11,8 @@ except ImportError:
     sa = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, fleet, tables
-
-EVACUATION = "evacuation"
+from ansible_collections.drover.compute.plugins.plugin_utils.store.moving import EVACUATION
+from ansible_collections.drover.compute.plugins.plugin_utils.store.nodes import DEFAULT_URI
 
 
 def instances(connection, host):
@@ -133,7 +133,7 @@ def orders(connection, migration_uuids, host):
     )
     found = []
     for row in bulk.among(connection, query, table.c.uuid, migration_uuids):
-        order = {**row._mapping, "disks": (row.facts or {}).get("disks") or []}
+        order = {**row._mapping, "uri": row.uri or DEFAULT_URI, "disks": (row.facts or {}).get("disks") or []}
         order.pop("facts")
         order.pop("among_key", None)
         found.append(order)

@@ -10,10 +10,9 @@ try:
 except ImportError:
     sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import aggregates, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import RESOURCE_CLASSES
-
-ZONE_KEY = "availability_zone"
+from ansible_collections.drover.compute.plugins.plugin_utils.store.instances import located, state_of
 
 
 def read_zones(connection):
@@ -21,13 +20,11 @@ def read_zones(connection):
 
     :returns: dict host -> sorted list of zones.
     """
-    aggregates, hosts = tables.aggregates, tables.aggregate_hosts
-    query = sa.select(hosts.c.host, aggregates.c.metadata).join(aggregates, aggregates.c.id == hosts.c.aggregate_id)
     zones = {}
-    for row in connection.execute(query):
-        zone = row.metadata.get(ZONE_KEY)
-        if zone:
-            zones.setdefault(row.host, set()).update(part.strip() for part in zone.split(","))
+    for aggregate in aggregates.listing(connection):
+        zone = aggregate["metadata"].get(aggregates.ZONE)
+        for host in aggregate["hosts"] if zone else ():
+            zones.setdefault(host, set()).update(part.strip() for part in zone.split(","))
     return {host: sorted(names) for host, names in zones.items()}
 
 
@@ -49,27 +46,11 @@ def read_instances(connection, hosts=None, but=()):
         migration (options of its own); and of the domain: persistent, autostart, disks, hostdevs, managed_save,
         snapshots.
     """
-    instances, nodes, domains, groups = tables.instances, tables.compute_nodes, tables.domains, tables.server_groups
-    flavors = tables.flavors
+    instances, domains, flavors = tables.instances, tables.domains, tables.flavors
     query = (
-        sa.select(
-            instances,
-            nodes.c.host,
-            nodes.c.hypervisor_hostname,
-            groups.c.name.label("group_name"),
-            flavors.c.extra_specs,
-            domains.c.state.label("domain_state"),
-            domains.c.persistent,
-            domains.c.autostart,
-            domains.c.facts,
-        )
-        .join(nodes, nodes.c.id == instances.c.compute_node_id)
-        .outerjoin(groups, groups.c.id == instances.c.server_group_id)
+        located(flavors.c.extra_specs, domains.c.persistent, domains.c.autostart, domains.c.facts)
         .outerjoin(flavors, flavors.c.name == instances.c.flavor)
-        .outerjoin(
-            domains,
-            sa.and_(domains.c.uuid == instances.c.uuid, domains.c.compute_node_id == instances.c.compute_node_id),
-        )
+        .where(tables.compute_nodes.c.id.is_not(None))
         .order_by(instances.c.name, instances.c.uuid)
     )
     held = _held(connection, hosts, but)
@@ -82,7 +63,7 @@ def read_instances(connection, hosts=None, but=()):
                 "name": row.name,
                 "host": row.host,
                 "node": row.hypervisor_hostname,
-                "state": row.domain_state if row.state == "active" and row.domain_state else row.state,
+                "state": state_of(row),
                 "vcpus": row.vcpus,
                 "memory_mb": row.memory_mb,
                 "disk_gb": row.disk_gb,

@@ -75,30 +75,49 @@ def group_ids(connection):
     return {row.name: row.id for row in connection.execute(sa.select(table.c.name, table.c.id))}
 
 
-def listing(connection, host=None, name=None, uuid=None):
-    """Instances with where they are, for people and programs.
+def on_its_node():
+    """The condition that a domain is its instance's own: a domain may be seen on several nodes."""
+    instances, domains = tables.instances, tables.domains
+    return sa.and_(domains.c.uuid == instances.c.uuid, domains.c.compute_node_id == instances.c.compute_node_id)
 
-    :returns: a list of dicts sorted by name: uuid, name, host, node, state, vcpus, memory_mb, disk_gb,
-        server_group, availability_zone, project, user, autostart.
+
+def located(*columns):
+    """The query of instances with where they are, those that are nowhere included.
+
+    Its rows have the columns of the instance and host, hypervisor_hostname, group_name and domain_state, each
+    of these None where there is no such thing.
+
+    :param columns: more of them, of the compute node, the server group or the domain.
     """
     instances, nodes, domains, groups = tables.instances, tables.compute_nodes, tables.domains, tables.server_groups
-    query = (
+    return (
         sa.select(
             instances,
             nodes.c.host,
             nodes.c.hypervisor_hostname,
             groups.c.name.label("group_name"),
             domains.c.state.label("domain_state"),
-            domains.c.autostart,
+            *columns,
         )
         .outerjoin(nodes, nodes.c.id == instances.c.compute_node_id)
         .outerjoin(groups, groups.c.id == instances.c.server_group_id)
-        .outerjoin(
-            domains,
-            sa.and_(domains.c.uuid == instances.c.uuid, domains.c.compute_node_id == instances.c.compute_node_id),
-        )
-        .order_by(instances.c.name, instances.c.uuid)
+        .outerjoin(domains, on_its_node())
     )
+
+
+def state_of(row):
+    """The state of an instance from a row of located(): of its domain, or building or missing."""
+    return row.domain_state if row.state == "active" and row.domain_state else row.state
+
+
+def listing(connection, host=None, name=None, uuid=None):
+    """Instances with where they are, for people and programs.
+
+    :returns: a list of dicts sorted by name: uuid, name, host, node, state, vcpus, memory_mb, disk_gb,
+        server_group, availability_zone, project, user, autostart.
+    """
+    instances, nodes = tables.instances, tables.compute_nodes
+    query = located(tables.domains.c.autostart).order_by(instances.c.name, instances.c.uuid)
     if host is not None:
         query = query.where(nodes.c.host == host)
     if name is not None:
@@ -111,7 +130,7 @@ def listing(connection, host=None, name=None, uuid=None):
             "name": row.name,
             "host": row.host,
             "node": row.hypervisor_hostname,
-            "state": row.domain_state if row.state == "active" and row.domain_state else row.state,
+            "state": state_of(row),
             "vcpus": row.vcpus,
             "memory_mb": row.memory_mb,
             "disk_gb": row.disk_gb,

@@ -12,6 +12,7 @@ try:
 except ImportError:
     sa = None
 
+from ansible_collections.drover.compute.plugins.plugin_utils.store import aggregates as aggregate_rows
 from ansible_collections.drover.compute.plugins.plugin_utils.store import hosts, instances, tables
 
 FIGURES = ("vcpus", "memory_mb", "disk_gb")
@@ -67,10 +68,10 @@ def _host(host, aggregates, owned):
 
 
 def _aggregates(connection):
-    table, joined, found = tables.aggregates, tables.aggregate_hosts, {}
-    query = sa.select(joined.c.host, table.c.name).join(table, table.c.id == joined.c.aggregate_id)
-    for row in connection.execute(query.order_by(table.c.name)):
-        found.setdefault(row.host, []).append(row.name)
+    found = {}
+    for aggregate in aggregate_rows.listing(connection):
+        for host in aggregate["hosts"]:
+            found.setdefault(host, []).append(aggregate["name"])
     return found
 
 

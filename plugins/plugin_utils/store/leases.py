@@ -84,9 +84,9 @@ def renew(connection, name, actor, now, seconds=SECONDS):
         raise DroverError(f"{whose} This run had the lease and lost it, so it stops. What has begun goes on by itself.")
 
 
-def renew_all(connection, actor, now, seconds=SECONDS):
+def renew_all(connection, actor, now):
     """Renew whatever the actor holds: a run that works on several hosts works on one after the other."""
-    table, end = tables.leases, now + seconds
+    table, end = tables.leases, now + SECONDS
     connection.execute(
         sa.update(table)
         .where(table.c.process == actor.process, table.c.expires_at < end)

@@ -11,6 +11,10 @@ except ImportError:
     sa = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.instances import on_its_node
+
+# Types of migrations that are told apart from mere moves.
+RESIZE, EVACUATION = "resize", "evacuation"
 
 
 def open_moves(connection):
@@ -38,6 +42,19 @@ def open_moves(connection):
     return connection.execute(query).all()
 
 
+def holding(connection, instance_uuids):
+    """The migrations of instances that hold room: those under way, and those that only wait to be closed.
+
+    :returns: dict instance uuid -> row. One that is under way counts before an evacuation whose source is not
+        back yet.
+    """
+    table = tables.migrations
+    query = sa.select(table).where(table.c.status.in_(tables.HOLDING_MIGRATION))
+    rows = bulk.among(connection, query, table.c.instance_uuid, instance_uuids)
+    rows.sort(key=lambda row: row.status in tables.OPEN_MIGRATION)
+    return {row.instance_uuid: row for row in rows}
+
+
 def left_open_for(connection, host):
     """The hosts that moves left open start at which an earlier run began to make room for a host, sorted."""
     return sorted({row.source for row in open_moves(connection) if (row.details or {}).get("for_host") == host})
@@ -62,9 +79,6 @@ def domain_states(connection, uuids):
 
     :returns: dict uuid -> state.
     """
-    instances, domains = tables.instances, tables.domains
-    query = sa.select(domains.c.uuid, domains.c.state).join(
-        instances,
-        sa.and_(instances.c.uuid == domains.c.uuid, instances.c.compute_node_id == domains.c.compute_node_id),
-    )
+    domains = tables.domains
+    query = sa.select(domains.c.uuid, domains.c.state).join(tables.instances, on_its_node())
     return {row.uuid: row.state for row in bulk.among(connection, query, domains.c.uuid, uuids)}

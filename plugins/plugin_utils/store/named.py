@@ -14,9 +14,8 @@ except ImportError:
     sa = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-
-DISCOVER = "Run drover.compute.discover"
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, moving, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.instances import located, state_of
 
 
 def find(connection, wanted, unknown=None):
@@ -52,7 +51,7 @@ def find(connection, wanted, unknown=None):
         chosen.setdefault(row.uuid, row)
         if each["name"]:
             names.add(row.uuid)
-    shown, held = _sightings(connection, chosen), _migrations(connection, chosen)
+    shown, held = _sightings(connection, chosen), moving.holding(connection, chosen)
     return [_described(row, shown.get(uuid, []), held.get(uuid), uuid in names) for uuid, row in chosen.items()]
 
 
@@ -75,24 +74,8 @@ def _is_uuid(text):
 
 
 def _rows(connection, named):
-    instances, nodes, domains, groups = tables.instances, tables.compute_nodes, tables.domains, tables.server_groups
-    query = (
-        sa.select(
-            instances,
-            nodes.c.host,
-            nodes.c.hypervisor_hostname,
-            nodes.c.uri,
-            groups.c.name.label("group_name"),
-            domains.c.state.label("domain_state"),
-            domains.c.xml,
-        )
-        .outerjoin(nodes, nodes.c.id == instances.c.compute_node_id)
-        .outerjoin(groups, groups.c.id == instances.c.server_group_id)
-        .outerjoin(
-            domains,
-            sa.and_(domains.c.uuid == instances.c.uuid, domains.c.compute_node_id == instances.c.compute_node_id),
-        )
-    )
+    instances = tables.instances
+    query = located(tables.compute_nodes.c.uri, tables.domains.c.xml)
     found = bulk.among(connection, query, instances.c.uuid, {each["uuid"] for each in named if each["uuid"]})
     found += bulk.among(connection, query, instances.c.name, {each["name"] for each in named if each["name"]})
     return list({row.uuid: row for row in found}.values())
@@ -131,21 +114,12 @@ def _sightings(connection, uuids):
     return {uuid: sorted(names) for uuid, names in found.items()}
 
 
-def _migrations(connection, uuids):
-    table = tables.migrations
-    query = sa.select(table).where(table.c.status.in_(tables.HOLDING_MIGRATION))
-    rows = bulk.among(connection, query, table.c.instance_uuid, uuids)
-    # One that is under way counts before an evacuation whose source is not back yet.
-    rows.sort(key=lambda row: row.status in tables.OPEN_MIGRATION)
-    return {row.instance_uuid: row for row in rows}
-
-
 def _described(row, nodes, migration, named):
     keys = ("uuid", "name", "host", "uri", "flavor", "vcpus", "memory_mb", "disk_gb", "availability_zone")
     return {
         **{key: getattr(row, key) for key in (*keys, "project", "user", "image", "policy", "xml")},
         "node": row.hypervisor_hostname,
-        "state": row.domain_state if row.state == "active" and row.domain_state else row.state,
+        "state": state_of(row),
         "server_group": row.group_name,
         "nodes": nodes,
         "named": named,
@@ -180,7 +154,7 @@ def refuse(instance, doing, settled=True):
         return
     way = f"from {migration['source']} to {migration['destination']}"
     if migration["status"] in tables.OPEN_MIGRATION:
-        again = "drover.compute.instance_resize" if migration["type"] == "resize" else "what moves it"
+        again = "drover.compute.instance_resize" if migration["type"] == moving.RESIZE else "what moves it"
         raise DroverError(
             f"Instance {name} has an open {migration['type']} {way}. {doing}: run {again} again first, which ends that."
         )

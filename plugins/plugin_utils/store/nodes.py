@@ -12,6 +12,9 @@ except ImportError:
 
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 
+#: The libvirt URI of a node that was recorded without one.
+DEFAULT_URI = "qemu:///system"
+
 
 def by_host(connection, hosts):
     """The compute nodes of hosts.

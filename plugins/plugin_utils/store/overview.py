@@ -10,9 +10,16 @@ try:
 except ImportError:
     sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import hosts, instances, rolling, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import (
+    aggregates,
+    decisions,
+    hosts,
+    instances,
+    rolling,
+    tables,
+)
 
-#: How many of the newest migrations, power actions and instances are read.
+#: How many of the newest migrations, decisions, power actions and instances are read.
 NEWEST = 100
 DAY = 86400
 
@@ -31,7 +38,7 @@ def read(connection, now, service_down_time=0):
     :returns: a dict of lists of dicts: hosts (hosts.listing(); its nodes have memory_mb_physical (MiB) and
         disk_gb_physical (GiB), which are in use on the hypervisor, or None), aggregates (name, metadata,
         hosts), instances (instances.listing()), newest (the newest instances: uuid, created_at), migrations
-        and power_events (the newest, newest first), days (day, type, status, count: all migrations by the
+        and power_events (the newest, newest first), decisions (decisions.newest()), days (day, type, status, count: all migrations by the
         day, counted from 1970 in UTC, on which they began), leases, rolling (rolling.read()), flavors.
     """
     found = hosts.listing(connection, now, service_down_time)
@@ -41,11 +48,12 @@ def read(connection, now, service_down_time=0):
             node.update(physical[node["uuid"]])
     return {
         "hosts": found,
-        "aggregates": _aggregates(connection),
+        "aggregates": aggregates.listing(connection),
         "instances": instances.listing(connection),
         "newest": _newest(connection, tables.instances, ("uuid", "created_at"), tables.instances.c.created_at),
         "migrations": _newest(connection, tables.migrations, _MIGRATION, tables.migrations.c.created_at),
         "days": _days(connection),
+        "decisions": decisions.newest(connection, NEWEST),
         "power_events": _newest(connection, tables.power_events, _POWER),
         "leases": _all(connection, tables.leases, _LEASE),
         "rolling": rolling.read(connection),
@@ -57,23 +65,6 @@ def _physical(connection):
     table = tables.compute_nodes
     query = sa.select(table.c.uuid, table.c.memory_mb_used, table.c.local_gb_used)
     return {row[0]: {"memory_mb_physical": row[1], "disk_gb_physical": row[2]} for row in connection.execute(query)}
-
-
-def _aggregates(connection):
-    table, members = tables.aggregates, tables.aggregate_hosts
-    query = (
-        sa.select(table.c.name, table.c.metadata, members.c.host)
-        .outerjoin(members, members.c.aggregate_id == table.c.id)
-        .order_by(table.c.name, members.c.host)
-    )
-    found = {}
-    for row in connection.execute(query):
-        # Not row.metadata: some rows have such a thing of their own.
-        name, metadata, host = row
-        each = found.setdefault(name, {"name": name, "metadata": dict(metadata or {}), "hosts": []})
-        if host is not None:
-            each["hosts"].append(host)
-    return list(found.values())
 
 
 def _days(connection):

@@ -110,4 +110,4 @@ def _run(connection):
         environment.run_migrations()
 
 
-LATEST = "0006"
+LATEST = "0007"

@@ -323,6 +323,27 @@ if sa is not None:
         sa.Column("updated_at", sa.Double, nullable=False),
     )
 
+    # What the scheduler decided and why; only the newest are kept, see decisions.py. No index: each claim writes here.
+    decisions = sa.Table(
+        "decisions",
+        metadata,
+        _id(),
+        sa.Column("created_at", sa.Double, nullable=False),
+        # What for: place, resize or migrate.
+        sa.Column("purpose", sa.String(32), nullable=False),
+        # Who asked, in words for people.
+        sa.Column("actor", sa.String(255)),
+        # Not a reference: what is told outlives the instance, and one that was refused never was there.
+        sa.Column("instance_uuid", sa.String(36)),
+        sa.Column("instance_name", sa.String(255), nullable=False),
+        # Null when there was no valid host.
+        sa.Column("host", sa.String(255)),
+        sa.Column("node", sa.String(255)),
+        sa.Column("alternates", sa.JSON, nullable=False),
+        sa.Column("explanation", sa.JSON(none_as_null=True)),
+        sa.Column("message", sa.Text),
+    )
+
 # A migration in one of these states is under way, or was when its run was killed.
 OPEN_MIGRATION = ("accepted", "running")
 # In these states too both ends are held: a resize that waits to be confirmed, an evacuation whose source

@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
     providers,
     supply,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, services
+from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, moving, services
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances as instance_rows
 from ansible_collections.drover.compute.plugins.plugin_utils.store import nodes as node_rows
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record_sharing
@@ -162,10 +162,9 @@ def _clear_evacuated(connection, hosts, reported, now):
 def _write_instances(connection, reported, provider_ids, disk, stale, now):
     uuids = {uuid for domains in reported.values() for uuid in domains}
     known = instance_rows.concerned(connection, uuids, reported)
-    migrations = moves.open_migrations(connection, uuids | set(known))
-    moving = set(migrations)
+    migrations = moving.holding(connection, uuids | set(known))
     seen = node_rows.sightings(connection, uuids | set(known))
-    result = reconcile(reported, known, seen, moving, stale)
+    result = reconcile(reported, known, seen, set(migrations), stale)
     leaving = [uuid for uuid, migration in migrations.items() if migration.status in moves.UNDER_WAY]
     node_rows.write_domains(connection, reported, now, leaving)
 

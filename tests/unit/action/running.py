@@ -71,12 +71,32 @@ def play(folder, tasks, settings="", environment=None, options=(), **keywords):
     (folder / "play.json").write_text(
         json.dumps([{"hosts": "localhost", "gather_facts": False, "connection": "local", "tasks": tasks, **keywords}])
     )
+    _configure(folder, settings)
+    return ansible(folder, "playbook", "-i", "localhost,", *options, "play.json", environment=environment)
+
+
+def playbook(name, url, *options, folder, variables=None, settings=""):
+    """Run a playbook of the collection by its name on localhost, with a store; the rest is as in play()."""
+    (folder / "vars.json").write_text(json.dumps({"drover_store_url": url, **(variables or {})}))
+    _configure(folder, settings)
+    return ansible(folder, "playbook", "-i", "localhost,", "-e", "@vars.json", f"drover.compute.{name}", *options)
+
+
+def _configure(folder, settings):
     (folder / "ansible.cfg").write_text(
         "[defaults]\nlocalhost_warning = false\ninventory_unparsed_warning = false\n" + settings
     )
+
+
+def ansible(folder, command, *words, environment=None):
+    """Run one of Ansible's commands in a folder, which is its home too.
+
+    :param command: its name behind "ansible-", such as playbook.
+    :returns: (exit code, all that it wrote).
+    """
     kept = {name: os.environ[name] for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH", "LANG") if name in os.environ}
     done = subprocess.run(
-        [sys.executable, "-m", "ansible", "playbook", "-i", "localhost,", *options, "play.json"],
+        [sys.executable, "-m", "ansible", command, *words],
         cwd=folder,
         env={**kept, "HOME": str(folder), "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **(environment or {})},
         stdin=subprocess.DEVNULL,

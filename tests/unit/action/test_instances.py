@@ -10,7 +10,7 @@ import pytest
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.drover.compute.plugins.plugin_utils import on_host
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, flavors
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, decisions, flavors
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
@@ -229,6 +229,19 @@ def test_a_resize_step_by_step(fleet_url, there):
     assert there.domains["kvm2", uuid_of("web")]["disk_gb"] == 2
     assert fleets.holdings(fleet_url) == {uuid_of("db"): {"kvm1": SMALL}, uuid_of("web"): {"kvm2": BIG}}
     assert step(fleet_url, "confirmed", "kvm2") == {"changed": False, "resize": None}
+
+
+def test_a_resize_is_a_decision_also_one_that_is_refused(fleet_url, there):
+    step(fleet_url, "begun", flavor="big", host="kvm2")
+    with Store.open(fleet_url).write() as connection:
+        flavors.ensure(connection, "huge", {"vcpus": 64, "memory_mb": 64, "disk_gb": 2}, fleets.NOW)
+    assert "No valid host for db" in failure("kvm1", "resize", fleet_url, state="begun", instance="db", flavor="huge")
+    with Store.open(fleet_url).read() as connection:
+        refused, begun = decisions.newest(connection, 10)
+    assert (begun["purpose"], begun["instance_name"], begun["host"]) == ("resize", "web", "kvm2")
+    assert begun["explanation"]["top"][0]["host"] == "kvm2" and begun["actor"]
+    assert (refused["purpose"], refused["instance_name"], refused["host"]) == ("resize", "db", None)
+    assert refused["message"].startswith("No valid host for db")
 
 
 def test_a_resize_that_is_reverted(fleet_url, there):

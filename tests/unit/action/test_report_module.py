@@ -5,15 +5,11 @@
 
 from __future__ import annotations
 
-import json
-import os
 import stat
-import subprocess
-import sys
 
 import pytest
 
-from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, play, run
+from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, play, playbook, run
 from ansible_collections.drover.compute.tests.unit.report import pages
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import host
@@ -24,24 +20,9 @@ def url(tmp_path):
     return pages.small(f"sqlite:///{tmp_path / 'store.db'}")
 
 
-def playbook(url, *options, folder, variables=None):
+def report(url, *options, **more):
     """Run the playbook by its name; returns (exit code, what it said)."""
-    (folder / "vars.json").write_text(json.dumps({"drover_store_url": url, **(variables or {})}))
-    (folder / "ansible.cfg").write_text(
-        "[defaults]\nlocalhost_warning=false\ninventory_unparsed_warning=false\ncallback_result_format=yaml\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "ansible", "playbook", "-i", "localhost,", "-e", "@vars.json", "drover.compute.report"]
-        + list(options),
-        cwd=folder,
-        env={**os.environ, "HOME": str(folder), "ANSIBLE_CONFIG": "ansible.cfg", "LC_ALL": "C.UTF-8"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stdout
+    return playbook("report", url, *options, settings="callback_result_format=yaml\n", **more)
 
 
 def test_it_writes_once(url, tmp_path):
@@ -115,13 +96,13 @@ def test_what_is_no_plan(url, tmp_path):
 
 
 def test_the_playbook(url, tmp_path):
-    code, said = playbook(url, "--check", folder=tmp_path)
+    code, said = report(url, "--check", folder=tmp_path)
     assert code == 0 and "changed=1" in said and not (tmp_path / "drover-report.html").exists(), said
-    code, said = playbook(url, folder=tmp_path)
+    code, said = report(url, folder=tmp_path)
     assert code == 0 and "changed=1" in said, said
     assert "6 hosts: 5 up, 1 down" in said and "Need a look" in said and "no route to <kvm5>" in said
     assert (tmp_path / "drover-report.html").exists()
-    code, said = playbook(url, folder=tmp_path)
+    code, said = report(url, folder=tmp_path)
     assert code == 0 and "changed=0" in said and "as it was" in " ".join(said.split()), said
 
 
@@ -130,12 +111,12 @@ def test_the_playbook_draws_a_plan_of_a_lookup(url, tmp_path):
         "drover_report": "plan.html",
         "drover_plan": "{{ lookup('drover.compute.drain_plan', 'kvm2') }}",
     }
-    code, said = playbook(url, folder=tmp_path, variables=variables)
+    code, said = report(url, folder=tmp_path, variables=variables)
     assert code == 0, said
     page = (tmp_path / "plan.html").read_text()
     assert "Drain of kvm2" in page
     variables["drover_plan"] = "{{ [lookup('drover.compute.rebalance_plan'), lookup('drover.compute.rolling_plan')] }}"
-    code, said = playbook(url, folder=tmp_path, variables=variables)
+    code, said = report(url, folder=tmp_path, variables=variables)
     assert code == 0, said
     page = (tmp_path / "plan.html").read_text()
     assert "Plan: Rebalance" in page and "Plan: Rolling maintenance" in page

@@ -5,11 +5,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
 import sqlalchemy as sa
@@ -18,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations
 from ansible_collections.drover.compute.plugins.plugin_utils.report.audit import WIDEST, audit_table
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, schema, tables
-from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, run
+from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, playbook, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
@@ -35,34 +31,9 @@ def broken_url(prepared_url):
     return prepared_url
 
 
-def audit(url, *options, variables=None, folder):
+def audit(url, *options, **more):
     """Run the playbook by its name; returns (exit code, what it said)."""
-    (folder / "vars.json").write_text(json.dumps({"drover_store_url": url, **(variables or {})}))
-    (folder / "ansible.cfg").write_text(
-        "[defaults]\nlocalhost_warning=false\ninventory_unparsed_warning=false\nshow_custom_stats=true\n"
-    )
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "ansible",
-            "playbook",
-            "-i",
-            "localhost,",
-            "-e",
-            "@vars.json",
-            "drover.compute.audit",
-            *options,
-        ],
-        cwd=folder,
-        env={**os.environ, "HOME": str(folder), "ANSIBLE_CONFIG": "ansible.cfg", "LC_ALL": "C.UTF-8"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stdout
+    return playbook("audit", url, *options, settings="show_custom_stats=true\n", **more)
 
 
 def test_an_audit_is_dry_unless_told(broken_url):

@@ -9,32 +9,20 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import sysconfig
 
 import yaml
 
+from ansible_collections.drover.compute.tests.unit.action.running import ansible
 from ansible_collections.drover.compute.tests.unit.awx import shipped
 
-BIN = os.path.dirname(sys.executable)
 GENERAL = os.path.join(sysconfig.get_path("purelib"), "ansible_collections", "community")
 
 
 def run(folder, *words, **environment):
-    """Run one of Ansible's commands in the folder; returns what it wrote."""
-    done = subprocess.run(
-        [os.path.join(BIN, words[0]), *words[1:]],
-        cwd=folder,
-        env={**os.environ, "HOME": str(folder), "LC_ALL": "C.UTF-8", **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    """Run one of Ansible's commands in the folder."""
+    code, said = ansible(folder, *words, environment=environment)
+    assert code == 0, said
 
 
 def test_variables_that_it_sets_are_those_that_there_are():
@@ -73,14 +61,14 @@ def test_play_with_other_roles_reads_the_same_objects(tmp_path, collections):
     (play,) = [each for each in shipped.documented("yaml") if isinstance(each, list)]
     (folder / "set_up.yml").write_text(yaml.safe_dump(play))
     (folder / "awx.yml").write_text(json.dumps(shipped.SAID))
-    run(folder, "ansible-playbook", "set_up.yml", "-e", "@awx.yml", ANSIBLE_COLLECTIONS_PATH=str(tmp_path))
+    run(folder, "playbook", "set_up.yml", "-e", "@awx.yml", ANSIBLE_COLLECTIONS_PATH=str(tmp_path))
     assert json.loads((tmp_path / "seen.json").read_text()) == wanted
 
 
 def test_wrappers_can_be_read(collections, tmp_path):
     project = collections / "ansible_collections/drover/compute/extensions/awx/project"
     wrappers = [str(project / f"{name}.yml") for name in sorted(shipped.PLAYBOOKS)]
-    run(tmp_path, "ansible-playbook", "--syntax-check", *wrappers, ANSIBLE_COLLECTIONS_PATH=str(collections))
+    run(tmp_path, "playbook", "--syntax-check", *wrappers, ANSIBLE_COLLECTIONS_PATH=str(collections))
 
 
 def test_repository_is_a_project_that_brings_its_collection(tmp_path):
@@ -92,6 +80,6 @@ def test_repository_is_a_project_that_brings_its_collection(tmp_path):
     (installed / "ansible_collections").mkdir(parents=True)
     (installed / "ansible_collections" / "community").symlink_to(GENERAL)
     only = {"ANSIBLE_COLLECTIONS_PATH": str(installed)}
-    run(checkout, "ansible-galaxy", "collection", "install", "-r", "requirements.yml", "--offline", **only)
+    run(checkout, "galaxy", "collection", "install", "-r", "requirements.yml", "--offline", **only)
     assert (installed / "ansible_collections/drover/compute/MANIFEST.json").is_file()
-    run(checkout, "ansible-playbook", "--syntax-check", "playbooks/drain.yml", **only)
+    run(checkout, "playbook", "--syntax-check", "playbooks/drain.yml", **only)

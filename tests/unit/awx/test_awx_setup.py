@@ -9,14 +9,13 @@ import importlib
 import json
 import os
 import re
-import subprocess
-import sys
 import sysconfig
 
 import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
+from ansible_collections.drover.compute.tests.unit.action.running import ansible
 from ansible_collections.drover.compute.tests.unit.awx import fake_awx, shipped
 
 TASKS = yaml.safe_load((shipped.ROOT / "playbooks" / "tasks" / "awx.yml").read_text())
@@ -46,27 +45,21 @@ def argument_spec(module, monkeypatch):
 def set_up(folder, awx, *options, environment=None, said=None, playbook="drover.compute.awx_setup"):
     """Run the playbook; returns (exit code, output)."""
     (folder / "awx.yml").write_text(json.dumps(SAID if said is None else said))
-    kept = {name: os.environ[name] for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH", "LANG") if name in os.environ}
-    done = subprocess.run(
-        [sys.executable, "-m", "ansible", "playbook", playbook, "-e", "@awx.yml", *options],
-        cwd=folder,
-        env={
-            **kept,
-            "HOME": str(folder),
-            "LC_ALL": "C.UTF-8",
+    return ansible(
+        folder,
+        "playbook",
+        playbook,
+        "-e",
+        "@awx.yml",
+        *options,
+        environment={
             "ANSIBLE_LOCALHOST_WARNING": "false",
             "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
             "CONTROLLER_HOST": awx.url if awx else "http://127.0.0.1:9",
             "CONTROLLER_OAUTH_TOKEN": "token",
             **(environment or {}),
         },
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
     )
-    return done.returncode, done.stdout
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task["name"])

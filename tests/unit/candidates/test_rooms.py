@@ -42,7 +42,7 @@ def test_flat_nodes_and_a_custom_class(store):
     assert found.fits(asked).tolist() == [True, False, False]
     taken = found.take(asked, 0)
     assert found.take(asked, 0) and found.take(asked, 0) is None and found.take(asked, 2) is None
-    found.give_back(taken)
+    found.count(taken, -1)
     assert found.fits(asked).tolist() == [True, False, False]
 
 

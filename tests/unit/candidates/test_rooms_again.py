@@ -51,7 +51,7 @@ def test_as_a_fresh_look(store, seed):
     found, held = rooms.Rooms(read, roots), []
     for _step in range(60):
         if held and chance.random() < 0.3:
-            found.give_back(held.pop(chance.randrange(len(held))))
+            found.count(held.pop(chance.randrange(len(held))), -1)
         else:
             one, node = chance.choice(asked), chance.randrange(len(roots))
             fits = bool(found.fits(one)[node])

@@ -138,7 +138,7 @@ def mover(url, world, limit=2, lines=None, keep=lambda connection: None, since=N
 
 def open_moves(url):
     with Store.open(url).read() as connection:
-        return {row.instance_name for row in moves.open_migrations(connection, host="kvm1").values()}
+        return {order["name"] for order in journal.pending(connection, "kvm1")}
 
 
 def agree(url, world):
@@ -230,7 +230,7 @@ def test_a_failed_move_is_undone_and_the_others_go_on(fleet_url):
     assert world.place[uuid_of("web2")] == "kvm1"
     assert "web2: kvm1 -> kvm2, failed: the world says failed [2 of 3]" in lines
     with Store.open(fleet_url).read() as connection:
-        assert moves.failed_destinations(connection, "kvm1", 0)[uuid_of("web2")]
+        assert fleets.failed_destinations(connection, "kvm1", 0)[uuid_of("web2")]
     # It may be tried again, elsewhere.
     world.fate = {}
     assert statuses(mover(fleet_url, world).run(plan("web2", to="kvm3"))) == {"web2": "completed"}
@@ -446,7 +446,7 @@ def test_an_aborted_move_is_cancelled_and_not_tried_again_by_the_same_run(fleet_
     assert "web2: kvm1 -> kvm2, cancelled: the world says cancelled [2 of 3]" in lines
     with Store.open(fleet_url).read() as connection:
         # Nothing is wrong with the destination.
-        assert moves.failed_destinations(connection, "kvm1", 0) == {}
+        assert fleets.failed_destinations(connection, "kvm1", 0) == {}
     world.fate = {}
     (again,) = mover(fleet_url, world, since=began).run(plan("web2", to="kvm3"))
     assert (again["status"], world.place[uuid_of("web2")]) == ("cancelled", "kvm1")

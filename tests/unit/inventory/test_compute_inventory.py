@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ import yaml
 
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, aggregates
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
+from ansible_collections.drover.compute.tests.unit import examples
 from ansible_collections.drover.compute.tests.unit import postgres as server
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
@@ -124,6 +126,21 @@ def test_what_the_constructed_plugins_have(url, tmp_path):
     assert found["_meta"]["hostvars"]["kvm1"]["free_vcpus"] == 2
     groups = members(found)
     assert (groups["roomy"], groups["az_az1"], groups["az_az2"]) == (["kvm2"], ["kvm1"], ["kvm2"])
+
+
+def test_what_is_in_the_store_is_no_template(url, tmp_path):
+    """Whoever names an instance or gives a reason does not thereby run anything on the controller."""
+    hostile = "{{ 6 * 7 }}"
+    fleets.discover(url, fleets.host("kvm3", fleets.domain(hostile)), now=time.time())
+    with Store.open(url).write() as connection:
+        host_status.change(connection, "kvm2", "disabled", hostile, None)
+    (tmp_path / "fleet.drover.yml").write_text("{plugin: drover.compute.compute, instances: true}")
+    show = {"debug": {"msg": "<{{ drover_compute.disabled_reason | default(drover_compute.name) }}>"}}
+    plays = [{"hosts": f"kvm2:~{re.escape('{{')}", "gather_facts": False, "tasks": [show]}]
+    (tmp_path / "show.yml").write_text(yaml.safe_dump(plays))
+    done = examples.command(tmp_path, "ansible-playbook", "-i", "fleet.drover.yml", "show.yml", url=url)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count(f"<{hostile}>") == 2, done.stdout
 
 
 def test_the_cache_answers_until_it_is_flushed(url, tmp_path):

@@ -8,13 +8,11 @@ from __future__ import annotations
 import os
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
 import yaml
 
-from ansible_collections.drover.compute.tests.unit.action.running import play
+from ansible_collections.drover.compute.tests.unit.action.running import ansible, play
 
 GUIDE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "scheduler.md"
 GALAXY = {"namespace": "acme", "name": "filters", "version": "1.0.0", "readme": "README.md", "authors": ["Acme"]}
@@ -34,17 +32,9 @@ def collections(tmp_path_factory):
         source.joinpath(path).parent.mkdir(parents=True, exist_ok=True)
         source.joinpath(path).write_text(text)
     target = tmp_path_factory.mktemp("collections")
-    command = [sys.executable, "-m", "ansible", "galaxy", "collection", "install", str(source), "-p", str(target)]
-    done = subprocess.run(
-        [*command, "--offline"],
-        env={**os.environ, "HOME": str(source), "ANSIBLE_GALAXY_CACHE_DIR": str(source / "cache")},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert (target / "ansible_collections/acme/filters/MANIFEST.json").exists(), done.stdout
+    words = ("collection", "install", str(source), "-p", str(target), "--offline")
+    said = ansible(source, "galaxy", *words, environment={"ANSIBLE_GALAXY_CACHE_DIR": str(source / "cache")})[1]
+    assert (target / "ansible_collections/acme/filters/MANIFEST.json").exists(), said
     return f"{target}:{os.environ['ANSIBLE_COLLECTIONS_PATH']}"
 
 

@@ -5,14 +5,19 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils import reporting
+from ansible_collections.drover.compute.plugins.plugin_utils import deciding, refusals, reporting
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import (
     Store,
     aggregates,
     bulk,
+    decisions,
     flavors,
     power,
     services,
@@ -86,6 +91,32 @@ def small(url):
                 for name, source, target, status, message, age in moves
             ],
         )
+    return url
+
+
+def decided(url):
+    """The small store with decisions: by the scheduler, of an alternate, of which nothing is known, refused."""
+    small(url)
+    store = Store.open(url)
+    with store.read() as connection:
+        wanted = {"name": "new", "vcpus": 1, "memory_mb": 512, "disk_gb": 5}
+        picked = deciding.decide(connection, [wanted], Policy.from_mapping({}), NOW)
+    # The first choice of the second has no room any more.
+    why = picked[0]["explanation"]
+    other = fleets.selection("other", "kvm6", "kvm1", "kvm2", vcpus=1, memory_mb=1000, explanation=why)
+    picked.append({**other, "name": NASTY})
+    with store.write(together=True) as connection:
+        claims.claim(connection, picked, NOW + 1, actor="ada@desk, process 7")
+    with (
+        contextlib.suppress(NoValidHost),
+        refusals.kept(store, "place", "bob@<desk>", NOW + 2),
+        store.read() as connection,
+    ):
+        too_big = {"name": "big", "vcpus": 64, "memory_mb": 65536}
+        deciding.decide(connection, [too_big], Policy.from_mapping({}), NOW)
+    with store.write() as connection:
+        unknown = decisions.row("resize", None, (uuid_of("web1"), "web1"), NOW + 3, ("kvm2", "kvm2"))
+        decisions.record(connection, [unknown])
     return url
 
 

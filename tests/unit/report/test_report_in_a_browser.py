@@ -24,6 +24,7 @@ for (const row of document.querySelectorAll('#hosts-table tbody tr')) {
 }
 return found;
 """
+OPEN_ALL = "document.querySelectorAll('details').forEach(each => { each.open = true; })"
 # Of every text that is shown: the contrast with what is behind it, where that is one colour.
 CONTRASTS = """
 function parts(colour) { return colour.match(/[\\d.]+/g).map(Number); }
@@ -79,6 +80,11 @@ def small(stores):
     return stores("small", [pages.plan()])
 
 
+@pytest.fixture
+def decided(stores):
+    return stores("decided")
+
+
 @pytest.fixture(autouse=True)
 def usual(browser):
     browser.size(1280)
@@ -105,22 +111,25 @@ def test_its_policy_stops_what_is_not_its_own(browser, small, tmp_path):
     assert any("Content Security Policy" in line for line in browser.console())
 
 
+@pytest.mark.parametrize("store", ["small", "decided"])
 @pytest.mark.parametrize("width", [320, 360, 768])
-def test_no_page_is_wider_than_a_phone(browser, small, width):
+def test_no_page_is_wider_than_a_phone(browser, request, width, store):
     browser.size(width, 700, phone=True)
-    browser.open(small[0])
+    browser.open(request.getfixturevalue(store)[0])
+    browser.ask(OPEN_ALL)
     assert browser.ask("return document.documentElement.scrollWidth") <= width
     assert browser.console() == []
 
 
+@pytest.mark.parametrize("store", ["small", "decided"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_can_be_read(browser, small, scheme):
+def test_every_text_can_be_read(browser, request, scheme, store):
     browser.media(prefers_color_scheme=scheme)
-    browser.open(small[0])
+    browser.open(request.getfixturevalue(store)[0])
     back = browser.ask("return getComputedStyle(document.body).backgroundColor")
     assert (int(re.findall(r"\d+", back)[0]) < 64) == (scheme == "dark")
     # Of the folded parts, too.
-    browser.ask("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    browser.ask(OPEN_ALL)
     assert browser.ask(CONTRASTS) == []
 
 
@@ -172,6 +181,17 @@ def test_it_is_whole_without_scripts(browser, small, tmp_path):
     browser.open(path)
     assert browser.ask("return document.getElementById('search').offsetHeight") == 0
     assert len(browser.ask(FIGURES)) == 6
+
+
+def test_a_decision_is_opened_by_the_keyboard(browser, decided):
+    browser.open(decided[0])
+    assert browser.ask("return document.querySelectorAll('details.decision[open]').length") == 0
+    browser.ask("document.querySelectorAll('details.decision summary')[1].focus()")
+    browser.command("Input.dispatchKeyEvent", type="keyDown", key=" ", code="Space", text=" ", windowsVirtualKeyCode=32)
+    browser.command("Input.dispatchKeyEvent", type="keyUp", key=" ", code="Space", windowsVirtualKeyCode=32)
+    assert browser.ask("return document.querySelectorAll('details.decision')[1].open")
+    assert "No valid host for big" in browser.ask("return document.querySelectorAll('details.decision')[1].innerText")
+    assert browser.console() == []
 
 
 def test_names_and_landmarks_for_a_screen_reader(browser, small):

@@ -64,8 +64,62 @@ def test_what_is_not_well_comes_first(small_url):
     assert [each["host"] for each in found["attention"]["power_events"]] == ["kvm1"]
 
 
-def test_nothing_is_taken_for_markup(small_url):
-    content = page(small_url, plans=[pages.plan()])
+@pytest.fixture
+def decided_url(prepared_url):
+    return pages.decided(prepared_url)
+
+
+def test_decisions_are_the_stores(decided_url):
+    """Newest first, each with the figures of its row."""
+    table = tables.decisions
+    with Store.open(decided_url).read() as connection:
+        rows = connection.execute(sa.select(table).order_by(table.c.id.desc())).all()
+    assert [row.instance_name for row in rows] == ["web1", "big", NASTY, "new"]
+    section = page(decided_url).decode().partition('<section id="decisions"')[2].partition("</section>")[0]
+    shown = section.split('<details class="decision">')[1:]
+    assert len(shown) == len(rows)
+    for row, part in zip(rows, shown):
+        part = part.partition("</details>")[0]
+        read, why = Reader(part.encode()), row.explanation or {}
+        assert words.clean(row.instance_name) in read.text and words.moment(row.created_at) in read.text
+        assert (f"→\u00a0{row.host}" in read.text) == (row.host is not None)
+        assert ("no valid host" in read.text) == (row.host is None)
+        assert (row.actor is None) or f"Asked by {row.actor}." in read.text
+        assert (row.message or "") in read.text
+        figures = [(each["class"], each["value"]) for tag, each in read.attributes if tag == "data"]
+        told = [("looked", str(why["hosts"]))] if why else []
+        for stage in why.get("filters", []):
+            told += [("rejected", str(stage["rejected"])), ("after", str(stage["after"]))]
+        told += [("weight", str(each["weight"])) for each in why.get("top", [])]
+        assert figures == told
+        assert read.text.count("(chosen)") == (1 if why.get("top") else 0)
+        for each in row.alternates:
+            assert each["host"] in read.text.partition("Alternates:")[2]
+
+
+def test_decisions_in_a_terminal(decided_url):
+    lines = report_lines(pages.picture(decided_url))
+    told = lines[lines.index("Newest decisions:") + 1 :]
+    assert [line.split()[0] for line in told] == ["WHEN", *["2027-01-15"] * 4]
+    assert told[1].split()[-4:] == ["resize", "web1", "kvm2", "-"]
+    assert "no valid host  of 6 hosts rejected: ComputeFilter 3, CoreFilter 3" in told[2]
+    assert "kvm6, which was picked first, was refused" in told[3] and "\u202e" not in told[3]
+    assert told[4].endswith("3 of 6 hosts left by host filters, weight 2.947")
+
+
+def test_names_are_sorted_by_their_numbers(prepared_url):
+    fleets.discover(prepared_url, *(host(f"kvm{n}", domain(f"web{n}")) for n in (10, 2, 1)), host("kvm02"))
+    fleets.discover(prepared_url, host("kvm10", domain("web10"), domain("web9")))
+    found = pages.picture(prepared_url)
+    order = ["kvm1", "kvm02", "kvm2", "kvm10"]
+    assert [each["host"] for each in found["hosts"]] == [each["host"] for each in found["map"][0]["hosts"]] == order
+    assert [each["name"] for each in found["hosts"][3]["instance_rows"]] == ["web9", "web10"]
+    fullest = [line.split()[0] for line in report_lines(found) if line.startswith("  kvm")]
+    assert fullest == ["kvm10", "kvm1", "kvm2", "kvm02"]
+
+
+def test_nothing_is_taken_for_markup(decided_url):
+    content = page(decided_url, plans=[pages.plan()])
     read = Reader(content)
     # One of its own, at the end.
     assert read.tags.count("script") == 1
@@ -90,8 +144,8 @@ def test_no_url_of_the_store(small_url):
     assert b"sqlite" not in content and b"postgresql" not in content
 
 
-def test_tables_have_captions_and_scopes(small_url):
-    content = page(small_url, plans=[pages.plan()]).decode()
+def test_tables_have_captions_and_scopes(decided_url):
+    content = page(decided_url, plans=[pages.plan()]).decode()
     read = Reader(content.encode())
     assert read.tags.count("table") == read.tags.count("caption") == content.count("<thead>")
     assert all("scope" in attrs for tag, attrs in read.attributes if tag == "th")

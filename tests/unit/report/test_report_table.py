@@ -77,6 +77,11 @@ def test_hosts():
     ]
 
 
+def test_hosts_come_in_the_order_of_their_numbers():
+    rows = [{"host": name} for name in ("kvm10", "kvm2", "b1", "kvm1-b", "kvm1")]
+    assert [line.split()[0] for line in hosts_table(rows)[1:]] == ["b1", "kvm1", "kvm1-b", "kvm2", "kvm10"]
+
+
 def test_instances():
     rows = [
         {

@@ -112,6 +112,21 @@ def where(url):
     }
 
 
+def failed_destinations(connection, host, since):
+    """Where the moves off a host failed since a time (seconds since 1970).
+
+    :returns: dict instance uuid -> list of destination hosts.
+    """
+    table = tables.migrations
+    query = sa.select(table.c.instance_uuid, table.c.destination).where(
+        table.c.source == host, table.c.status == "failed", table.c.updated_at >= since
+    )
+    failed = {}
+    for row in connection.execute(query):
+        failed.setdefault(row.instance_uuid, []).append(row.destination)
+    return failed
+
+
 def holdings(url):
     """What each consumer holds: dict consumer uuid -> dict host -> dict class -> amount."""
     nodes, held = tables.compute_nodes, {}
@@ -139,6 +154,19 @@ def snapshot(url):
             table.name: sorted(map(repr, connection.execute(sa.select(table)).all()))
             for table in tables.metadata.sorted_tables
         }
+
+
+def count_queries(connection, function, *arguments):
+    """How many statements a function (connection, *arguments) sends to the database."""
+    sent = []
+
+    def note(*details):
+        sent.append(details[2])
+
+    sa.event.listen(connection, "before_cursor_execute", note)
+    function(connection, *arguments)
+    sa.event.remove(connection, "before_cursor_execute", note)
+    return len(sent)
 
 
 def generations(url):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, moves
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, moving, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 # host -> (VCPU, reserved, ratio, MEMORY_MB). Capacities of 4.5, 3, 2 and 8 VCPU.
@@ -124,7 +124,7 @@ class Real:
 
     def _close(self, name, function, *arguments):
         def close(connection):
-            for row in moves.open_migrations(connection, [fleets.uuid_of(name)]).values():
+            for row in moving.holding(connection, [fleets.uuid_of(name)]).values():
                 function(connection, row.uuid, *arguments, fleets.NOW)
 
         return self._do(close)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import journal, moves
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances, moving
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
@@ -77,12 +77,24 @@ def test_the_source_room_is_held_while_the_move_is_open(fleet_url):
             fleets.claim(fleet_url, selection("big", name, vcpus=3))
 
 
+@pytest.mark.parametrize("many", [1, 12])
+def test_what_a_killed_run_left_open_is_read_in_one_query(prepared_url, many):
+    names = [f"vm{number}" for number in range(many)]
+    fleets.discover(prepared_url, host("kvm1", *map(domain, names), vcpus=64), host("kvm2", vcpus=64))
+    opened = [begin(prepared_url, name)["uuid"] for name in names]
+    with Store.open(prepared_url).read() as connection:
+        left = journal.pending(connection, "kvm1")
+        assert [(each["migration"], each["name"]) for each in left] == list(zip(opened, names))
+        assert left == [journal.order(connection, uuid) for uuid in opened]
+        assert fleets.count_queries(connection, journal.pending, "kvm1") == 1
+
+
 def test_finish_leaves_the_destination_only(fleet_url):
     finish(fleet_url, begin(fleet_url), "paused")
     assert fleets.holdings(fleet_url) == {uuid_of("web"): {"kvm2": HELD}}
     row = listing(fleet_url)["web"]
     assert (row["host"], row["state"], row["project"]) == ("kvm2", "paused", "p")
-    assert in_store(fleet_url, moves.open_migrations, [uuid_of("web")]) == {}
+    assert in_store(fleet_url, moving.holding, [uuid_of("web")]) == {}
     # Discovery finds nothing to change.
     web = domain("web", vcpus=2, disk_gb=5, metadata={"project": "p", "user": "u"}, state="paused")
     assert fleets.discover(fleet_url, host("kvm1"), host("kvm2", web), host("kvm3"))["changed"] is False
@@ -94,8 +106,8 @@ def test_undo_gives_the_source_its_room_back(fleet_url):
     assert fleets.holdings(fleet_url) == before
     assert fleets.where(fleet_url) == {"web": "kvm1"}
     with Store.open(fleet_url).read() as connection:
-        assert moves.failed_destinations(connection, "kvm1", fleets.NOW) == {uuid_of("web"): ["kvm2"]}
-        assert moves.failed_destinations(connection, "kvm1", fleets.NOW + 1) == {}
+        assert fleets.failed_destinations(connection, "kvm1", fleets.NOW) == {uuid_of("web"): ["kvm2"]}
+        assert fleets.failed_destinations(connection, "kvm1", fleets.NOW + 1) == {}
 
 
 def test_begin_is_idempotent(fleet_url):

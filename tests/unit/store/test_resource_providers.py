@@ -566,31 +566,19 @@ def test_filters_that_are_wrong(shelf, query, words):
         find(shelf, **query)
 
 
-def count_queries(connection, function, *arguments):
-    statements = []
-
-    def note(*details):
-        statements.append(details[2])
-
-    sa.event.listen(connection, "before_cursor_execute", note)
-    function(connection, *arguments)
-    sa.event.remove(connection, "before_cursor_execute", note)
-    return len(statements)
-
-
 def test_the_number_of_queries_does_not_grow(prepared_url):
     query = provider_query.parse(required="!STORAGE_DISK_SSD,!CUSTOM_A", resources="VCPU:1")
     make(prepared_url, names.TRAIT, "CUSTOM_A")
     put(prepared_url, "first")
     with Store.open(prepared_url).read() as connection:
-        few = count_queries(connection, provider_info.listing, None, None, None, query)
+        few = fleets.count_queries(connection, provider_info.listing, None, None, None, query)
     fleets.discover(prepared_url, *(host(f"kvm{number}", domain(f"vm{number}")) for number in range(40)))
     for number in range(5):
         put(prepared_url, f"gpu{number}", parent=f"kvm{number}", aggregates=[AGG1], traits=["CUSTOM_A"])
     with Store.open(prepared_url).read() as connection:
-        assert count_queries(connection, provider_info.listing, None, None, None, query) <= max(few, 7)
-        assert count_queries(connection, usages.read) == 1
-        assert count_queries(connection, usages.read, [uuid_of(f"vm{number}") for number in range(40)]) == 3
+        assert fleets.count_queries(connection, provider_info.listing, None, None, None, query) <= max(few, 7)
+        assert fleets.count_queries(connection, usages.read) == 1
+        assert fleets.count_queries(connection, usages.read, [uuid_of(f"vm{number}") for number in range(40)]) == 3
 
 
 # Who holds what

@@ -1,0 +1,169 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The guides, followed: their files and commands are taken out of the pages and run as they stand, in their order.
+
+A command that is added to a guide has to be unpacked here, with what is seen after it.
+"""
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shlex
+import subprocess
+
+import pytest
+from ansible_collections.drover.compute.tests.unit import pages
+from test_evacuate import AT_ONCE, SHARED_POOL
+from test_fleet import BOOT_SECTOR, LOCAL, Domain
+from test_power import with_bmcs  # noqa: F401  pylint: disable=unused-import
+
+pytest_plugins = ["test_fleet"]
+
+UNREACHABLE = 4
+# The image that the pages speak of, with an operating system that heeds the power button.
+IMAGE = f"""set -e
+qemu-img create -q -f qcow2 {LOCAL}/debian-12.qcow2 64M
+echo {base64.b64encode(BOOT_SECTOR).decode()} | base64 -d > /tmp/boot
+qemu-io -f qcow2 -c 'write -q -s /tmp/boot 0 512' {LOCAL}/debian-12.qcow2"""
+
+
+class Reader:
+    """Somebody who does what a page says, in a folder of his own."""
+
+    def __init__(self, fleet, text):
+        self.fleet, self.text = fleet, text
+        self.environment = fleet.lab.environment(fleet.store_url)
+        for name, content in pages.files(text).items():
+            (fleet.folder / name).write_text(content, encoding="utf-8")
+
+    def commands(self):
+        return list(pages.commands(self.text))
+
+    def run(self, command, status=0):
+        """Run a command of the page; returns what it said, on one line."""
+        done = subprocess.run(shlex.split(command), cwd=self.fleet.folder, env=self.environment, text=True, check=False,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        assert done.returncode == status, f"{command}:\n{done.stdout}"
+        return " ".join(done.stdout.split())
+
+
+def beginner(fleet, text):
+    """One who has the inventory of the page, and the image that it speaks of. How SSH finds a host of the lab is the lab's."""
+    reader = Reader(fleet, text)
+    reader.environment["ANSIBLE_SSH_COMMON_ARGS"] = f"-F {fleet.lab.layout.ssh_config}"
+    # The lab's ansible.cfg has to be used; what the guide's says is said so.
+    reader.environment["ANSIBLE_INVENTORY"] = os.fspath(fleet.folder / "inventory.yml")
+    fleet.everywhere(IMAGE)
+    return reader
+
+
+def operator(fleet, page, **variables):
+    """One who has the lab's inventory, with some variables for all hosts."""
+    reader = Reader(fleet, page.read_text(encoding="utf-8"))
+    settings = fleet.folder / "settings.yml"
+    settings.write_text(json.dumps({"all": {"vars": variables}}), encoding="utf-8")
+    reader.environment["ANSIBLE_INVENTORY"] = f"{fleet.lab.layout.folder / 'inventory.yml'},{settings}"
+    return reader
+
+
+def on_kvm1(fleet):
+    return [name for name, (host, dummy) in fleet.settled().items() if host == "kvm1"]
+
+
+def test_readme(empty_fleet):
+    fleet = empty_fleet
+    reader = beginner(fleet, pages.section(pages.README, "Your own hosts"))
+    discover, place, plan, drain, undrain = reader.commands()
+    said = reader.run(discover)
+    assert all(f"{host} " in said for host in fleet.hosts)
+    reader.run(place)
+    assert fleet.settled()["web1"][1] == "running"
+    assert "changed=0" in reader.run(place)
+    before = fleet.settled()
+    reader.run(plan)
+    assert fleet.settled() == before and not fleet.service("kvm1")["disabled"]
+    reader.run(drain)
+    assert fleet.settled()["web1"][1] == "running" and on_kvm1(fleet) == []
+    assert (fleet.service("kvm1")["maintenance"], fleet.service("kvm1")["reason"]) == (True, "new kernel")
+    reader.run(undrain)
+    assert not fleet.service("kvm1")["disabled"]
+
+
+def test_first_fleet(empty_fleet):
+    fleet = empty_fleet
+    reader = beginner(fleet, pages.FIRST_FLEET.read_text(encoding="utf-8"))
+    assert (fleet.folder / "ansible.cfg").read_text(encoding="utf-8").endswith("[defaults]\ninventory = inventory.yml\n")
+    ping, reach, discover, hosts, host, plan_place, place, plan, drain, undrain, delete = reader.commands()
+    reader.run(ping)
+    assert reader.run(reach).count("kvm2") == 2
+    for command in (discover, hosts, host):
+        assert "kvm1 " in reader.run(command)
+    reader.run(plan_place)
+    assert fleet.where() == {}
+    reader.run(place)
+    instances = fleet.settled()
+    assert {name: state for name, (dummy, state) in instances.items()} == dict.fromkeys(("web1", "web2", "db1"), "running")
+    assert instances["web1"][0] != instances["web2"][0] and on_kvm1(fleet), instances
+    reader.run(plan)
+    assert fleet.settled() == instances
+    reader.run(drain)
+    after = fleet.settled()
+    assert on_kvm1(fleet) == [] and {state for dummy, state in after.values()} == {"running"}
+    assert fleet.service("kvm1")["maintenance"]
+    reader.run(undrain)
+    assert fleet.settled() == after and not fleet.service("kvm1")["disabled"]
+    reader.run(delete)
+    left = fleet.settled()
+    assert set(left) == {"web1", "web2"}
+    assert "state: absent" in (fleet.folder / "fleet.yml").read_text(encoding="utf-8")
+    # What was deleted is not built again; where the others are now is written down.
+    reader.run(place)
+    assert fleet.settled() == left and "changed=0" in reader.run(place)
+
+
+def test_drain_runbook(fleet):
+    reader = operator(fleet, pages.DRAIN)
+    plan, drain, undrain, free = reader.commands()
+    fleet.make("kvm1", Domain("web1", boots=True), Domain("off", state="shutoff"))
+    fleet.playbook("discover")
+    before = fleet.settled()
+    assert "web1" in reader.run(plan) and fleet.settled() == before
+    reader.run(drain)
+    assert on_kvm1(fleet) == [] and {name: state for name, (dummy, state) in fleet.settled().items()} == {
+        "web1": "running", "off": "shutoff"}
+    assert (fleet.service("kvm1")["maintenance"], fleet.service("kvm1")["reason"]) == (True, "new kernel")
+    reader.run(undrain)
+    assert fleet.service("kvm1") == {"disabled": False, "reason": None, "maintenance": False, "forced_down": False,
+                                     "last_error": None}
+    # There is none to be taken away; that one is, is for the tests of leases.
+    reader.run(free)
+    assert fleet.query("SELECT * FROM leases") == []
+
+
+@pytest.mark.parametrize("fenced_by", ["driver", "operator"])
+def test_evacuate_runbook(with_bmcs, fleet, fenced_by):  # noqa: F811  pylint: disable=redefined-outer-name
+    """Its power driver, or a person, says that the host is off.
+
+    In one lab all die and come back within minutes.
+    """
+    reader = operator(fleet, pages.EVACUATE, **SHARED_POOL, **AT_ONCE)
+    discover, plan, evacuate, evacuate_by_hand, rediscover, undrain = reader.commands()
+    reader.run(discover)
+    fleet.make("kvm1", Domain("web1"), Domain("web2"))
+    reader.run(discover)
+    fleet.lab.command("kill", "kvm1")
+
+    reader.run(discover, status=UNREACHABLE)
+    assert fleet.service("kvm1")["last_error"]
+    assert "web1 to kvm" in reader.run(plan) and fleet.where(["kvm2", "kvm3"]) == {}
+    reader.run(evacuate if fenced_by == "driver" else evacuate_by_hand)
+    where = fleet.where(["kvm2", "kvm3"])
+    assert {name: state for name, (dummy, state) in where.items()} == {"web1": "running", "web2": "running"}
+    assert "0 instance(s) restarted" in reader.run(evacuate_by_hand), "run again it does nothing twice"
+
+    fleet.lab.command("start", "kvm1")
+    assert "removed the stale definition of web1" in reader.run(rediscover)
+    reader.run(undrain)
+    assert fleet.settled() == where and not fleet.service("kvm1")["forced_down"]
