@@ -27,7 +27,8 @@ POLL = 0.1
 def launch(moves, uri, records, may_start=True, most=None):
     """Start a worker for each move; returns ``{uuid: what it is about to do}``.
 
-    At most so many moves off this host (None for no limit) are carried out at a time, the others wait. The word is started, following, a final status, or None if the worker has not said within time.
+    At most so many moves off this host (None for no limit) are carried out at a time, the others wait.
+    The word is started, following, a final status, or None if the worker has not said within time.
     Must be called before libvirt is touched in this process.
     """
     records.prepare()
