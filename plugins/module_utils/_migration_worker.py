@@ -357,7 +357,10 @@ class Worker:
         self._acknowledge("started")
         try:
             if self._wait_for_turn() > CHECKED:
-                storage = self._checked(domain, self._look()[0])
+                # Looked at first: a connection that broke meanwhile is opened anew by that.
+                here, there = self._look()
+                domain = self.source.lookupByUUIDString(self.uuid)
+                storage = self._checked(domain, here)
             self.save(phase="preparing", storage=storage.word())
             storage.make_room(live)
             self._save_or_stop()

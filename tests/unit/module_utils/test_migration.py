@@ -476,6 +476,26 @@ def test_what_was_checked_long_ago_is_checked_again(fleet, monkeypatch, waited, 
     assert calls or "no room any more" in record["message"]
 
 
+def test_a_connection_that_breaks_while_it_waits_is_opened_anew(fleet, monkeypatch):
+    opened = []
+
+    def wait(worker):
+        real, reconnect = worker.destination, worker._reconnect
+        worker.destination = Broken()
+        worker._reconnect = lambda: opened.append(real) or reconnect()
+        return 31
+
+    class Broken:
+        def close(self, *dummy):
+            raise libvirt.libvirtError("client socket is closed")
+
+        lookupByUUIDString = listAllDomains = close
+
+    monkeypatch.setattr(worker_module.Worker, "_wait_for_turn", wait)
+    record, dummy = fleet.move()
+    assert (record["status"], len(opened), fleet.states()) == ("completed", 1, ("absent", "running"))
+
+
 def test_one_worker_at_a_time(fleet):
     held = fleet.records.lock(UUID)
     assert fleet.records.is_locked(UUID)
