@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import pathlib
 import re
@@ -83,6 +84,13 @@ def surveys():
     return shown
 
 
+def fragment(name):
+    """A documentation fragment of the collection, such as drover.compute.store.plugin."""
+    module, _dot, part = name.removeprefix("drover.compute.").partition(".")
+    loaded = importlib.import_module(f"ansible_collections.drover.compute.plugins.doc_fragments.{module}")
+    return yaml.safe_load(getattr(loaded.ModuleDocFragment, part.upper() or "DOCUMENTATION"))
+
+
 @functools.cache
 def options(playbook):
     """dict variable -> its options (type, choices, default, required) of a playbook.
@@ -100,7 +108,8 @@ def options(playbook):
     for lookup in LOOKUP.findall(text):
         source = (ROOT / "plugins" / "lookup" / f"{lookup}.py").read_text()
         documented = yaml.safe_load(re.search(r'DOCUMENTATION = r?"""(.*?)"""', source, re.DOTALL).group(1))
-        for option in documented["options"].values():
+        shared = [fragment(name) for name in documented.get("extends_documentation_fragment", ())]
+        for option in [option for each in (documented, *shared) for option in each.get("options", {}).values()]:
             for variable in option.get("vars", ()):
                 found[variable["name"]] = option
     for play in yaml.safe_load(text):
