@@ -45,7 +45,9 @@ class Lab:
         programs = lab_layout.CHECKOUT / ".venv" / "bin"
         environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}",
                        "ANSIBLE_CONFIG": os.fspath(self.layout.folder / "ansible.cfg"),
-                       "ANSIBLE_NOCOLOR": "1"}
+                       "ANSIBLE_NOCOLOR": "1",
+                       # Ansible keeps back what it writes into a pipe; tests act on a line when it is said.
+                       "PYTHONUNBUFFERED": "1"}
         # The tests run the installed collection, so nothing of the checkout may be in its way.
         for name in ("ANSIBLE_COLLECTIONS_PATH", "PYTHONPATH"):
             environment.pop(name, None)
