@@ -10,11 +10,14 @@ LAB := tests/lab/lab
 OPERATIONS := tests/lab/test_power.py tests/lab/test_evacuate.py tests/lab/test_silent_host.py tests/lab/test_hypervisor.py \
 	tests/lab/test_rolling.py tests/lab/test_rebalance.py tests/lab/test_drain_plan.py tests/lab/test_lifecycle.py tests/lab/test_migration_options.py \
 	tests/lab/test_chaos.py tests/lab/test_examples.py tests/lab/test_drain_aborted.py tests/lab/test_least_privilege.py \
-	tests/lab/test_guides.py
+	tests/lab/test_guides.py tests/lab/test_undrain.py
 
 # Whole playbooks again and again, and a browser.
 LONG := tests/unit/awx/test_jobs.py tests/unit/awx/test_awx_setup.py tests/unit/action/test_hostile_variables.py tests/unit/test_examples.py \
 	tests/unit/action/test_claims_at_once.py tests/unit/report/test_report_in_a_browser.py
+
+# Scenarios of two runs at once, or of a fault in every phase of making room: half of the time of all.
+LONG_SCENARIOS := making_room_faults or making_room_killed or fault_at_the_hand_over or of_a_dead_run or caps_when
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -37,7 +40,7 @@ test: lint test-unit test-lab  ## linters, unit tests, tests in the lab: under 2
 test-all: test test-operations  ## those and the long ones
 
 test-unit: setup  ## unit tests, the store on SQLite and on PostgreSQL; golden scenarios on a simulated fleet
-	.venv/bin/pytest -q -n 2 tests/unit tests/scenarios $(patsubst %,--ignore %,$(LONG))
+	.venv/bin/pytest -q -n 2 tests/unit tests/scenarios -k 'not ($(LONG_SCENARIOS))' $(patsubst %,--ignore %,$(LONG))
 
 test-lab: setup  ## the playbooks on real hypervisors
 	.venv/bin/pytest -q tests/lab/test_lab_itself.py
@@ -46,6 +49,7 @@ test-lab: setup  ## the playbooks on real hypervisors
 test-operations: setup  ## the long tests: AWX jobs, examples, browser; power, evacuation, chaos, rolling, lifecycle, migration options in the lab
 	@$(SETUP) browser
 	.venv/bin/pytest -q -n 2 $(LONG)
+	.venv/bin/pytest -q -n 2 tests/scenarios -k '$(LONG_SCENARIOS)'
 	.venv/bin/pytest -q -n 2 --dist worksteal $(OPERATIONS)
 
 test-core-versions: setup  ## what depends on ansible-core, with each version that is supported: long the first time

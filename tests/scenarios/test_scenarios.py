@@ -31,7 +31,6 @@ WRITE = bool(os.environ.get("DROVER_WRITE_EXPECTED"))
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
-@functools.cache
 class Indented(yaml.SafeDumper):
     """As yamllint wants lists to look."""
 
@@ -39,6 +38,7 @@ class Indented(yaml.SafeDumper):
         return super().increase_indent(flow, False)
 
 
+@functools.cache
 def load(path):
     """A file of YAML; read once."""
     return yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
