@@ -51,7 +51,8 @@ options:
     description:
       - The most migrations at a time from this host. This limit and those below count all runs that work on the store, and so does
         C(max_moving) of a server group.
-      - Twice as many are opened ahead and wait on the hypervisor for their turn, so that no time is lost between two moves.
+      - Twice as many are opened ahead and wait on the hypervisor for their turn, so that no time is lost between two moves; not where
+        one of the two limits below is given.
       - The variable C(drover_max_migrations) sets it too.
     type: int
     default: 2

@@ -128,9 +128,12 @@ class Mover:
         """How many may be open beside those that move, to begin without delay once one of them is over.
 
         Not before as many as the cap allows have begun: they come in the order of the plan.
+        None where other caps hold too: what only waits would take from what other runs may begin.
         """
         most = self.limits.per_source
-        return AHEAD * most if most is not None and running >= most else 0
+        if most is None or self.limits.per_destination is not None or self.limits.overall is not None:
+            return 0
+        return AHEAD * most if running >= most else 0
 
     def _open(self, queue, ahead):
         """Write the next moves down as far as the caps allow; take them from the queue."""

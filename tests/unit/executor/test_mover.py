@@ -181,6 +181,15 @@ def test_as_many_as_the_limit_begin_and_twice_as_many_wait(fleet_url, limit):
     assert agree(fleet_url, world)
 
 
+@pytest.mark.parametrize("caps", [Caps(1, 2), Caps(1, None, 2)])
+def test_what_only_waits_takes_nothing_from_other_runs(fleet_url, caps):
+    world = World()
+    world.limit = 1
+    Mover(Store.open(fleet_url), world, [].append, caps, lambda connection: None).run(plan(*NAMES))
+    assert world.most == 1
+    assert agree(fleet_url, world)
+
+
 def test_what_waits_is_said_to_have_started_when_it_has(fleet_url):
     world, lines = World(), []
     mover(fleet_url, world, 1, lines).run(plan(*NAMES))
