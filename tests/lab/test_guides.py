@@ -10,14 +10,16 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import shlex
+import shutil
 import subprocess
 
 import pytest
 from ansible_collections.drover.compute.tests.unit import pages
+from guests import Full
 from test_evacuate import AT_ONCE, SHARED_POOL
 from test_fleet import BOOT_SECTOR, LOCAL, Domain
-from test_power import with_bmcs  # noqa: F401  pylint: disable=unused-import
 
 pytest_plugins = ["test_fleet"]
 
@@ -65,7 +67,15 @@ def operator(fleet, page, **variables):
     settings = fleet.folder / "settings.yml"
     settings.write_text(json.dumps({"all": {"vars": variables}}), encoding="utf-8")
     reader.environment["ANSIBLE_INVENTORY"] = f"{fleet.lab.layout.folder / 'inventory.yml'},{settings}"
+    # For the commands that name it.
+    shutil.copy(fleet.lab.layout.folder / "inventory.yml", fleet.folder / "inventory.yml")
+    if (fleet.lab.layout.folder / "host_vars").exists():
+        shutil.copytree(fleet.lab.layout.folder / "host_vars", fleet.folder / "host_vars", dirs_exist_ok=True)
     return reader
+
+
+def boots(fleet):
+    return fleet.everywhere("cat /proc/sys/kernel/random/boot_id")
 
 
 def on_kvm1(fleet):
@@ -143,7 +153,7 @@ def test_drain_runbook(fleet):
 
 
 @pytest.mark.parametrize("fenced_by", ["driver", "operator"])
-def test_evacuate_runbook(with_bmcs, fleet, fenced_by):  # noqa: F811  pylint: disable=redefined-outer-name
+def test_evacuate_runbook(with_bmcs, fleet, fenced_by):
     """Its power driver, or a person, says that the host is off.
 
     In one lab all die and come back within minutes.
@@ -167,3 +177,116 @@ def test_evacuate_runbook(with_bmcs, fleet, fenced_by):  # noqa: F811  pylint: d
     assert "removed the stale definition of web1" in reader.run(rediscover)
     reader.run(undrain)
     assert fleet.settled() == where and not fleet.service("kvm1")["forced_down"]
+
+
+def states(fleet):
+    return {name: state for name, (dummy, state) in fleet.where().items()}
+
+
+def sizes(fleet):
+    return [(domain["vcpus"], domain["memory_mb"]) for found in fleet.look(None).values() for domain in found]
+
+
+def test_instances_page(fleet):
+    reader = operator(fleet, pages.DOCS / "instances.md")
+    # The playbooks of its table, of which some leave out what is the same in all.
+    named = re.findall(r"`((?:drover\.compute\.|… )instance_[^`]*)`", reader.text.partition("`drover_instance` is a name")[0])
+    full = [name.replace("… ", "drover.compute.", 1).replace(" … ", " -e drover_instance=web1 ") for name in named]
+    (start, stop, cut_off, reboot, reset, resize, confirm, revert, migrate, migrate_cold, delete) = [
+        f"ansible-playbook {command}" for command in full]
+    fleet.make("kvm1", Domain("web1", boots=True))
+    fleet.playbook("discover")
+    for flavor in ("name=big vcpus=2 memory_mb=96 disk_gb=1", "name=small vcpus=1 memory_mb=64 disk_gb=1"):
+        reader.run(f"ansible localhost -m drover.compute.flavor -a '{flavor}'")
+    reader.run(stop)
+    assert states(fleet) == {"web1": "shutoff"}
+    reader.run(start)
+    assert states(fleet) == {"web1": "running"}
+    for command in (reboot, reset):
+        reader.run(command)
+        assert states(fleet) == {"web1": "running"}
+    reader.run(resize)
+    reader.run(confirm)
+    assert states(fleet) == {"web1": "running"}
+    assert sizes(fleet) == [(2, 96)]
+    reader.run(resize.replace("big", "small"))
+    assert sizes(fleet) == [(1, 64)]
+    reader.run(revert)
+    assert sizes(fleet) == [(2, 96)]
+    reader.run(migrate)
+    assert states(fleet) == {"web1": "running"} and fleet.where(["kvm1"]) == {}
+    reader.run(f"{migrate} -e drover_host=kvm1")
+    reader.run(migrate_cold)
+    assert fleet.where() == {"web1": ("kvm2", "running")}
+    reader.run(cut_off)
+    assert states(fleet) == {"web1": "shutoff"}
+    reader.run(delete)
+    assert fleet.where() == {}
+
+
+def test_abort_page(fleet):
+    reader = operator(fleet, pages.DOCS / "migration.md")
+    one, all_of_it = [command for command in reader.commands() if "migration_abort" in command]
+    fleet.make("kvm1", Full("web-1"), Full("web-2"))
+    slow = {"drover_host": "kvm1", "drover_migration": {"bandwidth_mib": 1}}
+    run = fleet.start("drain", "-e", json.dumps(slow))
+    try:
+        for name in ("web-1", "web-2"):
+            run.until(rf"^{name}: kvm1 -> kvm\d, live, started")
+        reader.run(one)
+        run.until(r"^web-1: .* cancelled")
+        reader.run(all_of_it)
+        run.until(r"^web-2: .* cancelled")
+        run.finish()
+    finally:
+        if run.process.poll() is None:
+            run.kill()
+    assert fleet.settled() == {"web-1": ("kvm1", "running"), "web-2": ("kvm1", "running")}
+
+
+def test_rebalance_page(fleet):
+    reader = operator(fleet, pages.DOCS / "rebalance.md")
+    show, apply, plan, apply_plan, capacity = reader.commands()
+    fleet.make("kvm1", *[Domain(f"vm{number}", memory_mb=128) for number in range(4)])
+    fleet.playbook("discover")
+    where = fleet.settled()
+    for command in (show, plan):
+        assert "Nothing was moved" in reader.run(command) and fleet.settled() == where
+    assert "changed=0" not in reader.run(apply_plan)
+    after = fleet.settled()
+    assert after != where and states(fleet) == dict.fromkeys(where, "running")
+    reader.run(apply)
+    assert fleet.settled() == after, "what has moved stays for an hour"
+    reader.run("ansible localhost -m drover.compute.flavor -a 'name=small vcpus=1 memory_mb=64 disk_gb=1'")
+    assert re.search(r"name: small .*with_loss: host: kvm\d survives: true", reader.run(capacity))
+
+
+def test_power_and_rolling_pages(with_bmcs, fleet):
+    reader = operator(fleet, pages.DOCS / "power.md")
+    status, reboot = reader.commands()
+    fleet.make("kvm2", Domain("web1"))
+    fleet.playbook("discover")
+    begun = boots(fleet)
+    assert "kvm1" in reader.run(status)
+    reader.run(reboot, status=2)
+    assert boots(fleet) == begun, "a host that is not disabled is not rebooted"
+    fleet.drain("kvm1")
+    reader.run(reboot)
+    after = boots(fleet)
+    assert {host for host, boot in after.items() if boot != begun[host]} == {"kvm1"}
+    fleet.playbook("undrain", "-e", "drover_host=kvm1")
+
+    reader = operator(fleet, pages.DOCS / "rolling.md")
+    plan, roll, roll_all = reader.commands()
+    fleet.run("kvm2", "touch /run/reboot-required")
+    assert "kvm2" in reader.run(plan) and boots(fleet) == after
+    reader.run(roll)
+    again = boots(fleet)
+    assert {host for host, boot in again.items() if boot != after[host]} == {"kvm2"}
+    # Not the page's own hook, which upgrades the machine.
+    note = [{"name": "Note it", "ansible.builtin.shell": "echo here >> /root/hooked", "changed_when": False}]
+    (fleet.folder / "update.yml").write_text(json.dumps(note), encoding="utf-8")
+    fleet.everywhere("rm -f /root/hooked")
+    reader.run(roll_all)
+    assert set(fleet.everywhere("cat /root/hooked").values()) == {"here\n"} and boots(fleet) == again
+    assert states(fleet) == {"web1": "running"}

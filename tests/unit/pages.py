@@ -14,6 +14,7 @@ README, FIRST_FLEET = ROOT / "README.md", ROOT / "docs" / "first-fleet.md"
 DRAIN, EVACUATE = ROOT / "docs" / "drain.md", ROOT / "docs" / "evacuate.md"
 #: The pages whose commands are run on hypervisors, one after the other: of README those of its first fleet.
 GUIDES = (README, FIRST_FLEET, DRAIN, EVACUATE)
+DOCS = ROOT / "docs"
 
 
 def section(page, heading):
