@@ -27,7 +27,7 @@ postgres = server.postgres
 SLOW = {"drover_host": "kvm1", "drover_max_migrations": 2, "drover_migration": {"bandwidth_mib": 20}}
 
 #: How long (seconds) a run may take to notice and to end.
-PATIENCE = 240
+PATIENCE = 420
 
 
 # When. Each returns the destination.
