@@ -190,12 +190,15 @@ def main() -> None:
     run("mount", "-t", "proc", "proc", "/proc")
     make_network()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    layout.control.unlink(missing_ok=True)
-    with short_path(layout.control) as path:
+    # It gets its name when it is its user's, who may be trying already.
+    unnamed = layout.control.with_name(f"{layout.control.name}.new")
+    unnamed.unlink(missing_ok=True)
+    with short_path(unnamed) as path:
         listener.bind(path)
-    os.chmod(layout.control, 0o600)
-    shutil.chown(layout.control, int(sys.argv[2]), int(sys.argv[3]))
+    os.chmod(unnamed, 0o600)
+    shutil.chown(unnamed, int(sys.argv[2]), int(sys.argv[3]))
     listener.listen(64)
+    unnamed.replace(layout.control)
     switch = Switch(layout)
     while True:
         client = listener.accept()[0]
