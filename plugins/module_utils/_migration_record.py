@@ -32,6 +32,21 @@ def default_folder():
     return os.path.join(base, "drover", "migrations")
 
 
+def is_held(path):
+    """Whether there is such a file and a process holds it locked."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+
+
 class Records:
     """The folder of records and locks."""
 
@@ -86,17 +101,7 @@ class Records:
 
     def is_locked(self, uuid):
         """Whether a worker is alive for the instance."""
-        try:
-            descriptor = os.open(self._path(uuid, "lock"), os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return False
-        except OSError:
-            return True
-        finally:
-            os.close(descriptor)
+        return is_held(self._path(uuid, "lock"))
 
     def ask_abort(self, uuid, migration):
         """Leave word for the worker that the move is to be aborted."""

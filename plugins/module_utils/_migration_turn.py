@@ -15,6 +15,8 @@ import fcntl
 import os
 import time
 
+from ansible_collections.drover.compute.plugins.module_utils._migration_record import is_held
+
 
 class Turn:
     """The place of one move among those of this host.
@@ -75,16 +77,8 @@ class Turn:
 
     def _is_there(self, name):
         path = os.path.join(self._folder, name)
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if is_held(path):
             return True
-        finally:
-            os.close(descriptor)
         # Its process died.
         with contextlib.suppress(OSError):
             os.unlink(path)

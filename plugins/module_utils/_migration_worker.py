@@ -402,7 +402,7 @@ class Worker:
 
     def _wait_for_turn(self):
         """Returns how many seconds that took."""
-        began = time.time()
+        began = time.monotonic()
         if self._turn.has_come(self._most):
             return 0
         self.save(phase="waiting")
@@ -412,7 +412,7 @@ class Worker:
             time.sleep(POLL_TURN)
         # How long a move takes is told from its beginning.
         self.save(started_at=time.time())
-        return time.time() - began
+        return time.monotonic() - began
 
     def storage(self):
         """The storage helper on the present connections."""

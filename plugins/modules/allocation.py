@@ -21,7 +21,8 @@ options:
   state:
     description:
       - V(scheduled) picks hosts for O(requests) as the lookup P(drover.compute.schedule#lookup) does, and claims nothing. Where there
-        is no valid host, that and why is kept in the store, which a lookup cannot do, and the task fails.
+        is no valid host, that and why is kept in the store, which a lookup cannot do, and the task fails. O(policy), O(policy_file)
+        and O(service_down_time) are for this state.
       - V(claimed) claims the destination of each of O(selections), or else its first alternate with room. All or none.
       - V(next) gives up the room of one instance that is being built and claims the first of O(alternates) with room.
       - V(released) gives back the room of O(instances) that have no domain, and forgets them.
@@ -41,19 +42,6 @@ options:
     description: Requests as the lookup P(drover.compute.schedule#lookup) takes them.
     type: list
     elements: dict
-  policy:
-    description: How O(requests) are placed, as the lookup P(drover.compute.schedule#lookup) takes it.
-    type: dict
-    default: {}
-  policy_file:
-    description: A YAML file with a policy, whose keys come after those of O(policy).
-    type: path
-  service_down_time:
-    description:
-      - For O(requests). A service counts as down when its last heartbeat is older than this, in seconds. V(0) does not look at the age.
-      - The variable C(drover_service_down_time) sets it too.
-    type: int
-    default: 0
   selections:
     description:
       - Selections as the lookup P(drover.compute.schedule#lookup) returns them. Each has at least C(name), C(uuid), C(host) and
@@ -112,6 +100,7 @@ attributes:
   idempotent:
     support: full
 extends_documentation_fragment:
+  - drover.compute.scheduler
   - drover.compute.store
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup

@@ -84,7 +84,7 @@ def test_refusals(sharing):
     assert fleet.query("SELECT * FROM leases") == []
     # Dead, and not fenced: there is no driver, and these are not the words.
     die(fleet)
-    text = refused(fleet)
+    text = refused(fleet, drover_power_driver="")
     assert "no power driver" in text and 'drover_host_is_off="kvm1 is powered off"' in text
     for words in ("kvm2 is powered off", "yes", "kvm1 is powered off."):
         text = refused(fleet, drover_host_is_off=words)

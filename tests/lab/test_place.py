@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
 import re
 
 import pycdlib
@@ -137,6 +138,15 @@ def test_a_definitions_file(fleet):
     assert len(re.findall(r"^changed: \[.*-> kvm", done.stdout, re.M)) == 1
 
 
+def test_a_dry_run_says_what_the_host_would_refuse(fleet):
+    """And speaks of nothing that was made or removed."""
+    before = fleet.dump()
+    wanted = [{"name": "one", "memory_mb": 64, "disks": [{"size_gb": 1, "image": "/var/lib/libvirt/images/nosuch.qcow2"}]}]
+    said = fleet.refused("place", "--check", "-e", json.dumps({"drover_instances": wanted}))
+    assert "nosuch.qcow2" in said and "was removed" not in said and "no alternate is left" not in said, said
+    assert fleet.where() == {} and fleet.files(SHARED) == [] and fleet.dump() == before
+
+
 def test_variables_and_a_template_of_ones_own(fleet):
     template = fleet.folder / "mine.xml.j2"
     template.write_text(
@@ -152,7 +162,8 @@ def test_variables_and_a_template_of_ones_own(fleet):
         {"name": "two", "memory_mb": 96, "project": "R&D", "server_group": "pair"},
     ]
     groups = [{"name": "pair", "policy": "affinity"}]
-    variables = {"drover_domain_template": str(template), "drover_server_groups": groups}
+    # Looked for where the command is given.
+    variables = {"drover_domain_template": os.path.relpath(template), "drover_server_groups": groups}
     fleet.place(definitions, **variables)
     where = fleet.settled()
     assert where["one"] == where["two"]

@@ -31,9 +31,9 @@ RENEW = 30
 # How long (seconds) to wait while other runs have all that the caps allow, how often to look, and how often that is said.
 PATIENCE = 3600
 LOOK_AGAIN = 2
+SAY_AGAIN = 60
 # The phases of a move that has not got its turn yet.
 BEFORE = ("checking", "waiting")
-SAY_AGAIN = 60
 
 
 class Mover:

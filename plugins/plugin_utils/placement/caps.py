@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, some
 from ansible_collections.drover.compute.plugins.plugin_utils.store.moving import EVACUATION
 
 #: So many are named.
@@ -79,9 +79,8 @@ def refuse(caps, move, open_moves, budget=None, given_up=(), waiting=0):
 def _refuse(move, rows, most, what):
     if most is None or len(rows) < most:
         return
-    named = ", ".join(f"{row.instance_name} from {row.source} to {row.destination}" for row in rows[:NAMED])
-    more = f" and {len(rows) - NAMED} more" if len(rows) > NAMED else ""
+    named = some([f"{row.instance_name} from {row.source} to {row.destination}" for row in rows], NAMED)
     raise Busy(
-        f"{move['name']} waits: {len(rows)} migration(s) {what} are open, {most} at a time are allowed: {named}{more}.",
+        f"{move['name']} waits: {len(rows)} migration(s) {what} are open, {most} at a time are allowed: {named}.",
         {row.uuid for row in rows},
     )

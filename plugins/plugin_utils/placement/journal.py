@@ -75,13 +75,13 @@ def _orders(connection, *conditions):
             "source_uri": row.source_uri or DEFAULT_URI,
             "live": row.type == "live-migration",
             "restart": bool((row.details or {}).get("restart")),
-            "migration_options": _options(row.policy),
+            "migration_options": migration_options(row.policy),
         }
         for row in connection.execute(query)
     ]
 
 
-def _options(policy):
+def migration_options(policy):
     """The options of its own that an instance's policy brings."""
     return (policy or {}).get("migration") or {}
 
@@ -139,5 +139,5 @@ def unopened(connection, move):
         "migration_address": destination.migration_address,
         "source_uri": source.uri or DEFAULT_URI,
         "live": move["live"],
-        "migration_options": _options(policy),
+        "migration_options": migration_options(policy),
     }

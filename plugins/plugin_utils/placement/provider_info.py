@@ -12,8 +12,7 @@ try:
 except ImportError:
     sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import names, provider_query
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.providers import INVENTORY_FIELDS
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import names, provider_query, providers
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.room import Room
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 
@@ -25,7 +24,7 @@ def listing(connection, name=None, uuid=None, in_tree=None, group=None):
     :param group: a query.Group of traits, aggregates and room.
     :returns: a list of dicts: uuid, name, generation, parent and parent_uuid (None for a root), root and
         root_uuid, compute_node (host and hypervisor_hostname of the one in whose tree it is, or None),
-        inventories (INVENTORY_FIELDS, capacity rounded down, used), traits, aggregates.
+        inventories (providers.INVENTORY_FIELDS, capacity rounded down, used), traits, aggregates.
     :raises DroverError: the query names an unknown trait or class.
     """
     group = group or provider_query.parse()
@@ -85,10 +84,8 @@ def _providers(name, uuid, in_tree):
 
 
 def _rooms(connection, ids):
-    table, classes = tables.inventories, tables.resource_classes
-    query = sa.select(table, classes.c.name).join(classes, classes.c.id == table.c.class_id)
     rooms = {}
-    for row in bulk.among(connection, query, table.c.provider_id, ids):
+    for row in providers.inventories(connection, ids):
         rooms.setdefault(row.provider_id, {})[row.name] = Room(row)
     return rooms
 
@@ -128,7 +125,7 @@ def _described(row, rooms, traits, aggregates):
         "compute_node": {"host": row.host, "hypervisor_hostname": row.hypervisor_hostname} if row.host else None,
         "inventories": {
             name: {
-                **{field: getattr(room, field) for field in INVENTORY_FIELDS},
+                **{field: getattr(room, field) for field in providers.INVENTORY_FIELDS},
                 "capacity": int(room.capacity),
                 "used": room.used,
             }

@@ -47,14 +47,16 @@ def ids(connection, uuids):
     return bulk.ids_by(connection, tables.resource_providers.c.uuid, uuids, make=False)
 
 
+def inventories(connection, provider_ids):
+    """What providers have: rows of the table of inventories, each with the resource class as name."""
+    table, classes = tables.inventories, tables.resource_classes
+    query = sa.select(table, classes.c.name).join(classes, classes.c.id == table.c.class_id)
+    return bulk.among(connection, query, table.c.provider_id, provider_ids)
+
+
 def ratios(connection, provider_ids):
     """The allocation ratios that are stored: dict (provider id, class name) -> float."""
-    table, classes = tables.inventories, tables.resource_classes
-    query = sa.select(table.c.provider_id, classes.c.name, table.c.allocation_ratio).join(
-        classes, classes.c.id == table.c.class_id
-    )
-    rows = bulk.among(connection, query, table.c.provider_id, provider_ids)
-    return {(row.provider_id, row.name): row.allocation_ratio for row in rows}
+    return {(row.provider_id, row.name): row.allocation_ratio for row in inventories(connection, provider_ids)}
 
 
 def is_discovered(trait, reported):

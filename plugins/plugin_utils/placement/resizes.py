@@ -11,6 +11,7 @@ try:
 except ImportError:
     sa = None
 
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import journal
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.nodes import DEFAULT_URI
 
@@ -54,7 +55,7 @@ def describe(connection, migration_uuid):
         **{which: _size(details.get(which) or {}, sizes.get(which) or {}) for which in ("old", "new")},
         "order": _order(row, row.destination, row.destination_migration_uri, row.destination_migration_address),
         "back": _order(row, row.source, row.source_migration_uri, row.source_migration_address),
-        "migration_options": (row.policy or {}).get("migration") or {},
+        "migration_options": journal.migration_options(row.policy),
     }
 
 

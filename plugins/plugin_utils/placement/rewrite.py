@@ -240,10 +240,8 @@ def _inventory(name, kind, values):
 
 def _inventories(connection, provider_ids):
     """What providers have now: dict id -> dict class name -> dict of the fields."""
-    table, classes = tables.inventories, tables.resource_classes
-    query = sa.select(table, classes.c.name).join(classes, classes.c.id == table.c.class_id)
     found = {}
-    for row in bulk.among(connection, query, table.c.provider_id, provider_ids):
+    for row in providers.inventories(connection, provider_ids):
         fields = {field: getattr(row, field) for field in providers.INVENTORY_FIELDS}
         found.setdefault(row.provider_id, {})[row.name] = fields
     return found

@@ -15,6 +15,7 @@ except ImportError:
     sa = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import provider_tree
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.providers import inventories
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.pools import SHARES
 
@@ -107,9 +108,7 @@ def reachable(connection, provider_ids, sharing_ids=None):
 
 
 def _classes(connection, provider_ids):
-    inventories, classes = tables.inventories, tables.resource_classes
-    query = sa.select(inventories.c.provider_id, classes.c.name).join(classes, classes.c.id == inventories.c.class_id)
     found = {}
-    for row in bulk.among(connection, query, inventories.c.provider_id, provider_ids):
+    for row in inventories(connection, provider_ids):
         found.setdefault(row.provider_id, set()).add(row.name)
     return found

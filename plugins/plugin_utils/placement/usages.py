@@ -10,7 +10,7 @@ try:
 except ImportError:
     sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, some
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 
 NOBODY = "(none)"
@@ -60,9 +60,8 @@ def holders(connection, provider_id, class_names=None):
         held.setdefault(row.consumer, (row.consumer_type, []))[1].append(f"{row.used} {row.name}")
     if not held:
         return None
-    found = list(held.items())
-    texts = [f"{kind} {uuid} ({', '.join(sorted(amounts))})" for uuid, (kind, amounts) in found[:_SOME]]
-    return ", ".join(texts) + (f" and {len(found) - _SOME} more" if len(found) > _SOME else "")
+    texts = [f"{kind} {uuid} ({', '.join(sorted(amounts))})" for uuid, (kind, amounts) in held.items()]
+    return some(texts, _SOME)
 
 
 def _joined():
