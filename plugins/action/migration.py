@@ -57,12 +57,12 @@ class ActionModule(DroverAction):
 
         playbook = os.getppid()
 
-        def hypervisor(start, follow, wait, abort=()):
+        def hypervisor(start, follow, wait, until=None, abort=()):
             # Killing ansible-playbook leaves its workers alive: this one must not go on moving behind
             # the back of the run that comes to settle what is open.
             if os.getppid() != playbook:
                 raise DroverError(f"The playbook that moves instances off {host} is gone. Run it again.")
-            given = {"wait": wait, "max_migrations": limits.per_source}
+            given = {"wait": wait, "until": until, "max_migrations": limits.per_source}
             return self._hypervisor(host, start, follow, abort, given, options, task_vars)
 
         def switch(order, there, on, timeout):
@@ -125,12 +125,12 @@ class ActionModule(DroverAction):
         if self._task.check_mode or not orders:
             outcomes = [_told(order, "would be aborted", "") for order in orders]
             return {"changed": bool(orders), "migrations": outcomes, "failed_moves": []}
-        first = hypervisor([], [], 0, orders)
+        first = hypervisor([], [], 0, abort=orders)
         try:
             with self._leased(store, host, "aborting migrations") as keep:
                 mover = Mover(
                     store,
-                    lambda start, follow, wait: hypervisor([], [], wait, follow),
+                    lambda start, follow, wait, until: hypervisor([], [], wait, until, follow),
                     self.show,
                     caps.Caps(),
                     keep,

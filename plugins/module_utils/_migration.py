@@ -76,10 +76,11 @@ def abort(moves, uri, records):
     return changed
 
 
-def follow(uuids, uri, records, wait):
+def follow(uuids, uri, records, wait, until=None):
     """The state of each move, in the order of ``uuids``, after at most ``wait`` seconds.
 
-    Returns as soon as a move ends that was under way when the call began, or all have ended.
+    Returns as soon as a move ends that was under way when the call began, or all have ended; with
+    ``until`` not before so few are under way.
     """
     deadline = time.monotonic() + wait
     conn = None
@@ -93,7 +94,8 @@ def follow(uuids, uri, records, wait):
             now_running = {r["uuid"] for r in reports if r["status"] == "running"}
             if running is None:
                 running = now_running
-            if not now_running or now_running != running or time.monotonic() >= deadline:
+            news = now_running != running if until is None else len(now_running) <= until
+            if not now_running or news or time.monotonic() >= deadline:
                 return reports
             time.sleep(min(POLL, max(0.0, deadline - time.monotonic())))
             if conn is not None and not _alive(conn):

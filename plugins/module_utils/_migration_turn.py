@@ -19,17 +19,18 @@ from ansible_collections.drover.compute.plugins.module_utils._migration_record i
 
 
 class Turn:
-    """The place of one move among those of this host.
+    """The place of one move in a line of this host.
 
     It is a file that its process holds locked, named by when it was taken: the kernel frees the lock when the
     process dies, however it dies, and an unlocked file counts for nothing.
 
     :param folder: where the places are kept, such as that of the records.
     :param uuid: of the instance.
+    :param line: what those in the line wait for.
     """
 
-    def __init__(self, folder, uuid):
-        self._folder = os.path.join(folder, "turns")
+    def __init__(self, folder, uuid, line="turns"):
+        self._folder = os.path.join(folder, line)
         self._uuid = uuid
         self._name = self._descriptor = None
 
@@ -53,8 +54,18 @@ class Turn:
         if most is None:
             return True
         with self._alone():
-            before = [name for name in sorted(os.listdir(self._folder)) if name < self._name and name[0].isdigit()]
-            return sum(self._is_there(name) for name in before) < most
+            return self._count(before=self._name) < most
+
+    def count(self):
+        """How many are in the line."""
+        if not os.path.isdir(self._folder):
+            return 0
+        with self._alone():
+            return self._count()
+
+    def _count(self, before=None):
+        names = [name for name in os.listdir(self._folder) if name[0].isdigit()]
+        return sum(self._is_there(name) for name in names if before is None or name < before)
 
     def leave(self):
         """Let the next one go."""

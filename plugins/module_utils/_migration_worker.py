@@ -62,7 +62,10 @@ POLL = 0.5
 #: The same while it waits for its turn: what it waits for may be over in a second.
 POLL_TURN = 0.1
 
-#: Seconds of waiting after which what was checked before may not be true any more.
+#: How many for each that may move are checked already. Checks take time and processors from those that move.
+READY = 2
+
+#: Seconds of waiting after which what was checked before may not be true any more; nobody waits longer to be checked.
 CHECKED = 30
 
 
@@ -109,6 +112,7 @@ class Worker:
         self.may_start = may_start
         self._most = most
         self._turn = Turn(records.folder, self.uuid)
+        self._check = Turn(records.folder, self.uuid, "checks")
         self.previous = records.read(self.uuid)
         if not same_move(self.previous, move, source_uri):
             # Of another way, long over: nothing in it is about this move.
@@ -135,6 +139,7 @@ class Worker:
             self._break_off(f"unforeseen {type(exc).__name__}: {exc}")
         finally:
             self._acknowledge(self.record["status"])
+            self._check.leave()
             self._turn.leave()
             _libvirt.close(self.source)
             _libvirt.close(self.destination)
@@ -236,6 +241,8 @@ class Worker:
         elif self.may_start and not self.move.get("migration"):
             self.records.forget_abort(self.uuid)
         self.save()
+        if self.previous is None and self.may_start:
+            self._wait_to_be_checked()
         self._connect()
         verdict = self._settled()
         if verdict == state.MOVING:
@@ -354,6 +361,7 @@ class Worker:
         )
         storage = self._checked(domain, here)
         self._turn.take_place()
+        self._check.leave()
         self._acknowledge("started")
         try:
             if self._wait_for_turn() > CHECKED:
@@ -400,6 +408,24 @@ class Worker:
             raise Refused(f"{self._title()} was refused: {'; '.join(reasons)}.")
         return storage
 
+    def _wait_to_be_checked(self):
+        """Stand by while enough others are ready."""
+        if self._most is None:
+            return
+        self._check.take_place()
+        if self._is_to_be_checked():
+            return
+        self._acknowledge("started")
+        self.save(phase="waiting")
+        began = time.monotonic()
+        while not self._is_to_be_checked() and not self._abort_asked() and time.monotonic() - began < CHECKED:
+            time.sleep(POLL_TURN)
+        # How long a move takes is told from its beginning.
+        self.save(phase="checking", started_at=time.time())
+
+    def _is_to_be_checked(self):
+        return self._check.has_come(READY * self._most - self._turn.count())
+
     def _wait_for_turn(self):
         """Returns how many seconds that took."""
         began = time.monotonic()
@@ -410,7 +436,6 @@ class Worker:
             if self._abort_asked():
                 raise Aborted("it was aborted as asked for")
             time.sleep(POLL_TURN)
-        # How long a move takes is told from its beginning.
         self.save(started_at=time.time())
         return time.monotonic() - began
 

@@ -140,7 +140,7 @@ options:
   max_migrations:
     description:
       - So many moves off this host are carried out at a time, of this call and of others. Those in O(start) that are more
-        wait for their turn, checked and connected, in the order they came; their C(phase) is V(waiting).
+        wait for their turn in the order they came, the first of them checked and connected; their C(phase) is V(waiting).
       - By default there is no limit.
     type: int
   wait:
@@ -148,6 +148,10 @@ options:
       - Seconds to wait at most. The module returns earlier when one of the moves ends.
     type: int
     default: 0
+  until:
+    description:
+      - With O(wait), return early only when no more than so many of the moves are under way.
+    type: int
   check:
     description:
       - Only check the moves in O(start), and say for each whether it can be done. Check mode does the same.
@@ -315,6 +319,7 @@ def main():
             "follow": {"type": "list", "elements": "str", "default": []},
             "max_migrations": {"type": "int"},
             "wait": {"type": "int", "default": 0},
+            "until": {"type": "int"},
             "check": {"type": "bool", "default": False},
             "run_dir": {"type": "path"},
         },
@@ -326,8 +331,9 @@ def main():
     started = [move["uuid"] for move in [*moves, *unwanted]]
     followed = [uuid for uuid in (_uuid(module, text) for text in module.params["follow"]) if uuid not in started]
     followed = list(dict.fromkeys(followed))
-    if module.params["wait"] < 0:
-        module.fail_json(msg=f"wait is {module.params['wait']} s: give 0 or more.")
+    for option in ("wait", "until"):
+        if (module.params[option] or 0) < 0:
+            module.fail_json(msg=f"{option} is {module.params[option]}: give 0 or more.")
     most = module.params["max_migrations"]
     if most is not None and most < 1:
         module.fail_json(msg=f"max_migrations is {most}: give 1 or more, or nothing would ever move.")
@@ -349,7 +355,7 @@ def main():
             changed = any(word in ("started", None) for word in words.values())
             changed = _migration.abort(unwanted, uri, records) or changed
             _migration.revive(followed, uri, records)
-            reports = answers = _migration.follow(started + followed, uri, records, module.params["wait"])
+            reports = answers = _migration.follow(started + followed, uri, records, module.params["wait"], module.params["until"])
     except LibvirtProblem as exc:
         module.fail_json(msg=str(exc))
     except _libvirt.libvirt.libvirtError as exc:

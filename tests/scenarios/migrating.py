@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.tests.scenarios.simulated import INCOMIN
 CHECK, PREPARE, HANDOVER, CLEAN_UP = 1.0, 1.0, 0.5, 1.0
 MIB_PER_SECOND = 256
 #: As _migration_worker has them.
-SETTLE, SETTLE_BEFORE, RECONNECT, POLL, POLL_TURN = 20, 5, 60, 0.5, 0.1
+SETTLE, SETTLE_BEFORE, RECONNECT, POLL, POLL_TURN, READY, CHECKED = 20, 5, 60, 0.5, 0.1, 2, 30
 ENDED = ("completed", "failed", "cancelled", "conflict", "lost")
 SETTLED = ("completed", "failed", "cancelled")
 
@@ -129,9 +129,14 @@ class Worker:
         self.host.turns = [each for each in self.host.turns if each.alive()]
         return self.most is None or self.host.turns.index(self) < self.most
 
+    def _is_to_be_checked(self):
+        checks = self.host.checks = [each for each in self.host.checks if each.alive()]
+        return checks.index(self) < READY * self.most - sum(each.alive() for each in self.host.turns)
+
     def _leave(self):
-        if self in self.host.turns:
-            self.host.turns.remove(self)
+        for line in (self.host.checks, self.host.turns):
+            if self in line:
+                line.remove(self)
 
     def start(self):
         """Live until the end, or until killed."""
@@ -250,7 +255,16 @@ class Worker:
 
     def _begin(self):
         order, job = self.order, self.job
-        self._save(phase="checking", took_over=False)
+        if self.most is not None and self.previous is None:
+            self.host.checks.append(self)
+            began = self.fleet.clock.now
+            while not self._is_to_be_checked() and not self._abort_asked() and self.fleet.clock.now - began < CHECKED:
+                self._save(phase="waiting")
+                yield POLL_TURN
+            if self._abort_asked():
+                self._end("failed", "It did not go through.")
+                return
+        self._save(phase="checking", took_over=False, started_at=self.fleet.clock.now)
         yield CHECK / 2
         self.fleet.happen("check", order["name"], job)
         yield CHECK / 2
@@ -261,6 +275,7 @@ class Worker:
             self._end("failed", f"It was refused: {job.refused}.")
             return
         self._save(was=here["state"])
+        self._leave()
         self.host.turns.append(self)
         if not self._turn_has_come():
             self._save(phase="waiting")
@@ -350,7 +365,7 @@ class Module:
     def __init__(self, fleet, host, open_moves, most=None):
         self.fleet, self.host, self.open_moves, self.most = fleet, host, open_moves, most
 
-    def __call__(self, start, follow, wait, abort=()):
+    def __call__(self, start, follow, wait, until=None, abort=()):
         self._reach()
         here = self.fleet.hosts[self.host]
         known = self.open_moves() if start else ()
@@ -367,8 +382,9 @@ class Module:
                 Worker(self.fleet, record["order"], False).start()
         orders = [*start, *abort, *follow]
         self.fleet.clock.sleep(0)
-        under_way = self._under_way(orders)
-        self.fleet.clock.sleep(wait, lambda: self._under_way(orders) != under_way or not self._reachable())
+        if until is None:
+            until = len(self._under_way(orders)) - 1
+        self.fleet.clock.sleep(wait, lambda: len(self._under_way(orders)) <= until or not self._reachable())
         self._reach()
         return [self.answer(order) for order in orders]
 

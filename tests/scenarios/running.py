@@ -224,15 +224,21 @@ class Scenario(Several):
         return Module(self.fleet, host, self._open_moves, limit)
 
     def module(self, host, call, limit, calls=None):
-        """The same for a run that is killed at one of its calls; ``calls`` is a list with how many there were so far."""
+        """The same for a run that is killed before, after or so many seconds into one of its calls.
+
+        :param calls: a list with how many there were so far.
+        """
         module, calls = self.simulated(host, limit), calls or [0]
 
-        def hypervisor(start, follow, wait):
+        def hypervisor(start, follow, wait, until):
             calls[0] += 1
             here = call is not None and call["number"] == calls[0]
             if here and call["moment"] == "before":
                 raise Killed
-            answers = module(start, follow, wait)
+            if here and call["moment"] != "after":
+                module(start, follow, call["moment"], -1)
+                raise Killed
+            answers = module(start, follow, wait, until)
             if here:
                 raise Killed
             return answers

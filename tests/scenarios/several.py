@@ -45,8 +45,8 @@ class Aborting(ActionModule):
     def carry_out(self, store, host, names, module):
         """As the action's own _abort()."""
 
-        def hypervisor(start, follow, wait, abort=()):
-            return module(start, follow, wait, abort)
+        def hypervisor(start, follow, wait, until=None, abort=()):
+            return module(start, follow, wait, until, abort)
 
         return self._abort(store, host, names, hypervisor, None)
 

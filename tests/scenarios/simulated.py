@@ -64,7 +64,7 @@ class Domain:
 @dataclass
 class Host:
     """A hypervisor. ``records`` are those of its moves, which a reboot clears; ``workers`` those that live, ``turns`` of these
-    those that move or wait for it; ``aborts`` the word that was left for them."""
+    those that move or wait for it, ``checks`` those that wait to be checked or are; ``aborts`` the word that was left for them."""
 
     name: str
     vcpus: int = 8
@@ -75,6 +75,7 @@ class Host:
     records: dict = field(default_factory=dict)
     workers: dict = field(default_factory=dict)
     turns: list = field(default_factory=list)
+    checks: list = field(default_factory=list)
     aborts: dict = field(default_factory=dict)
 
 

@@ -44,7 +44,7 @@ class Simulated:
         return answer
 
     def abort(self):
-        (answer,) = self.module([], [], 600, [self.order])
+        (answer,) = self.module([], [], 600, abort=[self.order])
         return answer
 
 

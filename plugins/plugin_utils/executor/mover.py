@@ -18,9 +18,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import ca
 from ansible_collections.drover.compute.plugins.plugin_utils.progress import pause
 from ansible_collections.drover.compute.plugins.plugin_utils.store import moving
 
-# How long (seconds) one call on the hypervisor waits for news; it answers at once when a move ends.
+# How long (seconds) one call on the hypervisor waits for news.
 WAIT = 5
-# How many moves wait at the hypervisor for each that may move: a call takes as long as a small move.
+# How many moves wait at the hypervisor for each that may move. A call takes as long as a small move, and processors
+# from those that move: the fewer calls, the better.
 AHEAD = 2
 # After how many answers that do not mention a move it is given up.
 SILENT = 5
@@ -40,10 +41,11 @@ class Mover:
     """Moves instances off one host.
 
     :param store: an open Store.
-    :param hypervisor: a function (start, follow, wait) -> list of results of the source host's module
+    :param hypervisor: a function (start, follow, wait, until) -> list of results of the source host's module
         domain_migration, where start and follow are lists of orders (placement.journal.order). Starting
         what is under way, or done, is harmless and says so. Of those started it lets ``limits.per_source``
-        move at a time and the others wait.
+        move at a time and the others wait. It answers after ``wait`` seconds, or once no more than ``until`` are
+        under way.
     :param show: a function that shows a line to the person who watches.
     :param limits: placement.caps.Caps: the most migrations at a time, over all runs.
     :param keep: a function (connection) that renews the lease of the host, or raises DroverError when it
@@ -114,26 +116,24 @@ class Mover:
         queue = list(wanted)
         self._total += len(queue)
         while queue or self._running:
-            ahead = self._room_ahead(len(self._running))
+            ahead = self._ahead_allowed()
             orders = self._open(queue, ahead)
             if orders or self._running:
                 self._waiting_since = None
-                filled = not ahead and self._room_ahead(len(self._running) + len(orders))
-                self._follow(orders, 0 if queue and filled else WAIT)
+                self._follow(orders, (ahead or len(self._running) + len(orders)) if queue else 0)
             elif queue:
                 self._wait(queue)
         return self.finished
 
-    def _room_ahead(self, running):
+    def _ahead_allowed(self):
         """How many may be open beside those that move, to begin without delay once one of them is over.
 
-        Not before as many as the cap allows have begun: they come in the order of the plan.
         None where other caps hold too: what only waits would take from what other runs may begin.
         """
         most = self.limits.per_source
         if most is None or self.limits.per_destination is not None or self.limits.overall is not None:
             return 0
-        return AHEAD * most if running >= most else 0
+        return AHEAD * most
 
     def _open(self, queue, ahead):
         """Write the next moves down as far as the caps allow; take them from the queue."""
@@ -233,7 +233,11 @@ class Mover:
             self._renew()
         time.sleep(min(LOOK_AGAIN, max(self.patience, 0)))
 
-    def _follow(self, orders, wait=WAIT):
+    def _follow(self, orders, enough=0):
+        """Start orders, and look after all that are under way for a while.
+
+        :param enough: so many under way keep the hypervisor busy.
+        """
         most, moving = self.limits.per_source, len(self._running.keys() - self._ahead)
         for order in orders:
             if most is not None and moving >= most:
@@ -248,7 +252,7 @@ class Mover:
             return
         if time.monotonic() - self._kept > RENEW:
             self._renew()
-        results = self.hypervisor(orders, known, wait)
+        results = self.hypervisor(orders, known, WAIT, self._until(enough))
         self._give_up({result["uuid"] for result in results})
         # What has ended first: it is what made way for another.
         for result in sorted(results, key=lambda result: result["status"] == "running"):
@@ -263,6 +267,12 @@ class Mover:
             else:
                 del self._running[order["uuid"]]
                 self._record(order, result)
+
+    def _until(self, enough):
+        """How few shall be under way when the hypervisor answers; at least one is to have ended."""
+        fewer = len(self._running) - 1
+        # What was shut down for its move is off until it is started again.
+        return fewer if any(order.get("restart") for order in self._running.values()) else min(enough, fewer)
 
     def _say_started(self, order):
         kind = "live" if order["live"] else "cold"

@@ -217,11 +217,11 @@ class Guests(World):
         self.state = {uuid_of(name): "running" for name in NAMES}
         self.stubborn, self.dead, self.switched = stubborn, dead, []
 
-    def __call__(self, start, follow, wait):
+    def __call__(self, start, follow, wait, until):
         for order in start:
             if not order["live"] and self.place[order["uuid"]] == order["source"]:
                 assert self.state[order["uuid"]] == "shutoff", "moved cold while it runs"
-        answers = super().__call__(start, follow, wait)
+        answers = super().__call__(start, follow, wait, until)
         for answer in answers:
             if answer["status"] == "failed":
                 answer["source_state"] = self.state[answer["uuid"]]

@@ -46,9 +46,10 @@ class World:
         self.killed_at, self.after = None, False
         self.limit, self.starts = None, []
 
-    def __call__(self, start, follow, wait):
-        """As domain_migration's start, follow and wait; the orders are the journal's."""
-        assert wait >= 0
+    def __call__(self, start, follow, wait, until):
+        """As domain_migration's start, follow, wait and until; the orders are the journal's."""
+        # One that is under way at least is to end: else nobody would wait for anything.
+        assert wait > 0 and 0 <= until < len(start) + len(follow)
         self.calls += 1
         self.starts.append([order["name"] for order in start])
         if self.calls == self.killed_at and not self.after:
@@ -131,9 +132,11 @@ def plan(*names, to="kvm2", live=True):
     ]
 
 
-def mover(url, world, limit=2, lines=None, keep=lambda connection: None, since=None):
+def mover(url, world, limit=2, lines=None, keep=lambda connection: None, since=None, ahead=True):
+    """:param ahead: False for caps that let nothing wait at the hypervisor."""
     world.limit = limit
-    return Mover(Store.open(url), world, (lines if lines is not None else []).append, Caps(limit), keep, since=since)
+    caps = Caps(limit, overall=None if ahead else limit)
+    return Mover(Store.open(url), world, (lines if lines is not None else []).append, caps, keep, since=since)
 
 
 def open_moves(url):
@@ -175,9 +178,9 @@ def test_all_moves_in_the_order_of_the_plan(fleet_url):
 def test_as_many_as_the_limit_begin_and_twice_as_many_wait(fleet_url, limit):
     world, lines = World(), []
     mover(fleet_url, world, limit, lines).run(plan(*NAMES))
-    # Those that move are begun first; the next are told to the hypervisor before any of these has ended.
-    assert world.starts[:2] == [list(NAMES[:limit]), list(NAMES[limit : 3 * limit])]
-    assert world.most == 3
+    assert world.starts[0] == list(NAMES[: 3 * limit]) and world.most == 3
+    assert [line for line in lines if "started" in line] == [f"{name}: kvm1 -> kvm2, live, started" for name in NAMES]
+    assert lines.index("web1: kvm1 -> kvm2, live, started") == 0
     assert agree(fleet_url, world)
 
 
@@ -207,7 +210,7 @@ def test_without_the_lease_nothing_more_is_begun(fleet_url):
             raise DroverError("kvm1 is being worked on by b@ctrl.")
 
     with pytest.raises(DroverError, match="worked on by b@ctrl"):
-        mover(fleet_url, world, limit=1, keep=keep).run(plan(*NAMES))
+        mover(fleet_url, world, limit=1, keep=keep, ahead=False).run(plan(*NAMES))
     assert world.begun == ["web1"], "the second is to wait, but the lease was lost"
     # Whoever has the lease now finds the store in order.
     world.pass_time(9)
@@ -291,7 +294,7 @@ def seeing(world, name, here, there, status="failed"):
 def test_a_destination_that_does_not_answer_is_left_alone(fleet_url):
     world = World({"web1": "failed"})
     wanted = [*plan("web1", "web2"), *plan("web3", to="kvm3")]
-    outcomes = mover(fleet_url, seeing(world, "web1", "running", None), limit=1).run(wanted)
+    outcomes = mover(fleet_url, seeing(world, "web1", "running", None), limit=1, ahead=False).run(wanted)
     assert statuses(outcomes) == {"web1": "failed", "web2": "failed", "web3": "completed"}
     (told,) = [outcome for outcome in outcomes if outcome["name"] == "web2"]
     assert told["message"] == "It was not begun, as libvirt on kvm2 does not answer." and told["provider"] is None
@@ -300,7 +303,7 @@ def test_a_destination_that_does_not_answer_is_left_alone(fleet_url):
 
 def test_nothing_more_is_begun_at_a_source_that_does_not_answer(fleet_url):
     world = World({"web1": "failed"})
-    outcomes = mover(fleet_url, seeing(world, "web1", None, None), limit=1).run(plan(*NAMES))
+    outcomes = mover(fleet_url, seeing(world, "web1", None, None), limit=1, ahead=False).run(plan(*NAMES))
     assert statuses(outcomes) == {"web1": "lost", "web2": "failed", "web3": "failed"}
     assert open_moves(fleet_url) == {"web1"} and world.begun == ["web1"]
 
@@ -473,7 +476,7 @@ def test_aborting_what_a_killed_run_left_open(fleet_url):
     with Store.open(fleet_url).read() as connection:
         orders = journal.pending(connection, "kvm1")
 
-    def aborting(start, follow, wait):
+    def aborting(start, follow, wait, until):
         assert start == []
         for order in follow:
             if world.jobs.pop(order["uuid"], None):

@@ -24,9 +24,9 @@ class SlowWorld(World):
 
     seconds = 0.0
 
-    def __call__(self, start, follow, wait):
+    def __call__(self, start, follow, wait, until):
         self.seconds += CALL_SECONDS
-        return super().__call__(start, follow, wait)
+        return super().__call__(start, follow, wait, until)
 
     def answer(self, order):
         return {**super().answer(order), "elapsed_s": self.seconds}

@@ -14,11 +14,13 @@ import itertools
 import json
 import os
 import pathlib
+import time
 
 import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
+from ansible_collections.drover.compute.plugins.module_utils import _migration
 from ansible_collections.drover.compute.plugins.module_utils import _migration_state as state
 from ansible_collections.drover.compute.plugins.module_utils import _migration_worker as worker_module
 from ansible_collections.drover.compute.plugins.module_utils._migration_record import Records
@@ -420,6 +422,61 @@ def test_a_move_waits_for_its_turn(fleet, monkeypatch):
     assert os.listdir(f"{fleet.records.folder}/turns") == ["lock"]
 
 
+@pytest.fixture
+def ready(fleet):
+    """Two other moves of the host: one that moves and one that is ready, so that no third is checked where one may move."""
+    others = [Turn(fleet.records.folder, f"00000000-0000-4000-8000-00000000000{number}") for number in (2, 3)]
+    for other in others:
+        other.take_place()
+    yield others
+    for other in others:
+        other.leave()
+
+
+def look_at(monkeypatch, act):
+    """Call ``act(worker, number of the look)`` before each look whether the move is to be checked now."""
+    real, looks = worker_module.Worker._is_to_be_checked, []
+
+    def look(worker):
+        looks.append(worker)
+        act(worker, len(looks))
+        return real(worker)
+
+    monkeypatch.setattr(worker_module.Worker, "_is_to_be_checked", look)
+
+
+def test_a_move_stands_by_while_enough_are_ready(fleet, monkeypatch, ready):
+    seen = []
+
+    def act(worker, number):
+        seen.append((fleet.records.read(UUID)["phase"], worker.destination))
+        if number == 4:
+            for other in ready:
+                other.leave()
+
+    look_at(monkeypatch, act)
+    before = time.time()
+    record, word = fleet.move(most=1)
+    assert (record["status"], word, seen) == ("completed", "started", [("checking", None)] + [("waiting", None)] * 3)
+    assert record["started_at"] > before
+    assert {os.path.basename(where): names for where, _folders, names in os.walk(fleet.records.folder)
+            if where != fleet.records.folder} == {"checks": ["lock"], "turns": ["lock"]}
+
+
+def test_a_move_that_stands_by_can_be_aborted(fleet, monkeypatch, ready):
+    look_at(monkeypatch, lambda worker, number: number == 2 and fleet.records.ask_abort(UUID, "m1"))
+    record, word = fleet.move(most=1, migration="m1")
+    assert (record["status"], word, fleet.states(), fleet.calls) == ("cancelled", "started", ("running", "absent"), [])
+
+
+def test_a_move_does_not_stand_by_for_ever(fleet, monkeypatch, ready):
+    """What hangs while it is checked keeps nobody from being checked, and refused."""
+    monkeypatch.setattr(worker_module, "CHECKED", 0.05)
+    monkeypatch.setattr(worker_module, "precheck", lambda *arguments: ["there is no room"])
+    record, dummy = fleet.move(most=1)
+    assert record["status"] == "failed" and "there is no room" in record["message"]
+
+
 def test_a_move_does_not_wait_where_there_is_room(fleet, monkeypatch):
     Line(fleet, monkeypatch, looks=-1)
     assert fleet.move(most=2)[0]["status"] == "completed"
@@ -494,6 +551,22 @@ def test_a_connection_that_breaks_while_it_waits_is_opened_anew(fleet, monkeypat
     monkeypatch.setattr(worker_module.Worker, "_wait_for_turn", wait)
     record, dummy = fleet.move()
     assert (record["status"], len(opened), fleet.states()) == ("completed", 1, ("absent", "running"))
+
+
+@pytest.mark.parametrize("until, left", [(None, 2), (2, 2), (1, 1), (0, 0), (9, 3)])
+def test_following_ends_when_so_few_are_under_way(fleet, monkeypatch, until, left):
+    """One ends at each look after the first."""
+    looks = []
+
+    def report(uuid, records, conn):
+        looks.append(uuid)
+        over = (len(looks) - 1) // 3
+        return {"uuid": uuid, "status": "completed" if int(uuid) < over else "running"}
+
+    monkeypatch.setattr(_migration, "report", report)
+    monkeypatch.setattr(_migration, "POLL", 0.001)
+    answers = _migration.follow(["0", "1", "2"], "test:///kvm1", fleet.records, 60, until)
+    assert sum(answer["status"] == "running" for answer in answers) == left
 
 
 def test_one_worker_at_a_time(fleet):

@@ -33,6 +33,14 @@ def test_first_come_first_served(tmp_path):
     assert line[3].has_come(None) and line[3].has_come(3)
 
 
+def test_how_many_stand_in_a_line(tmp_path):
+    line = [turn(tmp_path, number) for number in range(3)]
+    assert [each.count() for each in line] == [3, 3, 3]
+    assert Turn(str(tmp_path), "vm9", "checks").count() == 0
+    line[0].leave()
+    assert line[0].count() == 2
+
+
 def test_leaving_twice_or_without_a_place_does_no_harm(tmp_path):
     never, once = Turn(str(tmp_path), "vm1"), turn(tmp_path, 2)
     never.leave()

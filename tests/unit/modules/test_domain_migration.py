@@ -110,6 +110,7 @@ def test_nothing_of_the_module_stays_open_in_the_worker(migrate):
         ({"start": [{"uuid": TEST, "destination": "kvm2"}], "abort": [{"uuid": TEST, "destination": "kvm2"}]}, "twice in one call"),
         ({"follow": ["yy"]}, "'yy' is not the uuid"),
         ({"wait": -1}, "wait is -1"),
+        ({"until": -1}, "until is -1"),
         ({"start": [{"uuid": TEST}]}, "missing required arguments: destination"),
     ],
 )
