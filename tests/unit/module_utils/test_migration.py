@@ -559,7 +559,9 @@ def test_following_ends_when_so_few_are_under_way(fleet, monkeypatch, until, lef
     looks = []
 
     def report(uuid, records, conn):
-        looks.append(uuid)
+        # The last look is one of libvirt too.
+        if conn is None:
+            looks.append(uuid)
         over = (len(looks) - 1) // 3
         return {"uuid": uuid, "status": "completed" if int(uuid) < over else "running"}
 
