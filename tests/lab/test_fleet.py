@@ -37,18 +37,23 @@ LOCAL = "/var/lib/libvirt/images"
 MARK = "made-by-the-tests"
 IMAGE = "/srv/shared/images/base.qcow2"
 
-#: Run on a host: everything libvirt has there, straight from its own binding.
+#: Run on a host: everything libvirt has there, straight from its own binding; not what goes while it is looked at.
 LOOK = """
 import json, libvirt
 import xml.etree.ElementTree as ET
 states = dict(enumerate("nostate running blocked paused shutdown shutoff crashed pmsuspended".split()))
 found = []
 for domain in libvirt.openReadOnly("qemu:///system").listAllDomains():
-    root = ET.fromstring(domain.XMLDesc(0))
+    try:
+        root, state = ET.fromstring(domain.XMLDesc(0)), states[domain.state()[0]]
+        flags = {"persistent": bool(domain.isPersistent()), "autostart": bool(domain.autostart())}
+    except libvirt.libvirtError as problem:
+        if problem.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+            raise
+        continue
     found.append({
-        "name": domain.name(), "uuid": domain.UUIDString(), "state": states[domain.state()[0]],
+        "name": domain.name(), "uuid": domain.UUIDString(), "state": state, **flags,
         "vcpus": int(root.findtext("vcpu")), "memory_mb": int(root.findtext("memory")) // 1024,
-        "persistent": bool(domain.isPersistent()), "autostart": bool(domain.autostart()),
         "disks": [source.get("file") for source in root.findall("devices/disk[@device='disk']/source")],
         "cdroms": [source.get("file") for source in root.findall("devices/disk[@device='cdrom']/source")],
         "title": root.findtext("title"),
