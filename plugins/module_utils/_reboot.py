@@ -10,6 +10,7 @@ Private to the collection.
 from __future__ import annotations
 
 import threading
+import time
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _power
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
@@ -40,7 +41,7 @@ def reboot(conn, domain, timeout, hard):
             domain.reset(0)
         else:
             domain.reboot(0)
-        if watch is not None and not seen.wait(timeout):
+        if watch is not None and not _has_begun(domain, seen, timeout):
             raise LibvirtProblem(
                 f"{domain.name()} on {host_name()} did not reboot within {timeout} s: its guest does not heed the request. Reboot "
                 "it from inside, give it more time, or reboot it hard."
@@ -48,7 +49,25 @@ def reboot(conn, domain, timeout, hard):
     finally:
         if watch is not None:
             conn.domainEventDeregisterAny(watch)
-    _power.start(domain, timeout)
+    try:
+        _power.start(domain, timeout)
+    except LibvirtProblem:
+        # libvirt has the guest shut down and resets it then. A reset by the firmware in between makes it forget that,
+        # and the guest goes off.
+        if domain.isActive():
+            raise
+        _power.start(domain, timeout)
+
+
+def _has_begun(domain, seen, timeout):
+    """Whether the guest was reset, or went off, within so many seconds."""
+    deadline = time.monotonic() + timeout
+    while not seen.wait(_power.POLL):
+        if not domain.isActive():
+            return True
+        if time.monotonic() > deadline:
+            return False
+    return True
 
 
 def _watch(conn, domain, seen):

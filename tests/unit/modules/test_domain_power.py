@@ -10,6 +10,8 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _reboot  # noqa: E402
+
 
 def uuid(number):
     return f"00000000-0000-4000-8000-{number:012d}"
@@ -82,3 +84,63 @@ def test_bad_arguments_are_told_in_words(run_module, more, words):
     given = {"uri": "test:///default", "state": "running", "domains": [{"uuid": uuid(1)}], **more}
     result = run_module("domain_power", **given)
     assert result["rc"] == 1 and words in result["msg"]
+
+
+class Forgetful:
+    """A connection and a domain of it whose soft reboot goes wrong: the guest is off instead of reset.
+
+    :param tells: whether a reset is told all the same.
+    :param dies: how often it goes off again after it was started.
+    """
+
+    def __init__(self, tells, dies):
+        self.tells, self.dies, self.created, self.looks, self.on = tells, dies, 0, 0, True
+
+    def name(self):
+        return "one"
+
+    def isActive(self):
+        return self.on
+
+    def info(self):
+        self.looks += 1
+        # Seen running once more before it is off.
+        if self.tells and self.looks == 3:
+            self.on = False
+        if self.created and self.dies >= self.created:
+            self.on = False
+        return [libvirt.VIR_DOMAIN_RUNNING if self.on else libvirt.VIR_DOMAIN_SHUTOFF]
+
+    def isPersistent(self):
+        return True
+
+    def domainEventRegisterAny(self, domain, event, call, opaque):
+        self.call = call
+        return 1
+
+    def domainEventDeregisterAny(self, number):
+        return None
+
+    def reboot(self, flags):
+        if self.tells:
+            self.call()
+        else:
+            self.on = False
+
+    def create(self):
+        self.created += 1
+        self.on = True
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_a_guest_that_goes_off_in_a_reboot_is_started(tells):
+    domain = Forgetful(tells, dies=0)
+    _reboot.reboot(domain, domain, 5, False)
+    assert domain.created == 1 and domain.on
+
+
+def test_a_guest_that_does_not_come_up_after_a_reboot_is_told():
+    domain = Forgetful(True, dies=9)
+    with pytest.raises(_libvirt.LibvirtProblem, match="is shutoff rather than running"):
+        _reboot.reboot(domain, domain, 5, False)
+    assert domain.created == 1
