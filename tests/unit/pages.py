@@ -10,11 +10,11 @@ import re
 from ansible_collections.drover.compute.tests.unit import examples
 
 ROOT = examples.ROOT
-README, FIRST_FLEET = ROOT / "README.md", ROOT / "docs" / "first-fleet.md"
-DRAIN, EVACUATE = ROOT / "docs" / "drain.md", ROOT / "docs" / "evacuate.md"
+DOCS = ROOT / "docs"
+README, FIRST_FLEET = ROOT / "README.md", DOCS / "first-fleet.md"
+DRAIN, EVACUATE = DOCS / "drain.md", DOCS / "evacuate.md"
 #: The pages whose commands are run on hypervisors, one after the other: of README those of its first fleet.
 GUIDES = (README, FIRST_FLEET, DRAIN, EVACUATE)
-DOCS = ROOT / "docs"
 
 
 def section(page, heading):
