@@ -120,7 +120,7 @@ class Mover:
             orders = self._open(queue, ahead)
             if orders or self._running:
                 self._waiting_since = None
-                self._follow(orders, (ahead or len(self._running) + len(orders)) if queue else 0)
+                self._follow(orders, (ahead or None) if queue else 0)
             elif queue:
                 self._wait(queue)
         return self.finished
@@ -236,7 +236,7 @@ class Mover:
     def _follow(self, orders, enough=0):
         """Start orders, and look after all that are under way for a while.
 
-        :param enough: so many under way keep the hypervisor busy.
+        :param enough: so many under way keep the hypervisor busy; None where each that ends makes way for another.
         """
         most, moving = self.limits.per_source, len(self._running.keys() - self._ahead)
         for order in orders:
@@ -272,7 +272,9 @@ class Mover:
         """How few shall be under way when the hypervisor answers; at least one is to have ended."""
         fewer = len(self._running) - 1
         # What was shut down for its move is off until it is started again.
-        return fewer if any(order.get("restart") for order in self._running.values()) else min(enough, fewer)
+        if enough is None or any(order.get("restart") for order in self._running.values()):
+            return fewer
+        return min(enough, fewer)
 
     def _say_started(self, order):
         kind = "live" if order["live"] else "cold"
