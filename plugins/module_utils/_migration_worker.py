@@ -60,9 +60,10 @@ RESUME_PAUSE = 5
 POLL = 0.5
 
 #: The same while it waits for its turn: what it waits for may be over in a second.
-POLL_TURN = 0.1
+POLL_TURN = 0.05
 
-#: How many for each that may move are checked already. Checks take time and processors from those that move.
+#: How many for each that may move are checked already, as many at a time as may move. Checks take time and processors from
+#: those that move.
 READY = 2
 
 #: Seconds of waiting after which what was checked before may not be true any more; nobody waits longer to be checked.
@@ -241,7 +242,7 @@ class Worker:
         elif self.may_start and not self.move.get("migration"):
             self.records.forget_abort(self.uuid)
         self.save()
-        if self.previous is None and self.may_start:
+        if self.may_start and self._is_new():
             self._wait_to_be_checked()
         self._connect()
         verdict = self._settled()
@@ -266,8 +267,14 @@ class Worker:
 
     def _was_cancelled(self):
         """Whether this very migration of the store was aborted: it is not begun anew, the next one is."""
-        migration = self.move.get("migration")
-        return self.previous["status"] == "cancelled" and migration is not None and self.previous["move"].get("migration") == migration
+        return self.previous["status"] == "cancelled" and self.move.get("migration") is not None and self._was_of_this_migration()
+
+    def _was_of_this_migration(self):
+        return self.previous["move"].get("migration") == self.move.get("migration")
+
+    def _is_new(self):
+        """Whether nobody can have begun it: then nothing is asked for that could be under way, or over."""
+        return self.previous is None or (self.previous["status"] in SETTLED and not self._was_of_this_migration())
 
     def _inherit(self):
         """Take what an earlier call on the same way has noted."""
@@ -424,7 +431,7 @@ class Worker:
         self.save(phase="checking", started_at=time.time())
 
     def _is_to_be_checked(self):
-        return self._check.has_come(READY * self._most - self._turn.count())
+        return self._check.has_come(min(self._most, READY * self._most - self._turn.count()))
 
     def _wait_for_turn(self):
         """Returns how many seconds that took."""

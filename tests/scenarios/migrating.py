@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.tests.scenarios.simulated import INCOMIN
 CHECK, PREPARE, HANDOVER, CLEAN_UP = 1.0, 1.0, 0.5, 1.0
 MIB_PER_SECOND = 256
 #: As _migration_worker has them.
-SETTLE, SETTLE_BEFORE, RECONNECT, POLL, POLL_TURN, READY, CHECKED = 20, 5, 60, 0.5, 0.1, 2, 30
+SETTLE, SETTLE_BEFORE, RECONNECT, POLL, POLL_TURN, READY, CHECKED = 20, 5, 60, 0.5, 0.05, 2, 30
 ENDED = ("completed", "failed", "cancelled", "conflict", "lost")
 SETTLED = ("completed", "failed", "cancelled")
 
@@ -131,7 +131,7 @@ class Worker:
 
     def _is_to_be_checked(self):
         checks = self.host.checks = [each for each in self.host.checks if each.alive()]
-        return checks.index(self) < READY * self.most - sum(each.alive() for each in self.host.turns)
+        return checks.index(self) < min(self.most, READY * self.most - sum(each.alive() for each in self.host.turns))
 
     def _leave(self):
         for line in (self.host.checks, self.host.turns):
@@ -239,12 +239,14 @@ class Worker:
 
     def _was_cancelled(self):
         """Whether this very migration of the store was aborted: it is not begun anew."""
-        previous = self.previous
-        return (
-            previous is not None
-            and previous["status"] == "cancelled"
-            and previous["order"]["migration"] == self.order["migration"]
-        )
+        return self._was_of_this_migration() and self.previous["status"] == "cancelled"
+
+    def _was_of_this_migration(self):
+        return self.previous is not None and self.previous["order"]["migration"] == self.order["migration"]
+
+    def _is_new(self):
+        """Whether nobody can have begun it."""
+        return self.previous is None or (self.previous["status"] in SETTLED and not self._was_of_this_migration())
 
     def _heed_abort(self):
         """libvirt aborts the job of a live move, until it hands over."""
@@ -255,7 +257,7 @@ class Worker:
 
     def _begin(self):
         order, job = self.order, self.job
-        if self.most is not None and self.previous is None:
+        if self.most is not None and self._is_new():
             self.host.checks.append(self)
             began = self.fleet.clock.now
             while not self._is_to_be_checked() and not self._abort_asked() and self.fleet.clock.now - began < CHECKED:

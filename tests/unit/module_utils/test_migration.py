@@ -463,6 +463,41 @@ def test_a_move_stands_by_while_enough_are_ready(fleet, monkeypatch, ready):
             if where != fleet.records.folder} == {"checks": ["lock"], "turns": ["lock"]}
 
 
+@pytest.mark.parametrize("first, second, stands_by", [("m1", "m2", True), ("m1", "m1", False), (None, None, False), (None, "m1", True)])
+def test_a_migration_that_failed_once_stands_by_when_it_is_another_one(fleet, monkeypatch, ready, first, second, stands_by):
+    """The move of a host's next drain is as new as its first; only what may have been begun already is looked at at once."""
+    fleet.behave, phases = fleet.fail, []
+    fleet.move(migration=first)
+    fleet.behave = fleet.succeed
+
+    def act(worker, number):
+        phases.append(fleet.records.read(UUID)["phase"])
+        if number == 3:
+            for other in ready:
+                other.leave()
+
+    look_at(monkeypatch, act)
+    monkeypatch.setattr(worker_module.Worker, "_wait_for_turn", lambda worker: 0)
+    assert fleet.move(most=1, migration=second)[0]["status"] == "completed"
+    assert phases == (["checking", "waiting", "waiting"] if stands_by else [])
+
+
+def test_no_more_are_checked_at_a_time_than_may_move(fleet, monkeypatch):
+    """Where nothing moves yet, those that may begin at once are not held up by the checks of those that will wait."""
+    before = Turn(fleet.records.folder, "00000000-0000-4000-8000-000000000002", "checks")
+    before.take_place()
+    phases = []
+
+    def act(worker, number):
+        phases.append(fleet.records.read(UUID)["phase"])
+        if number == 3:
+            before.leave()
+
+    look_at(monkeypatch, act)
+    assert fleet.move(most=1)[0]["status"] == "completed"
+    assert phases == ["checking", "waiting", "waiting"]
+
+
 def test_a_move_that_stands_by_can_be_aborted(fleet, monkeypatch, ready):
     look_at(monkeypatch, lambda worker, number: number == 2 and fleet.records.ask_abort(UUID, "m1"))
     record, word = fleet.move(most=1, migration="m1")
