@@ -18,11 +18,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import ca
 from ansible_collections.drover.compute.plugins.plugin_utils.progress import pause
 from ansible_collections.drover.compute.plugins.plugin_utils.store import moving
 
-# How long (seconds) one call on the hypervisor waits for news.
-WAIT = 5
-# How many moves wait at the hypervisor for each that may move. A call takes as long as a small move, and processors
-# from those that move: the fewer calls, the better.
-AHEAD = 2
+# How long (seconds) one call on the hypervisor waits for news: no move is mentioned more often.
+WAIT = 10
+# How many moves wait at the hypervisor for each that may move, and how few have to be under way for each before it is given
+# more. A call takes as long as a small move, and processors from those that move: the fewer calls, the better.
+AHEAD = 3
+ENOUGH = 2
 # After how many answers that do not mention a move it is given up.
 SILENT = 5
 # How a migration ends that leaves the instance at its source.
@@ -120,7 +121,7 @@ class Mover:
             orders = self._open(queue, ahead)
             if orders or self._running:
                 self._waiting_since = None
-                self._follow(orders, (ahead or None) if queue else 0)
+                self._follow(orders, self._enough(ahead) if queue else 0)
             elif queue:
                 self._wait(queue)
         return self.finished
@@ -134,6 +135,10 @@ class Mover:
         if most is None or self.limits.per_destination is not None or self.limits.overall is not None:
             return 0
         return AHEAD * most
+
+    def _enough(self, ahead):
+        """How many under way keep the hypervisor busy; None where nothing waits there, so that each end makes way."""
+        return ENOUGH * self.limits.per_source if ahead else None
 
     def _open(self, queue, ahead):
         """Write the next moves down as far as the caps allow; take them from the queue."""
