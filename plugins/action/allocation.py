@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 
-from ansible_collections.drover.compute.plugins.plugin_utils import deciding, refusals
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty, deciding, refusals
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.actor import Actor
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, refuse_unknown_rules
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, moves, rewrite, selections
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
-from ansible_collections.drover.compute.plugins.plugin_utils.store import instances, moving
+from ansible_collections.drover.compute.plugins.plugin_utils.store import continuity, instances, moving
 
 
 STATES = (
@@ -44,6 +44,8 @@ class ActionModule(DroverAction):
         "policy_file": {"type": "path"},
         "service_down_time": {"type": "int", "default": 0},
         "selections": {"type": "list", "elements": "dict"},
+        "of_definitions": {"type": "bool", "default": False},
+        "force": {"type": "list", "elements": "str", "default": []},
         "instances": {"type": "list", "elements": "str"},
         "alternates": {"type": "list", "elements": "dict"},
         "host": {"type": "str"},
@@ -80,9 +82,26 @@ class ActionModule(DroverAction):
             return self._scheduled(args, task_vars, now)
         if args["expires"] < 0:
             raise DroverError("expires must be 0 (never) or more seconds.")
-        # All but a reshape, which changes providers, may run while others do the same.
-        with self.store(args, task_vars).write(together=args["state"] != "reshaped") as connection:
-            return getattr(self, f"_{args['state']}")(connection, args, now)
+        refuse_unknown_rules(args["force"], [continuity.UNREAD])
+        store = self.store(args, task_vars)
+        try:
+            # All but a reshape, which changes providers, may run while others do the same.
+            with store.write(together=args["state"] != "reshaped") as connection:
+                result = getattr(self, f"_{args['state']}")(connection, args, now)
+        except continuity.Unread as problem:
+            if problem.born is not None:
+                with store.write(together=True) as connection:
+                    continuity.remember(connection, problem.born)
+                self._witness(store)
+            raise
+        if args["of_definitions"]:
+            self._witness(store)
+        return result
+
+    def _witness(self, store):
+        if not self._task.check_mode:
+            with store.read() as connection:
+                continuity.witness(connection)
 
     def _scheduled(self, args, task_vars, now):
         store = self.store(args, task_vars)
@@ -93,7 +112,12 @@ class ActionModule(DroverAction):
 
     def _claimed(self, connection, args, now):
         wanted, actor = selections.check(args["selections"]), Actor.of_this_task().holder
-        claimed = claims.claim(connection, wanted, now, args["expires"], actor)
+        uuids = {each["uuid"] for each in wanted}
+        known = not args["of_definitions"] or uuids <= set(instances.concerned(connection, uuids, []))
+        claimed = claims.claim(connection, wanted, now, args["expires"], actor, args["of_definitions"])
+        if not known:
+            # Last, as claims that are made at the same time wait for each other from here on.
+            continuity.refuse_unknown(connection, args["force"])
         return {"changed": any(item["new"] for item in claimed), "claims": claimed}
 
     def _next(self, connection, args, now):
@@ -102,11 +126,11 @@ class ActionModule(DroverAction):
             raise DroverError(f"Instance {uuid}: no alternate is left. Free some room or schedule it again.")
         selections.check_alternates(f"Instance {uuid}", args["alternates"])
         actor = Actor.of_this_task().holder
-        claimed = claims.reclaim(connection, uuid, args["alternates"], now, args["expires"], actor)
+        claimed = claims.reclaim(connection, uuid, args["alternates"], certainty.word(actor), now, args["expires"], actor)
         return {"changed": True, "claims": [claimed]}
 
     def _released(self, connection, args, now):
-        released = claims.release(connection, args["instances"], now)
+        released = claims.release(connection, args["instances"], self._word(), now)
         return {"changed": bool(released), "released": released}
 
     def _swapped(self, connection, args, now):
@@ -127,17 +151,18 @@ class ActionModule(DroverAction):
         return {"changed": opened["new"], "migrations": [opened]}
 
     def _moved(self, connection, args, now):
-        return self._close(connection, args, lambda row: moves.finish(connection, row.uuid, None, now))
+        return self._close(connection, args, lambda row: moves.finish(connection, row.uuid, self._word(), None, now))
 
     def _confirmed(self, connection, args, now):
-        return self._close(connection, args, lambda row: moves.confirm(connection, row.uuid, now), ["finished"])
+        return self._close(connection, args, lambda row: moves.confirm(connection, row.uuid, self._word(), now), ["finished"])
 
     def _reverted(self, connection, args, now):
-        return self._close(connection, args, lambda row: moves.revert(connection, row.uuid, None, now), ["finished"])
+        return self._close(connection, args, lambda row: moves.revert(connection, row.uuid, self._word(), None, now), ["finished"])
 
     def _swapped_back(self, connection, args, now):
         message = "swapped back by drover.compute.allocation"
-        return self._close(connection, args, lambda row: moves.undo(connection, row.uuid, message, now, "cancelled"))
+        proof = self._word()
+        return self._close(connection, args, lambda row: moves.undo(connection, row.uuid, proof, message, now, "cancelled"))
 
     def _replaced(self, connection, args, now):
         written = rewrite.replace(connection, args["consumers"], now)
@@ -156,6 +181,10 @@ class ActionModule(DroverAction):
             "changed": bool(found),
             "migrations": [{"uuid": found[uuid].uuid, "instance_uuid": uuid} for uuid in found],
         }
+
+    def _word(self):
+        """The word of whoever has called this module for instances by name."""
+        return certainty.word(Actor.of_this_task().holder)
 
     def _one(self, args):
         if len(args["instances"]) != 1:

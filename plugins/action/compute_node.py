@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
-import time
+from ansible.errors import AnsibleActionFail
 
-from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
-
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.actor import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils.definitions import guest
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils.on_host import Hand, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils.progress import milestone
-from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, services
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node, node_data, record
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, evacuations, leases, occupancy, services
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import checked_facts, node, node_data, record, shared_pools
 
 NODE_SPEC = {
     "instances_path": {"type": "path", "default": "/var/lib/libvirt/images"},
@@ -30,7 +31,11 @@ NODE_SPEC = {
     "cell": {"type": "str"},
     "migration_uri": {"type": "str"},
     "migration_address": {"type": "str"},
+    "probe_kvm": {"type": "bool", "default": False},
+    "domain_type": {"type": "str"},
+    "cpu": {"type": "dict"},
     "shared_pools": {"type": "raw"},
+    "shared_block_devices": {"type": "list", "elements": "str"},
     "ip_pools": {
         "type": "list",
         "elements": "dict",
@@ -59,6 +64,8 @@ class ActionModule(DroverAction):
         return task_vars["hostvars"].get(self.target(task_vars), {})
 
     def act(self, args, task_vars):
+        # What the hypervisors could not tell, in the module's words.
+        self._untold, self._untold_domains = [], []
         try:
             return self._act(args, task_vars)
         finally:
@@ -69,12 +76,19 @@ class ActionModule(DroverAction):
 
     def _act(self, args, task_vars):
         host = args["host"] or self.target(task_vars)
+        args["domain_type"] = guest.checked_type(args["domain_type"], f"Host {host} (drover_domain_type)")
+        args["cpu"] = guest.checked_cpu(args["cpu"], f"Host {host} (drover_cpu)")
         if args["nodes"] is not None:
             reports = node_data.reports(args["nodes"], host, args)
         else:
-            reports = {host: self._gather(host, args, task_vars)}
+            reports = {host: self._gather(host, {**args, "host": host}, task_vars)}
         with self.store(args, task_vars).write() as connection:
-            found = record.record(connection, reports, time.time())
+            found = record.record(connection, reports, clock.now(connection))
+            leases.remove_over(connection, Actor.of_this_task())
+            if args["nodes"] is None:
+                found["occupants"] = occupancy.occupants(connection, host)
+                # What nobody can tell of may run.
+                found["occupants"]["running"] += self._untold_domains
         warnings = [sentence for nodes in reports.values() for each in nodes for sentence in each["warnings"]]
         warnings += [
             f"{each['name']} is on {' and '.join(each['nodes'])} at once. Nothing was done about it. Destroy and undefine the one "
@@ -84,18 +98,42 @@ class ActionModule(DroverAction):
         warnings += [
             f"{sentence} Until its metadata is corrected it is left where it is." for sentence in found.pop("policies")
         ]
+        warnings += self._untold
         return {**found, "warnings": warnings} if warnings else found
 
     def _gather(self, host, args, task_vars):
         if not args["uris"]:
             raise DroverError(f"Host {host}: uris is empty. Name a libvirt URI, such as qemu:///system.")
         try:
-            facts = [self._facts(uri, args, task_vars) for uri in args["uris"]]
-        except (AnsibleConnectionFailure, AnsibleActionFail) as problem:
+            answers = [self._facts(uri, args, task_vars) for uri in args["uris"]]
+        except Unreachable as problem:
+            self._record_down(host, str(problem.cause_of_it), args, task_vars)
+            # For a play that goes on without hosts that cannot be reached it is just that.
+            raise problem.cause_of_it from None
+        except AnsibleActionFail as problem:
             self._record_down(host, str(problem), args, task_vars)
             raise
-        facts = self._without_stale(host, facts, args, task_vars)
-        return [node.describe(found, args) for found in node.distinct_names(facts)]
+        except (Exception, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            # The time of the task is over: what ansible-core raises then is no Exception, and private.
+            # It would still remove the files of the module from the host, and wait for that without a limit.
+            self._connection._shell.tmpdir = None
+            self._record_down(host, f"it did not answer within {self._task.timeout} s", args, task_vars)
+            raise
+        try:
+            found = [checked_facts.reported(answer, f"Host {host}, as it reports itself") for answer in answers]
+        except DroverError as problem:
+            # It answers, whatever it says: nobody may take it for dead.
+            raise DroverError(
+                f"{problem} Nothing of host {host} was recorded. See what is wrong there: its libvirt, or who is root on it.", answers=True
+            ) from None
+        self._untold_domains = [_untold(each) for facts, dummy in found for each in facts["untold_domains"]]
+        facts = self._without_stale(host, [facts for facts, dummy in found], args, task_vars)
+        nodes = [node.describe(each, args) for each in node.distinct_names(facts)]
+        for described, (answer, sentences) in zip(nodes, found):
+            described["warnings"] = [*sentences, *described["warnings"], *_no_kvm(host, answer.get("kvm"))]
+        return nodes
 
     def _without_stale(self, host, facts, args, task_vars):
         """Remove the definitions of what was evacuated from this host while it was dead, before anything starts them.
@@ -129,23 +167,43 @@ class ActionModule(DroverAction):
         return kept
 
     def _forget(self, uri, uuids, task_vars):
-        result = self._execute_module(
-            module_name="drover.compute.domain_restart", module_args={"uri": uri, "forget": uuids}, task_vars=task_vars
-        )
-        if result.get("failed"):
-            raise AnsibleActionFail(result.get("msg") or "domain_restart failed without a message")
-        return {each["uuid"] for each in result["forgotten"] if each["status"] in ("forgotten", "absent")}
+        answer = Hand(self, self.target(task_vars), task_vars).act("domain_restart", {"uri": uri, "forget": uuids})
+        if answer.outcome != certainty.DONE:
+            raise AnsibleActionFail(answer.message)
+        return {each["uuid"] for each in answer.result["forgotten"] if each["status"] in ("forgotten", "absent")}
 
     def _facts(self, uri, args, task_vars):
-        result = self._execute_module(
-            module_name="drover.compute.hypervisor_info",
-            module_args={"uri": uri, "instances_path": args["instances_path"]},
-            task_vars=task_vars,
-        )
+        given = {
+            "uri": uri,
+            "instances_path": args["instances_path"],
+            "shared_pools": sorted(shared_pools.declared(args["shared_pools"], f"Host {self.target(task_vars)}")),
+        }
+        if args["probe_kvm"] and args["domain_type"] != "qemu":
+            given.update(probe_kvm=True, **({"probe_cpu": args["cpu"]} if args["cpu"] else {}))
+        result = Hand(self, self.target(task_vars), task_vars).read("hypervisor_info", given)
         if result.get("failed"):
             raise AnsibleActionFail(result.get("msg") or "hypervisor_info failed without a message")
-        return to_plain(result["hypervisor"])
+        self._untold += result.get("warnings") or []
+        found = result["hypervisor"]
+        # Where it was read is not for the host to say.
+        return {**found, "uri": uri} if isinstance(found, dict) else found
 
     def _record_down(self, host, reason, args, task_vars):
         with self.store(args, task_vars).write() as connection:
-            services.record_unreachable(connection, host, " ".join(reason.split())[:500], time.time())
+            services.record_unreachable(connection, host, " ".join(reason.split())[:500], clock.now(connection))
+
+
+def _untold(domain):
+    """A domain of which nothing can be recorded, as occupants has those that run."""
+    given = domain if isinstance(domain, dict) else {}
+    name = str(given.get("name") or "a domain that cannot be told of")
+    return {"uuid": str(given["uuid"]) if given.get("uuid") else None, "name": " ".join(name.split())[:255], "state": "unknown", "host": None}
+
+
+def _no_kvm(host, probed):
+    """A sentence for a host that offers KVM with which no guest starts."""
+    if probed and probed.get("offered") and probed.get("works") is False:
+        yield (
+            f"Host {host} offers KVM, and a guest does not start with it: {probed.get('message')}. Set its drover_cpu, such as mode: custom and "
+            "model: qemu64, or its drover_domain_type: qemu; or mend its virtualisation."
+        )

@@ -46,7 +46,7 @@ class ActionModule(DroverAction):
         result = {"changed": False, "instances": resolved, "server_groups": groups}
         result["absent"] = sorted(item["name"] for item in absent)
         result["still_there"] = sorted(item["name"] for item in absent if any(_is_of(item, each) for each in known))
-        placed = [found for found in resolved if found["state"] not in ("new", "building")]
+        placed = [found for found in resolved if found["state"] not in ("new", "building", identity.UNSEEN)]
         result["table"] = table.instances_table(placed)
         if args["write_back"] and read is not None:
             result.update(self._write_back(read, placed))

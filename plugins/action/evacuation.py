@@ -5,26 +5,24 @@
 
 from __future__ import annotations
 
-import time
-
-from ansible.errors import AnsibleConnectionFailure
-
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.actor import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.executor.evacuation import Evacuation
-from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils.on_host import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
-from ansible_collections.drover.compute.plugins.plugin_utils.store import leases, services
+from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, leases, services
 
 
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
         "host": {"type": "str", "required": True},
-        "state": {"type": "str", "choices": ["planned", "claimed", "restarted", "settled"], "default": "planned"},
+        "state": {"type": "str", "choices": ["planned", "begun", "withdrawn", "claimed", "restarted", "settled"], "default": "planned"},
         "read": {"type": "list", "elements": "str", "default": []},
         "failed": {"type": "dict", "default": {}},
         "migrations": {"type": "list", "elements": "str", "default": []},
+        "force": {"type": "list", "elements": "str", "default": []},
         "max_evacuations": {"type": "int", "default": 4},
         "timeout": {"type": "int", "default": 60},
         "policy": {"type": "dict", "default": {}},
@@ -40,12 +38,17 @@ class ActionModule(DroverAction):
         host, actor = args["host"], Actor.of_this_task()
 
         def keep(connection):
-            leases.renew(connection, host, actor, time.time())
+            leases.renew(connection, host, actor)
 
         store = self.store(args, task_vars)
         with store.read() as connection:
             services.get(connection, host)
-        evacuation = Evacuation(store, host, args["read"], keep)
+        evacuation = Evacuation(store, host, args["read"], keep, args["force"])
+        if args["state"] == "begun":
+            with store.read() as connection:
+                return {"changed": False, "begun": evacuations.begun_destinations(connection, host)}
+        if args["state"] == "withdrawn":
+            return self._withdraw(evacuation, args, task_vars)
         if args["state"] == "restarted":
             return self._restart(evacuation, args, task_vars)
         if args["state"] == "settled":
@@ -61,30 +64,34 @@ class ActionModule(DroverAction):
         plan = evacuation.plan(policy, args["service_down_time"], args["failed"], claim)
         return {"changed": bool(claim and (said or plan["restarts"])), "settled": said, **plan}
 
+    def _withdraw(self, evacuation, args, task_vars):
+        if self._task.check_mode:
+            return {"settled": []}
+        hand = Hand(self, self.target(task_vars), task_vars)
+        said = evacuation.withdraw(hand.host, lambda uri, wanted: hand.look(uri, wanted, args["timeout"]))
+        for sentence in said:
+            self.show(sentence)
+        return {"changed": bool(said), "settled": said}
+
     def _restart(self, evacuation, args, task_vars):
         destination = self.target(task_vars)
+        hand = Hand(self, destination, task_vars)
 
-        def reach():
-            try:
-                self._low_level_execute_command("true")
-            except AnsibleConnectionFailure as problem:
-                raise DroverError(f"{destination} cannot be reached: {' '.join(str(problem).split())}") from None
+        def look(uri, wanted):
+            return hand.look(uri, wanted, args["timeout"])
 
         def start(uri, instances):
             given = {"uri": uri, "instances": instances, "at_once": args["max_evacuations"], "timeout": args["timeout"]}
-            try:
-                result = self._execute_module(
-                    module_name="drover.compute.domain_restart", module_args=given, task_vars=task_vars
-                )
-            except AnsibleConnectionFailure as problem:
-                raise DroverError(f"{destination} was lost on the way: {' '.join(str(problem).split())}") from None
-            if result.get("failed"):
-                raise DroverError(f"{destination}: {result.get('msg')}")
-            return to_plain(result["instances"])
+            answer = hand.act("domain_restart", given)
+            if answer.outcome == certainty.NOTHING:
+                return [{"uuid": each["uuid"], "status": "failed", "message": answer.message} for each in instances]
+            if answer.outcome != certainty.DONE:
+                raise DroverError(f"{destination}: {answer.message}")
+            return answer.result["instances"]
 
         if self._task.check_mode:
             return {"restarted": [], "failed_restarts": [], "uncertain": []}
-        result = evacuation.restart(destination, args["migrations"], reach, start)
+        result = evacuation.restart(destination, args["migrations"], hand.reach, look, start)
         for key, words in (
             ("restarted", ""),
             ("failed", ", did not start: "),

@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import time
 
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.report import table
-from ansible_collections.drover.compute.plugins.plugin_utils.store import hosts, services
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, hosts, services
 
 
 class ActionModule(DroverAction):
@@ -23,7 +22,7 @@ class ActionModule(DroverAction):
 
     def act(self, args, task_vars):
         with self.store(args, task_vars).read() as connection:
-            found = hosts.listing(connection, time.time(), args["service_down_time"])
+            found = hosts.listing(connection, clock.now(connection), args["service_down_time"])
             result = {}
             if args["host"] is not None:
                 services.get(connection, args["host"])

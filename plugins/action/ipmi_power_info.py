@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.action import DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.on_host import Hand
 
 
 class ActionModule(DroverAction):
@@ -17,13 +18,16 @@ class ActionModule(DroverAction):
     }
 
     def act(self, args, task_vars):
-        # community.general.ipmi_power cannot only ask. In check mode it asks, and says whether it would
-        # have switched the power on; that must not count as a change here.
-        self._task.check_mode = True
-        result = self._execute_module(
-            module_name="community.general.ipmi_power", module_args={**args, "state": "on"}, task_vars=task_vars
-        )
-        if result.get("failed"):
-            # Not raised: failed_when of a task does not see what is raised.
-            return {"failed": True, "msg": result.get("msg") or "ipmi_power failed without a message"}
-        return {"changed": False, "power_state": "off" if result["changed"] else "on"}
+        # community.general.ipmi_power cannot only ask. In check mode it asks, and says whether it would have switched
+        # the power to what is wanted; that must not count as a change here. What it would not switch is so: to be
+        # neither off nor on is no answer.
+        hand = Hand(self, self.target(task_vars), task_vars)
+        for state in ("off", "on"):
+            result = hand.foretell("community.general.ipmi_power", {**args, "state": state})
+            if result.get("failed"):
+                # Not raised: failed_when of a task does not see what is raised.
+                return {"failed": True, "msg": result.get("msg") or "ipmi_power failed without a message"}
+            if result.get("changed") is False:
+                return {"changed": False, "power_state": state}
+        sentence = f"{args['name']} says neither that the power is on nor that it is off. Ask again, or look at its own page."
+        return {"changed": False, "power_state": "unknown", "msg": sentence}

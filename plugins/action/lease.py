@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import time
-
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.actor import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
@@ -27,12 +25,12 @@ class ActionModule(DroverAction):
     def act(self, args, task_vars):
         if args["seconds"] < 1:
             raise DroverError("seconds must be at least 1: a lease that is over at once keeps nobody out.")
-        actor, now = Actor.of_this_task(), time.time()
+        actor = Actor.of_this_task()
         with self.store(args, task_vars).write() as connection:
             if args["state"] == "absent":
                 released = leases.release(connection, args["name"], actor, args["force"])
                 return {"changed": released, "taken": False, "taken_over": None}
-            result = leases.take(connection, args["name"], actor, args["purpose"], now, args["seconds"])
+            result = leases.take(connection, args["name"], actor, args["purpose"], args["seconds"])
         if result["taken_over"]:
             self.show(result["taken_over"])
         return {**result, "taken": result["changed"]}

@@ -9,17 +9,16 @@ import contextlib
 import os
 import time
 
-from ansible.errors import AnsibleConnectionFailure
-
 from ansible_collections.drover.compute.plugins.module_utils import _migration_options
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty, used_files
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.actor import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.executor.mover import PATIENCE, UNDONE, Mover
 from ansible_collections.drover.compute.plugins.plugin_utils.executor.restarting import ACTIVE, Restarts
 from ansible_collections.drover.compute.plugins.plugin_utils.migration_options import Options
+from ansible_collections.drover.compute.plugins.plugin_utils.on_host import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import caps, journal
-from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils.store import leases, moving
 
 
@@ -30,7 +29,7 @@ WAIT = 2
 
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
-        "state": {"type": "str", "choices": ["done", "aborted"], "default": "done"},
+        "state": {"type": "str", "choices": ["done", "settled", "aborted"], "default": "done"},
         "moves": {"type": "list", "elements": "dict", "default": []},
         "instances": {"type": "list", "elements": "str", "default": []},
         "max_migrations": {"type": "int", "default": 2},
@@ -63,7 +62,7 @@ class ActionModule(DroverAction):
             if os.getppid() != playbook:
                 raise DroverError(f"The playbook that moves instances off {host} is gone. Run it again.")
             given = {"wait": wait, "until": until, "max_migrations": limits.per_source}
-            return self._hypervisor(host, start, follow, abort, given, options, task_vars)
+            return self._hypervisor(host, self._with_files(store, start), follow, abort, given, options, task_vars)
 
         def switch(order, there, on, timeout):
             if os.getppid() != playbook:
@@ -81,6 +80,8 @@ class ActionModule(DroverAction):
             raise DroverError(
                 "instances says whose moves to abort, with state aborted; what is to be moved is said with moves."
             )
+        if args["state"] == "settled" and args["moves"]:
+            raise DroverError("state settled takes no moves: it ends what an earlier run left open, and begins nothing.")
         if self._task.check_mode:
             return self._check(store, host, args, options, task_vars)
         wanted = self._of_this_host(args["moves"], host)
@@ -88,7 +89,7 @@ class ActionModule(DroverAction):
             with store.read() as connection:
                 since = leases.begun(connection, host)
             mover = Mover(store, hypervisor, self.show, limits, keep, power, args["max_wait"], since)
-            mover.settle(host)
+            mover.settle(host, begin=args["state"] == "done")
             outcomes = mover.run(wanted)
         return self._result(outcomes)
 
@@ -183,7 +184,7 @@ class ActionModule(DroverAction):
         """
         actor = Actor.of_this_task()
         with store.write() as connection:
-            taken = leases.take(connection, host, actor, purpose, time.time())
+            taken = leases.take(connection, host, actor, purpose)
         if taken["taken_over"]:
             self.show(taken["taken_over"])
         try:
@@ -208,6 +209,7 @@ class ActionModule(DroverAction):
         with store.read() as connection:
             orders = [journal.unopened(connection, move) for move in self._of_this_host(args["moves"], host)]
             states = moving.domain_states(connection, [order["uuid"] for order in orders])
+        orders = self._with_files(store, orders)
         stopped = {order["uuid"] for order in orders if not order["live"] and states.get(order["uuid"]) in ACTIVE}
         results = []
         for uri, (start, dummy, none) in _by_uri(orders, [], []).items():
@@ -221,13 +223,22 @@ class ActionModule(DroverAction):
             "failed_moves": [found for found in results if not found["ok"]],
         }
 
+    @staticmethod
+    def _with_files(store, orders):
+        """The orders with what their host has to know of other hosts' storage and files."""
+        if not orders:
+            return orders
+        with store.read() as connection:
+            found = used_files.of_moves(connection, orders)
+        return [{**order, "files": found[order["uuid"]]} for order in orders]
+
     def _hypervisor(self, host, start, follow, abort, general, options, task_vars):
         results = []
         for uri, (started, followed, aborted) in _by_uri(start, follow, abort).items():
             given = {
                 "uri": uri,
                 "start": [_move(order, options) for order in started],
-                "follow": [order["uuid"] for order in followed],
+                "follow": [{"uuid": order["uuid"], "migration": order["migration"]} for order in followed],
                 "abort": [_move(order) for order in aborted],
                 **general,
             }
@@ -242,39 +253,28 @@ class ActionModule(DroverAction):
 
     def _switch(self, order, there, on, timeout, task_vars):
         """Bring a domain up or down, at the destination too from the source: libvirt there answers it anyway."""
-        try:
-            result = self._execute_module(
-                module_name="drover.compute.domain",
-                module_args={
-                    "uri": order["destination_uri"] if there else order["source_uri"],
-                    "uuid": order["uuid"],
-                    "state": "running" if on else "shutoff",
-                    "timeout": timeout,
-                },
-                task_vars=task_vars,
-            )
-        except AnsibleConnectionFailure as problem:
-            return f"the host cannot be reached: {' '.join(str(problem).split())}."
-        return (result.get("msg") or "the module domain failed without a message.") if result.get("failed") else None
+        given = {
+            "uri": order["destination_uri"] if there else order["source_uri"],
+            "uuid": order["uuid"],
+            "state": "running" if on else "shutoff",
+            "timeout": timeout,
+        }
+        answer = Hand(self, order["source"], task_vars).act("domain", given)
+        return None if answer.outcome == certainty.DONE else answer.message
 
     def _module(self, host, given, task_vars):
         advice = "Migrations that had begun go on by themselves; run the drain again and it looks after them first."
-        try:
-            result = self._execute_module(
-                module_name="drover.compute.domain_migration", module_args=given, task_vars=task_vars
-            )
-        except AnsibleConnectionFailure as problem:
-            reason = " ".join(str(problem).split())
-            raise DroverError(f"Host {host} cannot be reached: {reason}. {advice}") from None
-        if result.get("failed"):
-            raise DroverError(f"Host {host}: {result.get('msg')} {advice}")
-        return to_plain(result["moves"])
+        # A move has a record of its own on its host, which the next call reads: what fails here ends nothing.
+        answer = Hand(self, host, task_vars).act("domain_migration", given)
+        if answer.outcome != certainty.DONE:
+            named = answer.message if answer.message.startswith(f"Host {host}") else f"Host {host}: {answer.message}"
+            raise DroverError(f"{named.rstrip('.')}. {advice}")
+        return answer.result["moves"]
 
 
 def _renew(connection, host, actor):
-    now = time.time()
-    leases.renew(connection, host, actor, now)
-    leases.renew_all(connection, actor, now)
+    leases.renew(connection, host, actor)
+    leases.renew_all(connection, actor)
 
 
 def _by_uri(start, follow, abort):
@@ -290,10 +290,11 @@ def _by_uri(start, follow, abort):
 
 
 def _move(order, options=None):
-    move = {key: order.get(key) for key in ("uuid", "name", "migration", "destination", "destination_uri", "live")}
+    move = {key: order.get(key) for key in ("uuid", "name", "migration", "destination", "destination_uri", "live", "begin")}
     if order["migration_address"]:
         move["migrate_uri"] = f"tcp://{order['migration_address']}"
     move = {key: value for key, value in move.items() if value is not None}
+    move.update(order.get("files") or {})
     return {**move, **options.of(order)} if options else move
 
 

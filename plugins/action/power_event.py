@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import time
 
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.store import power, services
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, power, services
 
 ACTIONS = ["startup", "shutdown", "reboot", "hard_off", "cycle", "fence"]
 
@@ -32,10 +31,10 @@ class ActionModule(DroverAction):
     _requires_connection = False
 
     def act(self, args, task_vars):
-        store, now = self.store(args, task_vars), time.time()
+        store = self.store(args, task_vars)
         if args["action"]:
             with store.write() as connection:
-                event = power.begin(connection, args["host"], args["action"], args["driver"], args["boot_id"], now)
+                event = power.begin(connection, args["host"], args["action"], args["driver"], args["boot_id"], clock.now(connection))
         elif args["uuid"]:
             with store.write() as connection:
                 event = power.finish(
@@ -45,7 +44,7 @@ class ActionModule(DroverAction):
                     args["power_state"],
                     args["boot_id"],
                     args["message"],
-                    now,
+                    clock.now(connection),
                 )
         else:
             with store.read() as connection:

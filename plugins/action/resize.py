@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 
-from ansible_collections.drover.compute.plugins.plugin_utils import on_host, refusals, resizing
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty, refusals, resizing, used_files
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction, difference
 from ansible_collections.drover.compute.plugins.plugin_utils.actor import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migration_options import Options
+from ansible_collections.drover.compute.plugins.plugin_utils.on_host import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves, resizes
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import movable
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
@@ -47,6 +48,7 @@ class ActionModule(DroverAction):
 
     def act(self, args, task_vars):
         store = self.store(args, task_vars)
+        self._hand = Hand(self, self.target(task_vars), task_vars)
         # What contradicts itself is refused before anything is done.
         self._options = Options(args["options"])
         with store.read() as connection:
@@ -66,7 +68,10 @@ class ActionModule(DroverAction):
         resize = resizes.describe(connection, migration)
         options = self._options.of(resize)
         del resize["migration_options"]
-        return {**resize, **{way: {**resize[way], **options} for way in ("order", "back")}}
+        for way, source in (("order", "source"), ("back", "destination")):
+            move = {"uuid": resize["uuid"], "source": resize[source], "destination": resize[way]["destination"]}
+            resize[way].update(used_files.of_moves(connection, [move])[resize["uuid"]], **options)
+        return resize
 
     # -- there ----------------------------------------------------------------------------------
 
@@ -147,16 +152,28 @@ class ActionModule(DroverAction):
         """Whether the hypervisor has it, and would give it that size; nothing is changed."""
         given = self._size(instance["name"], instance["uuid"], instance["uri"], size, args)
         given.update(state="shutoff", disk_gb=size["disk_gb"] or None)
-        told = on_host.foretell(self, instance["host"], "domain", given, task_vars, LOST)
-        if told.get("failed"):
-            raise DroverError(f"Instance {instance['name']} on {instance['host']}: {told.get('msg')} Nothing was done.")
+        self._foretell(given, f"Instance {instance['name']} on {instance['host']}: {{}} Nothing was done.")
         given = {"uri": instance["uri"], "uuid": instance["uuid"], "state": "present"}
-        return on_host.foretell(self, instance["host"], "domain", given, task_vars, LOST)["domain"]
+        told = self._foretell(given, f"Instance {instance['name']} on {instance['host']}: {{}} Nothing was done.")
+        return told["domain"]
+
+    def _foretell(self, given, sentence):
+        told = self._hand.foretell("domain", given)
+        if told.get("failed"):
+            raise DroverError(sentence.format(told.get("msg")))
+        return told
 
     def _left(self, store, resize, args, task_vars):
         """Shut it down at its host and give it the new size there."""
         return self._off(
-            resize, resize["source"], resize["source_uri"], resize["new"], ("accepted", "running"), args, task_vars
+            resize,
+            resize["source"],
+            resize["source_uri"],
+            resize["new"],
+            ("accepted", "running"),
+            resize["migration"],
+            args,
+            task_vars,
         )
 
     def _arrived(self, store, resize, args, task_vars):
@@ -166,12 +183,11 @@ class ActionModule(DroverAction):
         host, uri = resize["destination"], resize["destination_uri"]
         self._at(host, task_vars)
         given = self._size(resize["name"], resize["uuid"], uri, resize["new"], args)
-        self._domain(host, {**given, "state": "present"}, resize, task_vars)
+        done = self._domain(host, {**given, "state": "present", "order": resize["migration"]}, resize)
+        proof = certainty.is_shown(host, done["domain"]["state"])
         with store.write(together=True) as connection:
-            moves.finish(connection, resize["migration"], "shutoff", time.time())
-        facts = self._power(
-            host, uri, resize, args, task_vars, "It has the new size there, and can be confirmed or reverted."
-        )
+            moves.finish(connection, resize["migration"], proof, "shutoff", time.time())
+        facts = self._power(host, uri, resize, args, "It has the new size there, and can be confirmed or reverted.")
         with store.write(together=True) as connection:
             record.record_seen(connection, resize["uuid"], host, domain.describe(facts), time.time())
             moves.note(connection, resize["migration"], {"arrived": True}, time.time())
@@ -182,9 +198,18 @@ class ActionModule(DroverAction):
         """It did not leave: it gets its old size and state back at its host, and then its room."""
         if resize["status"] == "finished":
             return {"changed": False, "resize": resize}
+        self._at(resize["source"], task_vars)
+        # First of all nothing more may begin: neither its move nor what an earlier run has told its host to do.
+        withdrawn = {resize["uuid"]: [resize["migration"]]}
+        found = self._hand.look(resize["source_uri"], withdrawn, args["timeout"])[resize["uuid"]]
+        proof = certainty.has_not_left(resize["source"], found)
+        if proof is None:
+            raise DroverError(
+                f"Instance {resize['name']}: {resize['source']} does not show it, or is still at work on it, so nothing was taken back. {AGAIN}"
+            )
         facts = self._back(resize, args, task_vars)
         with store.write(together=True) as connection:
-            moves.undo(connection, resize["migration"], args["message"] or "undone", time.time())
+            moves.undo(connection, resize["migration"], proof, args["message"] or "undone", time.time())
             record.record_seen(connection, resize["uuid"], resize["source"], domain.describe(facts), time.time())
         return {"changed": True, "resize": None}
 
@@ -198,18 +223,19 @@ class ActionModule(DroverAction):
         given = {"uri": resize["destination_uri"], "uuid": resize["uuid"], "name": resize["name"], "state": "present"}
         if resize["new"]["disk_gb"]:
             given["disk_gb"] = resize["new"]["disk_gb"]
-        done = self._domain(host, given, resize, task_vars)
+        done = self._domain(host, given, resize)
         if not self._task.check_mode:
+            proof = certainty.is_shown(host, done["domain"]["state"])
             with store.write(together=True) as connection:
                 record.record_seen(connection, resize["uuid"], host, domain.describe(done["domain"]), time.time())
-                moves.confirm(connection, resize["migration"], time.time())
+                moves.confirm(connection, resize["migration"], proof, time.time())
         return {"changed": True, "resize": {**resize, "status": "confirmed"}, **self._difference(resize, "confirmed")}
 
     def _leaving_again(self, store, resize, args, task_vars):
         """Shut it down where it is now and give it the old size there."""
         self._finished(resize, arrived=False)
         return self._off(
-            resize, resize["destination"], resize["destination_uri"], resize["old"], ("finished",), args, task_vars
+            resize, resize["destination"], resize["destination_uri"], resize["old"], ("finished",), None, args, task_vars
         )
 
     def _reverted(self, store, resize, args, task_vars):
@@ -217,8 +243,9 @@ class ActionModule(DroverAction):
         self._finished(resize, arrived=False)
         if not self._task.check_mode:
             facts = self._back(resize, args, task_vars)
+            proof = certainty.is_shown(resize["source"], facts["state"])
             with store.write(together=True) as connection:
-                moves.revert(connection, resize["migration"], facts["state"], time.time())
+                moves.revert(connection, resize["migration"], proof, facts["state"], time.time())
                 record.record_seen(connection, resize["uuid"], resize["source"], domain.describe(facts), time.time())
             self.show(f"{resize['name']}: {self._told(resize['old'])} again, {facts['state']} on {resize['source']}")
         return {"changed": True, "resize": {**resize, "status": "reverted"}, **self._difference(resize, "reverted")}
@@ -241,23 +268,24 @@ class ActionModule(DroverAction):
         given = {"uri": uri, "uuid": uuid, "name": name, "timeout": args["timeout"], "force": args["force"]}
         return {**given, "vcpus": size["vcpus"], "memory_mb": size["memory_mb"], "flavor": size["flavor"] or ""}
 
-    def _domain(self, host, given, resize, task_vars):
-        result = on_host.run(self, host, "domain", given, task_vars, LOST)
-        if result.get("failed"):
+    def _domain(self, host, given, resize):
+        answer = self._hand.act("domain", given)
+        if answer.outcome != certainty.DONE:
             raise DroverError(
-                f"Instance {resize['name']} on {host}: {result.get('msg')}", domain_left=result.get("domain_left")
+                f"Instance {resize['name']} on {host}: {answer.message.rstrip('.')}. {'' if answer.result else LOST}".strip(),
+                absent=certainty.unable(host, answer) is not None,
             )
-        return result
+        return answer.result
 
-    def _off(self, resize, host, uri, size, statuses, args, task_vars):
+    def _off(self, resize, host, uri, size, statuses, order, args, task_vars):
         if resize["status"] not in statuses:
             return {"changed": False, "resize": resize}
         self._at(host, task_vars)
         given = self._size(resize["name"], resize["uuid"], uri, size, args)
         try:
-            result = self._domain(host, {**given, "state": "shutoff"}, resize, task_vars)
+            result = self._domain(host, {**given, "state": "shutoff", "order": order}, resize)
         except DroverError as problem:
-            if problem.details.get("domain_left") is False and not resize["same_host"]:
+            if problem.details.get("absent") and not resize["same_host"]:
                 # A run that was killed had moved it already.
                 return {"changed": False, "resize": resize}
             raise
@@ -268,17 +296,15 @@ class ActionModule(DroverAction):
         host, uri = resize["source"], resize["source_uri"]
         self._at(host, task_vars)
         given = self._size(resize["name"], resize["uuid"], uri, resize["old"], args)
-        told = on_host.foretell(self, host, "domain", {**given, "state": "present"}, task_vars, LOST)
-        if told.get("failed"):
-            raise DroverError(f"Instance {resize['name']} on {host}: {told.get('msg')} Nothing was taken back. {AGAIN}")
-        self._domain(host, {**given, "state": "present"}, resize, task_vars)
-        return self._power(host, uri, resize, args, task_vars, "It has its old size there; the resize stays open.")
+        self._foretell({**given, "state": "present"}, f"Instance {resize['name']} on {host}: {{}} Nothing was taken back. {AGAIN}")
+        self._domain(host, {**given, "state": "present"}, resize)
+        return self._power(host, uri, resize, args, "It has its old size there; the resize stays open.")
 
-    def _power(self, host, uri, resize, args, task_vars, note):
+    def _power(self, host, uri, resize, args, note):
         given = {"uri": uri, "uuid": resize["uuid"], "timeout": args["timeout"]}
         state = "running" if resize["running"] else "present"
         try:
-            return self._domain(host, {**given, "state": state}, resize, task_vars)["domain"]
+            return self._domain(host, {**given, "state": state}, resize)["domain"]
         except DroverError as problem:
             raise DroverError(f"{problem} {note}") from None
 

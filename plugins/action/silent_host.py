@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whom to ask about a host that does not answer, and what to do about it."""
+"""Whether a host answers, whom to ask about one that does not, and what to do about it."""
 
 from __future__ import annotations
 
@@ -9,24 +9,29 @@ import dataclasses
 import time
 import urllib.parse
 
+from ansible_collections.drover.compute.plugins.module_utils import _probe
 from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import silent_host
-from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, hosts, power, services
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, refuse_unknown_rules
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import host_answer, silent_host
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, evacuations, hosts, power, services
 
 # Enough to see that it is not just one link; each may cost the time of a timeout.
 WITNESSES = 3
 DISKS = 32
+# Seconds that this controller waits for the host's TCP.
+PATIENCE = 5
 LIMITS = {each.name: each.default for each in dataclasses.fields(silent_host.Limits)}
 
 
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
         "host": {"type": "str", "required": True},
-        "state": {"type": "str", "choices": ["asked", "decided"], "default": "decided"},
+        "state": {"type": "str", "choices": ["answered", "asked", "decided"], "default": "decided"},
+        "tried": {"type": "dict", "default": {}},
         "others": {"type": "list", "elements": "str", "default": []},
         "ssh": {"type": "bool", "default": False},
         "refused": {"type": "bool", "default": False},
+        "unclear": {"type": "str", "default": ""},
         "seen": {"type": "list", "elements": "dict", "default": []},
         "power": {"type": "str", "choices": ["on", "off", "unknown", "none"], "default": "none"},
         "said": {"type": "bool", "default": False},
@@ -38,6 +43,8 @@ class ActionModule(DroverAction):
     _requires_connection = False
 
     def act(self, args, task_vars):
+        if args["state"] == "answered":
+            return _answer(args, (task_vars.get("hostvars") or {}).get(args["host"], {}))
         with self.store(args, task_vars).read() as connection:
             service = services.get(connection, args["host"])
             if args["state"] == "asked":
@@ -45,7 +52,7 @@ class ActionModule(DroverAction):
             return _decide(connection, service, args)
 
     def _whom_to_ask(self, connection, args, task_vars):
-        found = {each["host"]: each for each in hosts.listing(connection, time.time())}
+        found = {each["host"]: each for each in hosts.listing(connection, clock.now(connection))}
         others = sorted(set(args["others"]) - {args["host"]})
         up = [name for name in others if name in found and found[name]["state"] == "up"]
         return {
@@ -55,14 +62,27 @@ class ActionModule(DroverAction):
         }
 
 
+def _answer(args, variables):
+    """Whether the host answers: a task was tried on it, and this controller looks whether its TCP answers."""
+    said = host_answer.read(args["tried"])
+    reached, seen = None, ""
+    if not said.settled:
+        address, port = str(variables.get("ansible_host") or args["host"]), variables.get("ansible_port") or 22
+        reached, seen = _probe.reach(address, int(port), PATIENCE)
+    answer = host_answer.judge(said, reached)
+    return {"answer": answer, "reached": reached, "words": " ".join(f"{said.words}\n{seen}".split())}
+
+
 def _addresses(connection, host, task_vars):
-    """Where other hypervisors may reach a host, the way they migrate to it first."""
+    """Where other hypervisors may reach a host, the way they migrate to it first.
+
+    As its operator says: the name that it gives itself may be another's.
+    """
     variables = (task_vars.get("hostvars") or {}).get(host, {})
     found = []
     for each in evacuations.addresses(connection, host):
-        found += [urllib.parse.urlsplit(each["migration_uri"] or "").hostname, each["migration_address"], each["node"]]
-    found.append(variables.get("ansible_host"))
-    return list(dict.fromkeys(str(each) for each in found if each)) or [host]
+        found += [urllib.parse.urlsplit(each["migration_uri"] or "").hostname, each["migration_address"]]
+    return list(dict.fromkeys(str(each) for each in [*found, variables.get("ansible_host"), host] if each))
 
 
 def _disks(connection, host):
@@ -87,12 +107,8 @@ def _decide(connection, service, args):
     for name in LIMITS:
         if args[name] < 0:
             raise DroverError(f"{name} must be 0 or more, not {args[name]}.")
-    unknown = sorted(set(args["force"]) - set(silent_host.LIFTABLE))
-    if unknown:
-        raise DroverError(
-            f"There is no rule named {', '.join(unknown)} to lift; the rules are {', '.join(silent_host.LIFTABLE)}. Nothing was changed."
-        )
-    now, host = time.time(), args["host"]
+    refuse_unknown_rules(args["force"], silent_host.LIFTABLE)
+    now, host = clock.now(connection), args["host"]
     counted, down = power.looking_dead(connection, host)
     peers = {str(each.get("item")): each.get("reached") for each in args["seen"]}
     # One that cannot be asked looks dead from here as well.
@@ -103,6 +119,7 @@ def _decide(connection, service, args):
         host=host,
         ssh=args["ssh"] and not args["refused"],
         refused=args["refused"],
+        unclear=args["unclear"],
         peers=peers,
         storage=next((state for state in ("active", "silent") if state in storages), "unknown"),
         power=args["power"],

@@ -43,7 +43,7 @@ def cloud_init_seed(value, instance_id=None, hostname=None):
     """
     try:
         require("pycdlib", pycdlib)
-        return base64.b64encode(_image(_files(to_plain(value), instance_id, hostname))).decode("ascii")
+        return base64.b64encode(_image(_files(to_plain(value), to_plain(instance_id), to_plain(hostname)))).decode("ascii")
     except DroverError as problem:
         raise AnsibleFilterError(str(problem)) from None
 

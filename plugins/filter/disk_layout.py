@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import string
+from ansible_collections.drover.compute.plugins.plugin_utils.definitions import disk_files
 
 
 def disk_layout(disks, base):
@@ -17,8 +17,8 @@ def disk_layout(disks, base):
         backing_format: what drover.compute.domain takes).
     """
     layout = []
-    for target, disk in zip((f"vd{letter}" for letter in string.ascii_lowercase), disks):
-        path = disk.get("path") or f"{base.strip()}-{target}.qcow2"
+    for target, disk in disk_files.targets(disks):
+        path = disk.get("path") or disk_files.by_default(base.strip(), target)
         make = {"path": path, "size_gb": disk["size_gb"], "format": "qcow2"}
         if disk.get("image"):
             make["backing_file"] = disk["image"]

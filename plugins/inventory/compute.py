@@ -34,6 +34,10 @@ options:
     description:
       - Whether instances are hosts of the inventory, too. They are in the group C(instances), by the names that they have; where two
         have one name, by name and uuid.
+      - An instance never takes the name of anything else of the inventory, from whichever source and in whichever order, nor that of a host
+        of the store or of this machine. It is then called by its name and the beginning of its uuid, with a warning. It joins no group by
+        O(keyed_groups) that has anything else in it.
+      - They come last, after all other sources were read, so that other plugins that construct groups do not see them.
       - C(ansible_host) is the first address that libvirt's own networks gave them, as of the last discovery.
     type: bool
     default: false
@@ -66,15 +70,15 @@ compose:
   free_vcpus: drover_compute.vcpus_free
 """
 
-import time
-
+from ansible import constants as C
 from ansible.errors import AnsibleParserError
+from ansible.inventory.data import InventoryData
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.drover.compute.plugins.plugin_utils import options
+from ansible_collections.drover.compute.plugins.plugin_utils import instance_names, options
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, inventory
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, clock, inventory
 
 HOSTS = "hypervisors"
 INSTANCES = "instances"
@@ -93,25 +97,85 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         super().parse(inventory, loader, path, cache)
         self._read_config_data(path)
         contents = self._contents(path, cache)
-        own = not (self.get_option("compose") or self.get_option("groups") or self.get_option("keyed_groups"))
         members = {}
         for host in contents["hosts"]:
             self._add(host["host"], host)
             for group in [HOSTS, *_groups(host)]:
                 members.setdefault(group, []).append(host["host"])
-        for name, instance in _named(contents["instances"]).items():
+        self._add_members(members)
+        if self._constructs():
+            for host in contents["hosts"]:
+                self._set_variables(host["host"])
+                self._add_to_groups(host["host"])
+                self._add_to_keyed_groups(host["host"])
+        if contents["instances"]:
+            _at_the_end(inventory, lambda: self._add_instances(contents["instances"]))
+
+    def _add_instances(self, instances):
+        """Add the instances beside what all sources have, none of which an instance may change."""
+        groups = {*self.inventory.groups, INSTANCES, *(self._sanitize_group_name(name) for name in self.get_option("groups") or {})}
+        taken = {*self.inventory.hosts, *groups, *C.LOCALHOST}
+        names = instance_names.choose(instances, taken)
+        if names["changed"]:
+            self.display.warning(
+                f"{len(names['changed'])} instance(s) have other names in the inventory, as theirs are those of hosts, groups or this machine, or "
+                f"cannot be used with SSH: {', '.join(names['changed'])}. Rename them, so that they are found by name."
+            )
+        for name, instance in names["names"].items():
             self._add(name, instance)
-            if instance["addresses"]:
-                self.inventory.set_variable(name, "ansible_host", instance["addresses"][0])
-            members.setdefault(INSTANCES, []).append(name)
+            if instance_names.is_address(instance["addresses"]):
+                self.inventory.hosts[name].set_variable("ansible_host", instance["addresses"][0])
+        self._add_members({INSTANCES: list(names["names"])})
+        if self._constructs():
+            self._construct_instances(list(names["names"]), groups)
+
+    def _construct_instances(self, names, there):
+        """What the constructed features make of instances, first in an inventory of their own: it is they who say what the groups are called."""
+        real = self.inventory
+        try:
+            for function in (self._set_variables, self._add_to_groups, self._add_to_keyed_groups):
+                self.inventory = _beside(real, names)
+                for name in names:
+                    self._try(function, name)
+                    real.hosts[name].vars = self.inventory.hosts[name].vars
+                made = {name: group for name, group in self.inventory.groups.items() if name not in ("all", "ungrouped", INSTANCES)}
+                if function == self._add_to_keyed_groups:
+                    made = self._own(made, there, real)
+                _copy(made, real)
+        finally:
+            self.inventory = real
+
+    def _try(self, function, name):
+        """What data makes impossible, such as a group in itself, is one instance's matter."""
+        try:
+            function(name)
+        except Exception as problem:  # Ansible raises just that for a group in itself
+            sentence = f"The groups and variables of instance {name} could not all be made: {problem}"
+            if self.get_option("strict"):
+                raise AnsibleParserError(sentence) from None
+            self.display.warning(sentence)
+
+    def _own(self, made, there, real):
+        """Without the instances in groups of others. Only one that is written down as a parent gets groups below it."""
+        foreign = sorted(name for name in made if name in there or name in real.hosts or name in C.LOCALHOST)
+        refused = [name for name in foreign if made[name].hosts]
+        if refused:
+            self.display.warning(
+                f"keyed_groups would put instances into {', '.join(refused)}, which is a host or a group of something else already: they were "
+                "left out of it. Give the groups a prefix of their own."
+            )
+        written = {str(keyed.get("parent_group") or "") for keyed in self.get_option("keyed_groups") or ()}
+        parents = {self._sanitize_group_name(name) for name in written if name} & there
+        for name in refused:
+            made[name].hosts = []
+        return {name: group for name, group in made.items() if name not in foreign or name in parents}
+
+    def _add_members(self, members):
         for name, names in sorted(members.items()):
             # With add_child() the inventory would look up both of them, and forget what it knows of groups, each time.
             group = self.inventory.groups[self.inventory.add_group(self._sanitize_group_name(name))]
             for each in names:
                 group.add_host(self.inventory.hosts[each])
-        if not own:
-            for name in [*(host["host"] for host in contents["hosts"]), *members.get(INSTANCES, ())]:
-                self._construct(name)
 
     def _add(self, name, values):
         """A host with its variable, no text of which is ever a template.
@@ -122,11 +186,18 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         self.inventory.add_host(name)
         self.inventory.hosts[name].set_variable(VARIABLE, values if TRUST_IS_GIVEN else _no_templates(values))
 
-    def _construct(self, name):
-        strict, variables = self.get_option("strict"), self.inventory.get_host(name).get_vars()
-        self._set_composite_vars(self.get_option("compose"), variables, name, strict)
-        self._add_host_to_composed_groups(self.get_option("groups"), {}, name, strict)
-        self._add_host_to_keyed_groups(self.get_option("keyed_groups"), {}, name, strict)
+    def _constructs(self):
+        return self.get_option("compose") or self.get_option("groups") or self.get_option("keyed_groups")
+
+    def _set_variables(self, name):
+        variables = self.inventory.get_host(name).get_vars()
+        self._set_composite_vars(self.get_option("compose"), variables, name, self.get_option("strict"))
+
+    def _add_to_groups(self, name):
+        self._add_host_to_composed_groups(self.get_option("groups"), {}, name, self.get_option("strict"))
+
+    def _add_to_keyed_groups(self, name):
+        self._add_host_to_keyed_groups(self.get_option("keyed_groups"), {}, name, self.get_option("strict"))
 
     def _contents(self, path, cache):
         """What the store has, or the cache of an earlier run."""
@@ -140,7 +211,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             with Store.open(url).read() as connection:
                 found = inventory.read(
                     connection,
-                    time.time(),
+                    clock.now(connection),
                     self.get_option("service_down_time"),
                     self.get_option("traits"),
                     self.get_option("instances"),
@@ -169,9 +240,35 @@ def _groups(host):
             yield f"{kind}_{name}"
 
 
-def _named(instances):
-    """dict name in the inventory -> instance."""
-    count = {}
-    for each in instances:
-        count[each["name"]] = count.get(each["name"], 0) + 1
-    return {each["name"] if count[each["name"]] == 1 else f"{each['name']}-{each['uuid']}": each for each in instances}
+def _at_the_end(inventory, function):
+    """Have a function called when all sources were read, before the inventory looks over what it has."""
+    reconcile = inventory.reconcile_inventory
+
+    def first():
+        inventory.reconcile_inventory = reconcile
+        function()
+        reconcile()
+
+    inventory.reconcile_inventory = first
+
+
+def _beside(real, names):
+    """An inventory with these hosts alone, with their variables and in the group of instances."""
+    beside = InventoryData()
+    beside.add_group(INSTANCES)
+    for name in names:
+        beside.add_host(name, INSTANCES)
+        beside.hosts[name].vars = dict(real.hosts[name].vars)
+    return beside
+
+
+def _copy(made, real):
+    """Have these groups in an inventory too, with their hosts and with each other."""
+    for name, group in sorted(made.items()):
+        copy = real.groups[real.add_group(name)]
+        for host in group.hosts:
+            copy.add_host(real.hosts[host.name])
+    for name, group in sorted(made.items()):
+        for child in group.child_groups:
+            if child.name in made:
+                real.groups[name].add_child_group(real.groups[child.name])

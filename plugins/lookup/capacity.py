@@ -83,12 +83,11 @@ _raw:
         survives: {description: Whether all that is on it finds a place on the others., type: bool, returned: always}
 """
 
-import time
-
 from ansible_collections.drover.compute.plugins.plugin_utils import deciding
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock
 from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_amounts
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import ALL, read_columns
 
@@ -109,7 +108,7 @@ class LookupModule(DroverLookup):
             if self.get_option("loss"):
                 wanted.groups = wanted.instances = ALL
                 instances = read_amounts(connection)
-            columns = read_columns(connection, time.time(), self.get_option("service_down_time"), wanted)
+            columns = read_columns(connection, clock.now(connection), self.get_option("service_down_time"), wanted)
         return [{"name": spec.name, **plan_capacity(columns, spec, policy, instances)} for spec in specs]
 
 

@@ -133,13 +133,12 @@ _raw:
     lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always}
 """
 
-import time
-
 from ansible_collections.drover.compute.plugins.plugin_utils.deciding import read_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import caps
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock
 from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_host_instances, read_instances
 from ansible_collections.drover.compute.plugins.plugin_utils.store.moving import left_open_for
 
@@ -186,7 +185,7 @@ class LookupModule(DroverLookup):
 
     def _planned(self, connection, there, others, host, policy, limits):
         columns, instances = read_fleet(
-            connection, there + (others or []), policy, time.time(), self.get_option("service_down_time")
+            connection, there + (others or []), policy, clock.now(connection), self.get_option("service_down_time")
         )
         return plan_drain(
             columns,

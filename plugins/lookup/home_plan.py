@@ -73,14 +73,13 @@ _raw:
     lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always}
 """
 
-import time
-
 from ansible_collections.drover.compute.plugins.plugin_utils.deciding import read_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup, flat
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import caps
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.returning import plan_return
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import home_lines
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock
 from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_instances
 
 
@@ -104,7 +103,7 @@ class LookupModule(DroverLookup):
             homes[each["uuid"]] = (each["host"], each["node"])
         with self.store().read() as connection:
             columns, instances = read_fleet(
-                connection, read_instances(connection), policy, time.time(), self.get_option("service_down_time")
+                connection, read_instances(connection), policy, clock.now(connection), self.get_option("service_down_time")
             )
         plan = plan_return(columns, instances, policy, homes, {"per_source": most, "per_destination": most})
         plan["lines"] = home_lines(plan)

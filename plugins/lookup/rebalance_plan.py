@@ -111,14 +111,12 @@ _raw:
     lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always}
 """
 
-import time
-
 from ansible_collections.drover.compute.plugins.plugin_utils.deciding import read_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import rebalance_lines
-from ansible_collections.drover.compute.plugins.plugin_utils.store import services
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, services
 from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import moved_since, read_instances
 
 
@@ -141,12 +139,13 @@ class LookupModule(DroverLookup):
     def answer(self, terms):
         if terms:
             raise DroverError("rebalance_plan takes no terms: it plans for the whole fleet.")
-        policy, now = self.policy(), time.time()
+        policy = self.policy()
         most = self.get_option("max_migrations")
         for option, least in (("max_migrations", 1), ("cooldown", 0)):
             if self.get_option(option) < least:
                 raise DroverError(f"{option} must be {least} or more, not {self.get_option(option)}.")
         with self.store().read() as connection:
+            now = clock.now(connection)
             columns, instances = read_fleet(
                 connection, read_instances(connection), policy, now, self.get_option("service_down_time")
             )

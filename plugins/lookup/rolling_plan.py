@@ -90,14 +90,13 @@ _raw:
     lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always}
 """
 
-import time
-
 from ansible_collections.drover.compute.plugins.plugin_utils.deciding import read_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup, flat
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import rolling_lines
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock
 from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_instances
 
 
@@ -119,7 +118,7 @@ class LookupModule(DroverLookup):
         hosts = flat(terms)
         with self.store().read() as connection:
             columns, instances = read_fleet(
-                connection, read_instances(connection), policy, time.time(), self.get_option("service_down_time")
+                connection, read_instances(connection), policy, clock.now(connection), self.get_option("service_down_time")
             )
         empty = self.get_option("empty")
         instances = [each for each in instances if each["host"] not in empty]

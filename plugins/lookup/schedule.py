@@ -133,10 +133,9 @@ _raw:
       returned: always
 """
 
-import time
-
 from ansible_collections.drover.compute.plugins.plugin_utils.deciding import decide
 from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup, flat
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock
 
 
 class LookupModule(DroverLookup):
@@ -153,7 +152,7 @@ class LookupModule(DroverLookup):
                 connection,
                 requests,
                 policy,
-                time.time(),
+                clock.now(connection),
                 self.get_option("service_down_time"),
                 self.get_option("explain"),
             )

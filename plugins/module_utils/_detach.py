@@ -10,7 +10,9 @@ not cross a fork.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import select
 import signal
 import time
@@ -23,6 +25,10 @@ def spawn(work):
     :func:`hear`. Everything that ``work`` needs must have been imported by now: the files of the
     module are removed when the module ends.
     """
+    # One for each: a call may start more than the 1024 that a process may mostly have open.
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     ear, mouth = os.pipe()
     child = os.fork()
     if child == 0:
@@ -47,17 +53,17 @@ def _become_nobodys_child(mouth):
     signal.alarm(0)
     os.chdir("/")
     os.umask(0o077)
+    let_go(mouth)
+
+
+def let_go(kept):
+    """Close every descriptor but ``kept``; whatever else is open belongs to the module (SSH's pipes, libvirt's connections)."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
-    # Whatever else is open belongs to the module (SSH's pipes among it) and must not be kept open.
-    limit = max((int(name) for name in os.listdir("/proc/self/fd")), default=256) if os.path.isdir("/proc/self/fd") else 4096
-    for descriptor in range(3, limit + 1):
-        if descriptor != mouth:
-            try:
-                os.close(descriptor)
-            except OSError:
-                pass
+    last = max((int(name) for name in os.listdir("/proc/self/fd")), default=256) if os.path.isdir("/proc/self/fd") else 4096
+    os.closerange(3, kept)
+    os.closerange(kept + 1, last + 1)
 
 
 def _once(mouth):
@@ -80,12 +86,17 @@ def hear(ears, seconds):
     """The word that each of ``ears`` (``{key: descriptor}``) hears, within ``seconds``; None if none came."""
     words = {key: None for key in ears}
     open_ears = {descriptor: key for key, descriptor in ears.items()}
+    # Not select(), which knows no descriptor above 1023.
+    heard = select.poll()
+    for descriptor in open_ears:
+        heard.register(descriptor, select.POLLIN)
     deadline = time.monotonic() + seconds
     while open_ears:
         left = deadline - time.monotonic()
         if left <= 0:
             break
-        for descriptor in select.select(list(open_ears), [], [], left)[0]:
+        for descriptor, dummy in heard.poll(left * 1000):
+            heard.unregister(descriptor)
             text = os.read(descriptor, 64).decode()
             words[open_ears.pop(descriptor)] = text or None
             os.close(descriptor)

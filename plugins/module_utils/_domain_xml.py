@@ -9,6 +9,8 @@ Private to the collection. Source: https://libvirt.org/formatdomain.html.
 
 from __future__ import annotations
 
+import re
+
 from ansible_collections.drover.compute.plugins.module_utils._xml import (
     child_text,
     integer,
@@ -96,6 +98,54 @@ def backing_files(element):
     return paths
 
 
+#: What a path in a domain's XML is: anything, a disk that has nothing behind it for certain, or an image that may have.
+OTHER, PLAIN, IMAGE = 0, 1, 2
+
+
+class Mentions:
+    """Everything of a host that XML of libvirt names, whatever it names it for.
+
+    :ivar paths: dict absolute path -> OTHER, PLAIN or IMAGE.
+    :ivar volumes: dict (pool, volume) -> PLAIN or IMAGE.
+    :ivar folders: folders that are given away with all that is in them.
+    :ivar words: arguments for QEMU itself, which libvirt does not look into.
+    """
+
+    def __init__(self):
+        self.paths, self.volumes, self.folders, self.words = {}, {}, set(), []
+
+    def add(self, text):
+        """Take up a document: of a domain, or of a snapshot, which has its domain in it."""
+        self._walk(parse(text), OTHER)
+
+    def _walk(self, element, kind):
+        tag = element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+        if tag in ("disk", "mirror", "backingStore", "dataStore"):
+            kind = IMAGE if element.get("device", "disk") in ("disk", "lun") and not _is_raw(element) else PLAIN
+        if tag in ("arg", "env"):
+            self.words.extend(element.attrib.values())
+        if element.get("pool") and element.get("volume"):
+            key = (element.get("pool"), element.get("volume"))
+            self.volumes[key] = max(self.volumes.get(key, PLAIN), kind)
+        if tag == "source" and element.get("dir", "").startswith("/"):
+            self.folders.add(element.get("dir"))
+        for value in [*element.attrib.values(), element.text or ""]:
+            value = value.strip()
+            if value.startswith("/"):
+                self.paths[value] = max(self.paths.get(value, OTHER), kind)
+        for child in element:
+            self._walk(child, kind)
+
+
+def _is_raw(element):
+    """Whether a disk, or one layer of it, is said to be raw: then QEMU does not look for others behind it."""
+    for name in ("driver", "format"):
+        found = element.find(name)
+        if found is not None and found.get("type"):
+            return found.get("type") == "raw"
+    return False
+
+
 def parse_interface(element):
     """One ``<interface>``: MAC, type, what it is plugged into, model and the host's device."""
     source = element.find("source")
@@ -167,6 +217,11 @@ def devices_that_hold(text):
     return reasons
 
 
+def without_passwords(text):
+    """The XML without the passwords of graphical consoles, else as it is written."""
+    return re.sub(r"""(<graphics\b(?:[^>"']|"[^"]*"|'[^']*')*?)\s+passwd\s*=\s*(?:"[^"]*"|'[^']*')""", r"\1", text)
+
+
 def networks_of(text):
     """What a domain's interfaces need at any host: ``{'network': [...], 'bridge': [...], 'dev': [...]}``."""
     needs = {"network": [], "bridge": [], "dev": []}
@@ -189,3 +244,15 @@ def nvram_path(text):
 def has_emulated_tpm(text):
     """Whether the domain has a swtpm, whose state is a folder of the host."""
     return any(b.get("type") == "emulator" for b in parse(text).findall("devices/tpm/backend"))
+
+
+def boot_files(text):
+    """What a domain is started from beside its disks: a list of (path, whether it is firmware of the system that nobody writes to)."""
+    root, found = parse(text), []
+    for name in ("loader", "kernel", "initrd", "dtb", "acpi/table"):
+        for element in root.findall(f"os/{name}"):
+            path = (element.text or "").strip()
+            unwritten = element.get("readonly") == "yes" or element.get("type") == "rom"
+            if path.startswith("/"):
+                found.append((path, name == "loader" and unwritten and path.startswith("/usr/")))
+    return found

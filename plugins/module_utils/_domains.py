@@ -5,54 +5,80 @@
 """All domains of a hypervisor, in a number of libvirt calls that does not grow with them.
 
 Private to the collection. Only a domain's XML has no bulk form in libvirt and is asked one by one.
+
+libvirt opens images to tell of their sizes. On storage that is dead its thread is blocked there for ever, with the domain
+locked, so that soon it answers nothing at all. So it is asked about no image that was not seen to answer.
 """
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_domain, state_name
+import os
+
+from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt
+from ansible_collections.drover.compute.plugins.module_utils._disk_facts import DiskFacts
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_domain, state_name, without_passwords
 from ansible_collections.drover.compute.plugins.module_utils._image_size import image_size
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtSilent, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import read_mounts
+from ansible_collections.drover.compute.plugins.module_utils._storage import read_pools
 
 
-def read_domains(conn, local, warn=None):
-    """Every domain of ``conn`` as a list of dictionaries, sorted by name and uuid.
+#: Pools whose volumes are files in a folder.
+_FOLDERS = ("dir", "fs", "netfs")
+
+
+def read_domains(conn, local, warn=None, pools=()):
+    """Every domain of ``conn`` as a list of dictionaries, sorted by name and uuid, and those that cannot be told of (uuid and name).
 
     ``local`` says that this runs on the hypervisor, so that sizes of disks can be read from the
     files without a call. A domain that goes away while being read is left out. ``warn`` is called
-    with a sentence for what could not be read. Raises libvirt.libvirtError if nothing can be.
+    with a sentence for what could not be read. Raises libvirt.libvirtError if nothing can be, or libvirt falls silent.
+
+    :param pools: the storage pools as read_pools() returns them.
     """
-    pairs = _stats(conn)
+    pairs = _stats(conn, libvirt.VIR_DOMAIN_STATS_STATE | (0 if local else libvirt.VIR_DOMAIN_STATS_BLOCK))
     flags = {
         "persistent": _uuids(conn, libvirt.VIR_CONNECT_LIST_DOMAINS_PERSISTENT),
         "autostart": _uuids(conn, libvirt.VIR_CONNECT_LIST_DOMAINS_AUTOSTART),
         "managed_save": _uuids(conn, libvirt.VIR_CONNECT_LIST_DOMAINS_MANAGEDSAVE),
         "snapshots": _uuids(conn, libvirt.VIR_CONNECT_LIST_DOMAINS_HAS_SNAPSHOT),
     }
-    found = []
+    found, untold = [], []
     for domain, stats in pairs:
         try:
-            entry = _entry(domain, stats, local)
+            entry = _entry(domain, stats)
+        except LibvirtSilent:
+            raise
         except libvirt.libvirtError as exc:
             if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_DOMAIN:
                 continue
+            untold.append({"uuid": domain.UUIDString(), "name": domain.name()})
             _warn(
                 warn, f"Domain {domain.name()} was left out, libvirt does not tell about it: {_libvirt.text_of(exc)}."
             )
             continue
         except ValueError as exc:
+            untold.append({"uuid": domain.UUIDString(), "name": domain.name()})
             _warn(warn, f"Domain {domain.name()!r} was left out, its description cannot be read: {exc}.")
             continue
         for name, uuids in flags.items():
             entry[name] = entry["uuid"] in uuids
-        found.append(entry)
-    return sorted(found, key=lambda entry: (entry["name"], entry["uuid"]))
+        found.append((entry, domain, stats))
+    _add_sizes(found, local, warn, pools, conn)
+    return sorted((entry for entry, dummy, dummy in found), key=lambda entry: (entry["name"], entry["uuid"])), untold
 
 
 def read_domain(domain, local):
     """One domain in the same form, for a module that works on just that one."""
     stats = {"state.state": domain.info()[0]}
-    entry = _entry(domain, stats, local)
+    entry = _entry(domain, stats)
+    if local:
+        conn, mounts = domain.connect(), read_mounts("/")
+        pools = read_pools(conn, mounts) if any(disk["type"] == "volume" for disk in entry["disks"]) else []
+        _add_sizes([(entry, domain, stats)], local, pools=pools)
+        DiskFacts(mounts, pools, conn).add(entry["disks"])
+    else:
+        _add_sizes([(entry, domain, stats)], local)
     entry["persistent"] = bool(domain.isPersistent())
     entry["autostart"] = _quietly(lambda: bool(domain.autostart()), False)
     entry["managed_save"] = _quietly(lambda: bool(domain.hasManagedSaveImage()), False)
@@ -62,7 +88,8 @@ def read_domain(domain, local):
 
 def domain_from_xml(text, state):
     """What :func:`read_domain` would say of a domain that is not defined yet (for check mode)."""
-    entry = _from_text(text)
+    # libvirt does not tell passwords either, unless it is asked for what is to be defined.
+    entry = _from_text(without_passwords(text))
     entry.update(state=state, persistent=True, autostart=False, managed_save=False, snapshots=False)
     return entry
 
@@ -79,14 +106,8 @@ def _warn(warn, text):
         warn(text)
 
 
-def _stats(conn):
+def _stats(conn, wanted):
     """``[(domain, stats)]`` for all domains, in one call where the driver has it."""
-    wanted = (
-        libvirt.VIR_DOMAIN_STATS_STATE
-        | libvirt.VIR_DOMAIN_STATS_VCPU
-        | libvirt.VIR_DOMAIN_STATS_BALLOON
-        | libvirt.VIR_DOMAIN_STATS_BLOCK
-    )
     # Without NOWAIT one domain whose QEMU hangs, or that is just being migrated, holds up all.
     for stats, flags in ((wanted, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT), (wanted, 0), (0, 0)):
         try:
@@ -115,13 +136,12 @@ def _uuids(conn, flag):
         return set()
 
 
-def _entry(domain, stats, local):
+def _entry(domain, stats):
     # The inactive form is what a host needs to run the domain again after this one is lost.
     text = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
     entry = _from_text(text)
     entry["uuid"] = domain.UUIDString()
     entry["state"] = state_name(stats.get("state.state", 0))
-    _add_sizes(entry["disks"], domain, stats, local)
     return entry
 
 
@@ -141,20 +161,85 @@ def _from_text(text):
     }
 
 
-def _add_sizes(disks, domain, stats, local):
-    """Virtual size and space taken, in bytes: from the file, the bulk statistics, or one call more."""
+def _add_sizes(found, local, warn=None, pools=(), conn=None):
+    """Virtual size and space taken of all disks, in bytes: from the file, the bulk statistics, or one call more.
+
+    :param found: list of (entry, its domain, its statistics).
+    :param conn: for bulk statistics of those whose files do not tell; None for one call for each.
+    """
+    silent = _add_sizes_of_files([entry for entry, dummy, dummy in found], warn, pools) if local else set()
+    found = [each for each in found if each[0]["uuid"] not in silent and any(_is_unknown(disk) for disk in each[0]["disks"])]
+    more = _block_stats(conn, [domain for dummy, domain, dummy in found]) if local and conn is not None and found else {}
+    for entry, domain, stats in found:
+        _add_told_sizes(entry["disks"], domain, more.get(entry["uuid"], stats), local)
+
+
+def _is_unknown(disk):
+    return disk["capacity_bytes"] is None and disk["source"] is not None and disk["type"] in ("file", "block", "volume")
+
+
+def _add_sizes_of_files(entries, warn, pools):
+    """The sizes that this machine sees by itself; returns the uuids of domains with storage that does not answer."""
+    folders = {pool["name"]: pool["path"] for pool in pools if pool["type"] in _FOLDERS and pool["path"]}
+    seen = [(entry, disk, _path(disk, folders)) for entry in entries for disk in entry["disks"] if _is_unknown(disk)]
+    seen = [each for each in seen if each[2] is not None]
+    silent, failed = set(), {}
+    looks = _files.call_each(_look, [(path, disk["type"], disk["format"]) for dummy, disk, path in seen])
+    for (entry, disk, dummy), (answered, size) in zip(seen, looks):
+        if not answered:
+            silent.add(entry["uuid"])
+            failed.setdefault(getattr(size, "place", None), []).append(size)
+        elif size is not None:
+            disk["capacity_bytes"], disk["allocation_bytes"] = size
+    for each in failed.values():
+        _warn(warn, f"{each[0]} The sizes of {len(each)} disk(s) there are unknown.")
+    return silent
+
+
+def _path(disk, folders):
+    """Where this machine has a disk; None where that is not known."""
+    if disk["type"] != "volume":
+        return disk["source"]
+    pool, dummy, name = disk["source"].partition("/")
+    return os.path.join(folders[pool], name) if pool in folders else None
+
+
+def _look(path, kind, image_format):
+    """The size of an image file. Of a device it is enough that it answers."""
+    if kind != "block":
+        return image_size(path, image_format)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        os.read(descriptor, 512)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _block_stats(conn, domains):
+    """dict uuid -> statistics of some domains and their disks; empty where the driver has none."""
+    wanted = libvirt.VIR_DOMAIN_STATS_STATE | libvirt.VIR_DOMAIN_STATS_BLOCK
+    try:
+        pairs = conn.domainListGetStats(domains, wanted, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT)
+    except LibvirtSilent:
+        raise
+    except libvirt.libvirtError:
+        return {}
+    return {domain.UUIDString(): dict(values) for domain, values in pairs}
+
+
+def _add_told_sizes(disks, domain, stats, local):
+    """The sizes that are not known from a file, as libvirt tells them."""
     by_target = {}
     for index in range(stats.get("block.count", 0)):
         prefix = f"block.{index}."
         by_target.setdefault(stats.get(prefix + "name"), prefix)
-    for disk in disks:
-        if disk["source"] is None or disk["type"] not in ("file", "block", "volume"):
-            continue
-        if local and disk["type"] == "file":
-            size = image_size(disk["source"], disk["format"])
-            if size is not None:
-                disk["capacity_bytes"], disk["allocation_bytes"] = size
-                continue
+    for disk in filter(_is_unknown, disks):
         prefix = by_target.get(disk["target"])
         capacity = stats.get(f"{prefix}capacity") if prefix else None
         if capacity:

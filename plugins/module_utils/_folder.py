@@ -15,8 +15,9 @@ import hashlib
 import os
 import time
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt
+from ansible_collections.drover.compute.plugins.module_utils import _digests, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._ownership import delete_volume
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
 #: Pools of this prefix are ours and of the moment; whoever comes across one takes it away after use.
@@ -69,7 +70,7 @@ class Folder:
         self.path = os.path.normpath(path)
 
     def stat(self, name):
-        """``{capacity, physical, allocation, format}`` of a file in bytes, or None if it is not there."""
+        """``{capacity, physical, allocation, format, modified}`` of a file in bytes and seconds, or None if it is not there."""
 
         def look(pool):
             volume = _volume(pool, name)
@@ -96,17 +97,17 @@ class Folder:
 
         self._within(make, build=True)
 
-    def delete(self, name):
-        """Remove a file; True if it was there."""
+    def drop(self, name):
+        """Remove a file that _ownership.why_copy_stays() has let go; True if it was there."""
 
-        def drop(pool):
+        def delete(pool):
             volume = _volume(pool, name)
             if volume is None:
                 return False
-            volume.delete(0)
+            delete_volume(volume)
             return True
 
-        return self._within(drop, missing=False)
+        return self._within(delete, missing=False)
 
     def upload(self, name, path, progress=None):
         """Fill the file from the local file ``path``, holes kept; ``progress(bytes)`` is called now and then."""
@@ -120,23 +121,34 @@ class Folder:
 
         self._within(send)
 
-    def read(self, name, limit):
-        """The content of a small file, at most ``limit`` bytes."""
+    def digest(self, name, known=()):
+        """The digest of a file as _digests.of_file() makes it, read through libvirt unless it is known already.
+
+        :param known: dicts path, digest and the stamp (size, modified, changed) that the file had then.
+        :returns: ``(digest, size)``; None if the file is not there; a digest of None if it changed while it was read.
+        """
 
         def fetch(pool):
             volume = _volume(pool, name)
             if volume is None:
                 return None
-            stream = self.conn.newStream(0)
-            volume.download(stream, 0, limit, 0)
-            chunks = []
-            while True:
-                data = stream.recv(262144)
-                if not data:
-                    break
-                chunks.append(data)
-            stream.finish()
-            return b"".join(chunks)
+            stamp = _stamp(volume)
+            path = os.path.join(self.path, name)
+            for each in known:
+                if stamp and os.path.normpath(each["path"]) == path and all(each[key] == value for key, value in stamp.items()):
+                    return each["digest"], stamp["size"]
+            kept = hashlib.sha256(f"{self._host()}:{path}".encode("utf-8", "surrogateescape")).hexdigest()
+            found = _digests.recall(kept, stamp) if stamp else None
+            if found:
+                return found["digest"], stamp["size"]
+            digest = _receive(self.conn, volume)
+            pool.refresh(0)
+            again = _volume(pool, name)
+            if again is None or _stamp(again) != stamp:
+                return None, None
+            if stamp:
+                _digests.keep(kept, stamp, digest=digest)
+            return digest, _sizes(volume)["physical"]
 
         return self._within(fetch, missing=None)
 
@@ -213,6 +225,21 @@ def _passes(error):
     )
 
 
+def busy_passes(call):
+    """Call, and again for as long as libvirt is busy with another worker's doing.
+
+    :raises libvirt.libvirtError: what else it says, or that it is still busy in the end.
+    """
+    for attempt in range(ATTEMPTS):
+        try:
+            return call()
+        except libvirt.libvirtError as exc:
+            if attempt == ATTEMPTS - 1 or not _passes(exc):
+                raise
+        time.sleep(PAUSE)
+    return None
+
+
 def _quietly(call):
     try:
         call()
@@ -235,13 +262,44 @@ def _sizes(volume):
         physical = volume.infoFlags(libvirt.VIR_STORAGE_VOL_GET_PHYSICAL)[2]
     except libvirt.libvirtError:
         physical = None
-    image_format = parse(volume.XMLDesc(0)).find("target/format")
+    root = parse(volume.XMLDesc(0))
+    image_format, modified = root.find("target/format"), child_text(root, "target/timestamps/mtime")
     return {
         "capacity": int(capacity),
         "allocation": int(allocation),
         "physical": None if physical is None else int(physical),
         "format": image_format.get("type") if image_format is not None else None,
+        "modified": None if modified is None else float(modified),
     }
+
+
+def _stamp(volume):
+    """As _digests.stamp_of() of the file that a volume is; None where libvirt does not tell."""
+    root = parse(volume.XMLDesc(0))
+    times = [child_text(root, f"target/timestamps/{name}") for name in ("mtime", "ctime")]
+    size = _sizes(volume)["physical"]
+    if None in times or size is None:
+        return None
+    return dict(zip(("size", "modified", "changed"), (size, *(_nanoseconds(each) for each in times))))
+
+
+def _nanoseconds(text):
+    """libvirt leaves the part after the point out where it is zero."""
+    seconds, dummy, rest = text.partition(".")
+    return f"{seconds}.{rest.ljust(9, '0')}"
+
+
+def _receive(conn, volume):
+    """The digest of what a volume holds."""
+    found, stream = _digests.Digest(), conn.newStream(0)
+    volume.download(stream, 0, 0, libvirt.VIR_STORAGE_VOL_DOWNLOAD_SPARSE_STREAM)
+    try:
+        stream.sparseRecvAll(lambda dummy, data, dummy2: found.data(data), lambda dummy, length, dummy2: found.hole(length), None)
+        stream.finish()
+    except BaseException:
+        _quietly(stream.abort)
+        raise
+    return found.end()
 
 
 def _send(conn, volume, handle, progress):

@@ -9,15 +9,17 @@ Private to the collection.
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.module_utils import _block_devices
 from ansible_collections.drover.compute.plugins.module_utils._capabilities import (
     cpu_element,
     features_of,
     parse_capabilities,
 )
 from ansible_collections.drover.compute.plugins.module_utils._devices import read_devices
+from ansible_collections.drover.compute.plugins.module_utils._disk_facts import READING, DiskFacts
 from ansible_collections.drover.compute.plugins.module_utils._domains import read_domains
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import is_local, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._shared_storage import read_mounts
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import network_mounts, read_mounts
 from ansible_collections.drover.compute.plugins.module_utils._storage import (
     read_addresses,
     read_instances_storage,
@@ -26,11 +28,12 @@ from ansible_collections.drover.compute.plugins.module_utils._storage import (
 )
 
 
-def read_hypervisor(conn, uri, instances_path, warn):
+def read_hypervisor(conn, uri, instances_path, warn, shared_pools=()):
     """The facts of the hypervisor behind ``conn``; plain JSON types only.
 
+    ``shared_pools`` are names of storage pools that are shared though that cannot be seen.
     ``warn`` is called with a sentence for each thing that could not be read.
-    Raises libvirt.libvirtError when the connection breaks.
+    Raises libvirt.libvirtError when the connection breaks, or libvirt falls silent.
     """
     local = is_local(uri)
     text = conn.getCapabilities()
@@ -38,15 +41,18 @@ def read_hypervisor(conn, uri, instances_path, warn):
     info = conn.getInfo()
     mounts = read_mounts(instances_path) if local else None
     pools = read_pools(conn, mounts)
-    domains = read_domains(conn, local, warn)
+    domains, untold = read_domains(conn, local, warn, pools)
+    disk_facts = DiskFacts(mounts, pools, conn, shared_pools) if local else None
+    if local:
+        disk_facts.add([disk for domain in domains for disk in domain["disks"]])
     addresses = read_addresses(conn)
     for domain in domains:
         for interface in domain["interfaces"]:
             interface["addresses"] = addresses.get((interface["mac"] or "").lower(), [])
     pci_devices, mdev_devices = read_devices(conn)
-    return {
+    facts = {
         "uri": uri,
-        "hypervisor_hostname": conn.getHostname(),
+        "hypervisor_hostname": None,
         "hypervisor_type": conn.getType(),
         "hypervisor_version": conn.getVersion(),
         "libvirt_version": conn.getLibVersion(),
@@ -57,12 +63,19 @@ def read_hypervisor(conn, uri, instances_path, warn):
         "numa_cells": capabilities["numa_cells"],
         "storage": read_instances_storage(conn, mounts, instances_path, domains, pools, warn),
         "pools": pools,
+        "mounts": network_mounts(mounts) if local else None,
+        "block_devices": _block_devices.listing() if local else None,
+        "images": disk_facts.images(READING) if local else None,
         "networks": read_networks(conn),
         "supported_instances": capabilities["supported_instances"],
         "pci_devices": pci_devices,
         "mdev_devices": mdev_devices,
         "domains": domains,
+        "untold_domains": untold,
     }
+    # Last: what a driver cannot tell is left out above, and must not be taken for what a broken connection did not.
+    facts["hypervisor_hostname"] = conn.getHostname()
+    return facts
 
 
 def _cpu(conn, cpu, text, info):

@@ -13,6 +13,8 @@ import os
 import stat
 import struct
 
+from ansible_collections.drover.compute.plugins.module_utils._files import open_regular
+
 _QCOW2_MAGIC = b"QFI\xfb"
 
 
@@ -28,7 +30,7 @@ def image_size(path, image_format):
         virtual = info.st_size
         if image_format == "qcow2":
             virtual = qcow2_virtual_size(path)
-    except OSError:
+    except (OSError, ValueError):
         return None
     if virtual is None:
         return None
@@ -37,31 +39,8 @@ def image_size(path, image_format):
 
 def qcow2_virtual_size(path):
     """The virtual size in bytes that a qcow2 header states, or None when it is no qcow2 file."""
-    with open(path, "rb") as handle:
+    with open_regular(path) as handle:
         header = handle.read(32)
     if len(header) < 32 or header[:4] != _QCOW2_MAGIC:
         return None
     return struct.unpack(">Q", header[24:32])[0]
-
-
-def qcow2_backing_file(path):
-    """The path of the image that a qcow2 file is backed by, or None: it has none, or cannot be read.
-
-    :param path: the file; a relative backing file is relative to its folder.
-    """
-    try:
-        with open(path, "rb") as handle:
-            header = handle.read(20)
-            if len(header) < 20 or header[:4] != _QCOW2_MAGIC:
-                return None
-            offset, length = struct.unpack(">QI", header[8:20])
-            if not offset or length > 1023:
-                return None
-            handle.seek(offset)
-            name = handle.read(length).decode("utf-8", "surrogateescape")
-    except OSError:
-        return None
-    name = name[5:] if name.startswith("file:") else name
-    if name.startswith("json:") or "://" in name:
-        return None
-    return os.path.join(os.path.dirname(path), name)

@@ -12,10 +12,15 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import subprocess
 
+from ansible_collections.drover.compute.plugins.module_utils import _ownership
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import host_name
 
 GIB = 2**30
+
+#: Seconds that qemu-img may take; what it does here grows with no disk.
+QEMU_IMG_TIMEOUT = 120
 
 
 class ImageProblem(Exception):
@@ -80,7 +85,7 @@ def image_info(module, path):
 
 
 def make_disk(module, disk):
-    """Make the disk under a name of its own and link it into place, which fails if one is there."""
+    """Make the disk under a name of its own and link it into place, which fails if one is there; the Candidate of what was made."""
     path = disk["path"]
     part = _part_name(path)
     arguments = ["create", "-q", "-f", disk["format"]]
@@ -93,9 +98,9 @@ def make_disk(module, disk):
     try:
         _qemu_img(module, arguments, f"making the disk {path}")
         os.chmod(part, 0o600)
-        _put_in_place(part, path)
+        return _put_in_place(part, path)
     finally:
-        remove(part)
+        _ownership.drop_temporary(part)
 
 
 def grow(module, path, image_format, size):
@@ -122,27 +127,18 @@ def check_seed(path, content):
 
 
 def make_seed(path, content):
-    """Write the seed, readable by root only, for it may hold passwords."""
+    """Write the seed, readable by root only, for it may hold passwords; the Candidate of what was made."""
     part = _part_name(path)
     try:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as handle:
             handle.write(content)
             handle.flush()
             os.fsync(handle.fileno())
-        _put_in_place(part, path)
+        return _put_in_place(part, path)
     except OSError as exc:
         raise ImageProblem(f"The seed {path} cannot be written on {host_name()}: {exc.strerror}.") from exc
     finally:
-        remove(part)
-
-
-def remove(path):
-    """Remove a file; True if it was there."""
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return False
-    return True
+        _ownership.drop_temporary(part)
 
 
 def _check_folder(path):
@@ -161,6 +157,7 @@ def _part_name(path):
 def _put_in_place(part, path):
     """Give the finished file its name without ever replacing a file of that name."""
     try:
+        made = _ownership.made(part, path)
         try:
             os.link(part, path)
         except FileExistsError:
@@ -169,6 +166,7 @@ def _put_in_place(part, path):
             # A file system without hard links: hold the name with an empty file of our own.
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             os.rename(part, path)
+        return made
     except FileExistsError as exc:
         raise ImageProblem(f"The file {path} has just been made on {host_name()} by somebody else: nothing was overwritten.") from exc
     except OSError as exc:
@@ -182,8 +180,29 @@ def _qemu_img(module, arguments, doing):
             f"The program qemu-img, needed for {doing}, is missing on {host_name()}: "
             "install the package qemu-utils (Debian, Ubuntu) or qemu-img (RHEL, Fedora)."
         )
-    code, out, err = module.run_command([program, *arguments])
+    code, out, err = _run([program, *arguments], doing)
     if code:
         why = " ".join((err or out).split()).replace("qemu-img: ", "")
         raise ImageProblem(f"On {host_name()}, {doing} failed: {why}.")
     return out
+
+
+def _run(command, doing):
+    """(Exit status, output, errors) of a program; it is not waited for longer than QEMU_IMG_TIMEOUT, not even after it was killed."""
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    try:
+        program = subprocess.Popen(command, encoding="utf-8", errors="surrogateescape", **pipes)  # pylint: disable=consider-using-with
+    except OSError as exc:
+        raise ImageProblem(f"On {host_name()}, {doing} failed: {exc.strerror}.") from exc
+    try:
+        out, err = program.communicate(timeout=QEMU_IMG_TIMEOUT)
+    except BaseException as exc:
+        program.kill()
+        program.stdout.close()
+        program.stderr.close()
+        if not isinstance(exc, subprocess.TimeoutExpired):
+            raise
+        raise ImageProblem(
+            f"On {host_name()}, {doing} did not end within {QEMU_IMG_TIMEOUT} s and was given up: look whether its storage hangs there."
+        ) from None
+    return program.returncode, out, err

@@ -6,6 +6,9 @@
 
 Private to the collection. Everything below raises :class:`LibvirtProblem`, whose text is one
 sentence for an operator; :func:`connect` turns it into the module's failure.
+
+Every call to libvirt ends: a libvirtd that hangs, as it does when storage hangs, takes connections and answers nothing,
+and libvirt itself knows no limit.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ from ansible.module_utils.common.respawn import (
     probe_interpreters_for_module,
     respawn_module,
 )
+
+from ansible_collections.drover.compute.plugins.module_utils._limits import Late, within
+from ansible_collections.drover.compute.plugins.module_utils._libvirt_calls import Limited, Line
 
 try:
     import libvirt
@@ -46,6 +52,18 @@ class LibvirtProblem(Exception):
         super().__init__(message)
         #: libvirt's error code (VIR_ERR_*) where libvirt was the one to complain, else None.
         self.code = code
+
+
+class LibvirtSilent(*((LibvirtProblem, libvirt.libvirtError) if libvirt else (LibvirtProblem,))):
+    """libvirt did not answer in time, and nothing more is sent over that connection.
+
+    Also a libvirtError, as what becomes of a connection that breaks: whoever is ready for that is ready for this.
+    """
+
+    def __init__(self, message):
+        # Not libvirtError's, which takes the text of the last error of libvirt's.
+        Exception.__init__(self, message)  # pylint: disable=non-parent-init-called,super-init-not-called
+        self.code = self.err = None
 
 
 def host_name():
@@ -151,9 +169,9 @@ def code_of(error):
 
 
 def open_connection(uri, keepalive=False):
-    """Open ``uri`` and return the connection.
+    """Open ``uri`` and return the connection, all of whose calls end (:class:`Limited`).
 
-    A remote one has CONNECT_TIMEOUT seconds. With ``keepalive`` a peer that goes silent makes calls fail after
+    It has CONNECT_TIMEOUT seconds. With ``keepalive`` a peer that goes silent makes calls fail after
     about 25 seconds (needs :func:`start_event_loop`). Raises :class:`LibvirtProblem`.
     """
     if libvirt is None:
@@ -163,40 +181,36 @@ def open_connection(uri, keepalive=False):
         urllib.parse.urlsplit(uri)
     except ValueError as exc:
         raise LibvirtProblem(f"{uri!r} is not a libvirt URI ({exc}); it looks like qemu:///system.") from exc
-    if is_local(uri):
-        outcome = _open(uri)
-    else:
-        outcome = _open_within(quiet_uri(uri), CONNECT_TIMEOUT)
-    if isinstance(outcome, Exception):
-        raise LibvirtProblem(_connect_message(uri, outcome), code_of(outcome)) from outcome
-    if outcome is None:
-        raise LibvirtProblem(
-            f"libvirt at {uri} did not answer within {CONNECT_TIMEOUT} s, asked from {host_name()}: "
-            f"check that {uri_host(uri)} is up and reachable from here."
-        )
+    try:
+        conn = within(CONNECT_TIMEOUT, lambda: libvirt.open(uri if is_local(uri) else quiet_uri(uri)))
+    except libvirt.libvirtError as exc:
+        raise LibvirtProblem(_connect_message(uri, exc), code_of(exc)) from exc
+    except Late:
+        raise LibvirtProblem(_late_message(uri)) from None
     if keepalive and _EVENT_LOOP["started"]:
         try:
-            outcome.setKeepAlive(5, 5)
+            conn.setKeepAlive(5, 5)
         except libvirt.libvirtError:
             # A driver that needs no connection (test:///) or an old daemon: nothing to keep alive.
             pass
-    return outcome
+    return Limited(conn, Line(uri_host(uri), LibvirtSilent, _classes()))
 
 
-def _open(uri):
-    try:
-        return libvirt.open(uri)
-    except libvirt.libvirtError as exc:
-        return exc
+def _classes():
+    """Those of all that libvirt hands out."""
+    return tuple(each for name, each in vars(libvirt).items() if isinstance(each, type) and name.startswith("vir"))
 
 
-def _open_within(uri, timeout):
-    """Open in a thread, which is given up after ``timeout`` seconds (libvirt knows no limit)."""
-    answer = []
-    thread = threading.Thread(target=lambda: answer.append(_open(uri)), daemon=True)
-    thread.start()
-    thread.join(timeout)
-    return answer[0] if answer else None
+def _late_message(uri):
+    if is_local(uri):
+        return (
+            f"libvirt on {host_name()} ({uri}) takes connections, but did not answer within {CONNECT_TIMEOUT} s: look whether "
+            "storage hangs there, and restart libvirtd (its guests run on)."
+        )
+    return (
+        f"libvirt at {uri} did not answer within {CONNECT_TIMEOUT} s, asked from {host_name()}: "
+        f"check that {uri_host(uri)} is up and reachable from here."
+    )
 
 
 def _connect_message(uri, error):

@@ -28,13 +28,15 @@ def launch(moves, uri, records, may_start=True, most=None):
     """Start a worker for each move; returns ``{uuid: what it is about to do}``.
 
     At most so many moves off this host (None for no limit) are carried out at a time, the others wait.
-    The word is started, following, a final status, or None if the worker has not said within time.
+    The word is started, following, a final status, or None if the worker has not said within time. A move whose
+    ``begin`` is False is not begun, only found out about.
     Must be called before libvirt is touched in this process.
     """
     records.prepare()
     ears = {}
     for move in moves:
-        ears[move["uuid"]] = _detach.spawn(lambda say, move=move: _work(move, uri, records, say, may_start, most))
+        begins = may_start and move.get("begin") is not False
+        ears[move["uuid"]] = _detach.spawn(lambda say, move=move, begins=begins: _work(move, uri, records, say, begins, most))
     return _detach.hear(ears, HEAR)
 
 
@@ -48,12 +50,14 @@ def _work(move, uri, records, say, may_start, most):
     Worker(move, uri, records, acknowledge=say, may_start=may_start, most=most).run()
 
 
-def revive(uuids, uri, records):
+def revive(wanted, uri, records):
     """Give each unfinished move whose worker died a new one, which follows or concludes but never starts."""
     orphans = []
-    for uuid in uuids:
-        record = records.read(uuid)
-        if record is not None and record["status"] not in ENDED and not records.is_locked(uuid):
+    for each in wanted:
+        record = records.read(each["uuid"])
+        if record is None or record["status"] in ENDED or records.is_locked(each["uuid"]):
+            continue
+        if is_of(record, each):
             orphans.append(record["move"])
     if orphans:
         launch(orphans, uri, records, may_start=False)
@@ -76,9 +80,10 @@ def abort(moves, uri, records):
     return changed
 
 
-def follow(uuids, uri, records, wait, until=None):
-    """The state of each move, in the order of ``uuids``, after at most ``wait`` seconds.
+def follow(wanted, uri, records, wait, until=None):
+    """The state of each move, in the order of ``wanted``, after at most ``wait`` seconds.
 
+    A move is known by the uuid of its instance, and by its migration or its destination where these are given.
     Returns as soon as a move ends that was under way when the call began, or all have ended; with
     ``until`` not before so few are under way.
     """
@@ -86,7 +91,7 @@ def follow(uuids, uri, records, wait, until=None):
     before = None
     while True:
         # The records alone: to ask libvirt all the time would take from those that move.
-        under_way = {uuid for uuid in uuids if report(uuid, records, None)["status"] == "running"}
+        under_way = {each["uuid"] for each in wanted if report(each, records, None)["status"] == "running"}
         if before is None:
             before = under_way
         news = under_way != before if until is None else len(under_way) <= until
@@ -95,7 +100,7 @@ def follow(uuids, uri, records, wait, until=None):
         time.sleep(min(POLL, max(0.0, deadline - time.monotonic())))
     conn = _connected(uri)
     try:
-        return [report(uuid, records, conn) for uuid in uuids]
+        return [report(each, records, conn) for each in wanted]
     finally:
         _libvirt.close(conn)
 
@@ -108,9 +113,20 @@ def _connected(uri):
         return None
 
 
-def report(uuid, records, conn):
+def is_of(record, wanted):
+    """Whether a record is of the very move that is meant, and not of another one of the same instance."""
+    move = record["move"]
+    if wanted.get("migration") and move.get("migration"):
+        return wanted["migration"] == move["migration"]
+    return wanted.get("destination_uri") in (None, move["destination_uri"])
+
+
+def report(wanted, records, conn):
     """One move as the module returns it."""
+    uuid = wanted["uuid"]
     record = records.read(uuid)
+    if record is not None and not is_of(record, wanted):
+        return _of_another(wanted, record)
     if record is None:
         seen = None
         if conn is not None:
@@ -136,6 +152,13 @@ def report(uuid, records, conn):
     return _shape({**record, **(progress if status == "running" else {}), "status": status}, message)
 
 
+def _of_another(wanted, record):
+    """The answer about a move while the record is of another one: nothing that is seen of that one is this one's."""
+    other = f"to {record['move']['destination']}, which is {record['status']}"
+    entry = {"uuid": wanted["uuid"], "name": record.get("name"), "status": "lost", "move": wanted}
+    return _shape(entry, f"Another move of it is recorded on this host, {other}: wait for its end, then run this again.")
+
+
 def _shape(record, message):
     started, finished = record.get("started_at"), record.get("finished_at")
     move = record.get("move") or {}
@@ -143,6 +166,7 @@ def _shape(record, message):
         "uuid": record["uuid"],
         "name": record.get("name") or move.get("name"),
         "destination": move.get("destination"),
+        "migration": move.get("migration"),
         "status": record["status"],
         "phase": record.get("phase"),
         "percent": record.get("percent") or 0,
@@ -154,6 +178,8 @@ def _shape(record, message):
         "source_state": record.get("source_state"),
         "destination_state": record.get("destination_state"),
         "leftovers": sorted(set(record.get("leftovers") or [])),
+        "kept": record.get("kept") or [],
+        "removed": record.get("removed") or [],
     }
 
 

@@ -18,11 +18,12 @@ from ansible_collections.drover.compute.plugins.module_utils._capabilities impor
     parse_capabilities,
 )
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
+    boot_files,
     devices_that_hold,
     has_emulated_tpm,
     networks_of,
 )
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
 
@@ -167,12 +168,22 @@ def memory_reasons(destination, domain, where):
     return [f"{where} has {free >> 10} MiB of memory free now, and it takes {taken >> 10} MiB: free some there, or choose another host"]
 
 
-def pool_reasons(destination, text, where):
-    """Whether the storage pools that its disks are named by are at the destination."""
-    names = {element.get("pool") for element in parse(text).findall("devices/disk/source") if element.get("pool")}
-    return _inactive(
-        sorted(names), "storage pool", destination.storagePoolLookupByName, libvirt.VIR_ERR_NO_STORAGE_POOL, "virsh pool-start", where
-    )
+def boot_reasons(same, text):
+    """Reasons in the files that a guest is started from, which are not moved: they have to be there, with the same content.
+
+    :param same: the _sameness.Sameness of the two hosts.
+    """
+    reasons = []
+    for path, is_firmware in boot_files(text):
+        try:
+            found = same.content(path) if not is_firmware else "same" if same.exists(path) else "missing"
+        except LibvirtProblem as exc:
+            reasons.append(f"whether {same.where} has the {path} that it is started from cannot be found out: {exc}")
+            continue
+        if found != "same":
+            what = "does not exist" if found == "missing" else "is another one"
+            reasons.append(f"{path}, which it is started from, {what} on {same.where}: copy it there")
+    return reasons
 
 
 def _inactive(names, kind, lookup, unknown, command, where):

@@ -22,7 +22,7 @@ SPEC = {
     "max_downtime_ms": {"type": "int"},
     "timeout_per_gib": {"type": "int"},
     "on_timeout": {"type": "str", "choices": ["abort", "post_copy", "pause", "shutdown"]},
-    "copy_storage": {"type": "str", "choices": ["auto", "never"]},
+    "copy_storage": {"type": "str", "choices": ["auto", "never", "always"]},
 }
 
 #: Nova's, in seconds.

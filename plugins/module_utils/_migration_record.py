@@ -5,17 +5,24 @@
 """What is remembered of a move on the source hypervisor: one JSON file and one lock per instance.
 
 Private to the collection. The file tells a later call what a worker that died was about to do; it is
-never believed over libvirt.
+never believed over libvirt. What was under way before the host was started is not under way any more.
 """
 
 from __future__ import annotations
 
-import fcntl
+import errno
+import functools
+import hashlib
 import json
 import os
+import socket
 import time
 
-VERSION = 1
+from ansible_collections.drover.compute.plugins.module_utils._ownership import drop_state
+
+VERSION = 2
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 #: Statuses that a move does not leave by itself.
 ENDED = ("completed", "failed", "cancelled", "conflict", "lost")
@@ -25,33 +32,35 @@ SETTLED = ("completed", "failed", "cancelled")
 
 
 def default_folder():
-    """Where records are kept: below /run for root, so that a reboot clears them, else the user's."""
+    """Where records are kept: below /run for root, else in the user's home, which outlives a session and may be many hosts'."""
     if os.geteuid() == 0:
         return "/run/drover/migrations"
-    base = os.environ.get("XDG_RUNTIME_DIR") or os.path.expanduser("~/.cache")
-    return os.path.join(base, "drover", "migrations")
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return os.path.join(base, "drover", "migrations", socket.gethostname())
 
 
-def is_held(path):
-    """Whether there is such a file and a process holds it locked."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return False
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
+@functools.lru_cache(maxsize=None)
+def boot_id():
+    """What tells this start of the host from all others."""
+    with open(BOOT_ID, encoding="ascii") as file:
+        return file.read().strip()
+
+
+def uptime():
+    """Seconds since this host was started: the same for all its processes, and nobody sets that clock."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Records:
-    """The folder of records and locks."""
+    """The records of moves, and a lock for each instance.
+
+    A lock is a name that a socket is bound to, in Linux's abstract namespace: it is the same for all users, needs no file
+    and is free when its process has ended, however it ended. Those who name a folder of their own have locks of their own.
+    """
 
     def __init__(self, folder=None):
         self.folder = folder or default_folder()
+        self._locks = hashlib.sha256(os.path.realpath(folder).encode()).hexdigest()[:16] if folder else "host"
 
     def prepare(self):
         """Make the folder, readable by its owner only. Raises OSError."""
@@ -61,13 +70,15 @@ class Records:
         return os.path.join(self.folder, f"{uuid}.{ending}")
 
     def read(self, uuid):
-        """The record of an instance as a dictionary, or None if there is none that can be read."""
+        """The record of an instance as a dictionary, or None if there is none of this boot that can be read."""
         try:
             with open(self._path(uuid, "json"), encoding="utf-8") as handle:
                 record = json.load(handle)
         except (OSError, ValueError):
             return None
-        return record if isinstance(record, dict) and record.get("version") == VERSION else None
+        if not isinstance(record, dict):
+            return None
+        return record if (record.get("version"), record.get("boot")) == (VERSION, boot_id()) else None
 
     def write(self, record):
         """Write the record whole or not at all: a reader never sees half of it."""
@@ -83,25 +94,35 @@ class Records:
     def lock(self, uuid, patience=0.0):
         """Take the instance's lock; a descriptor to keep open, or None if somebody else has it.
 
-        ``patience`` is how many seconds to try: a reader that asks :meth:`is_locked` holds it for a moment.
-        The kernel frees the lock when its holder dies, however it dies.
+        ``patience`` is how many seconds to try.
         """
-        self.prepare()
-        descriptor = os.open(self._path(uuid, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         deadline = time.monotonic() + patience
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return descriptor
-            except OSError:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as lock:
+            while True:
+                try:
+                    lock.bind(self._lock_name(uuid))
+                    return lock.detach()
+                except OSError as exc:
+                    if exc.errno != errno.EADDRINUSE:
+                        raise
                 if time.monotonic() >= deadline:
-                    os.close(descriptor)
                     return None
                 time.sleep(0.05)
 
     def is_locked(self, uuid):
-        """Whether a worker is alive for the instance."""
-        return is_held(self._path(uuid, "lock"))
+        """Whether a worker is alive for the instance, of whichever user."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asks:
+            try:
+                asks.connect(self._lock_name(uuid))
+            except ConnectionRefusedError:
+                return False
+            except OSError:
+                # Somebody is there and does not want to hear from us.
+                return True
+        return True
+
+    def _lock_name(self, uuid):
+        return f"\0drover.compute/{self._locks}/{uuid}"
 
     def ask_abort(self, uuid, migration):
         """Leave word for the worker that the move is to be aborted."""
@@ -122,7 +143,7 @@ class Records:
     def forget_abort(self, uuid):
         """The word was heeded, or came too late."""
         try:
-            os.unlink(self._path(uuid, "abort"))
+            drop_state(self._path(uuid, "abort"))
         except OSError:
             pass
 
@@ -131,6 +152,7 @@ def new_record(move, source_uri):
     """The record of a move that begins now."""
     return {
         "version": VERSION,
+        "boot": boot_id(),
         "uuid": move["uuid"],
         "name": move.get("name"),
         "move": dict(move),
@@ -139,6 +161,8 @@ def new_record(move, source_uri):
         "phase": "checking",
         "pid": os.getpid(),
         "started_at": time.time(),
+        # The same on the clock of uptime(), as is the end of its time.
+        "since": uptime(),
         "finished_at": None,
         "message": "",
         "storage": None,
@@ -147,10 +171,13 @@ def new_record(move, source_uri):
         "temporary": None,
         "earlier": [],
         "took_over": False,
+        # Of those at the source and at the destination: what stays (paths; those and others with the reasons), and what was removed.
         "leftovers": [],
+        "kept": [],
+        "removed": [],
         "was": None,
         "autostart": None,
-        # When its time is over (seconds since 1970), how long that is in all, and what was done then.
+        # When its time is over, how long that is in all, and what was done then.
         "ends": None,
         "limit": None,
         "escalated": None,

@@ -4,133 +4,133 @@
 
 """The files of an instance and how each gets to the destination.
 
-Private to the collection. Whether storage is shared is found out, never believed: a folder made in the
-disk's folder at the source must be seen by the destination. A file that is at the destination already is
-never overwritten, and a local file at the source goes only after the instance was verified there.
+Private to the collection. What is the same on both hosts is for ``_sameness`` to find out, what may be removed
+for ``_ownership``. A file that is at the destination already is never overwritten, and a local file at
+the source goes only after the instance was verified there.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import secrets
+import stat
 import subprocess
 import time
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
-    backing_files,
-    nvram_path,
-    parse_disk,
-)
-from ansible_collections.drover.compute.plugins.module_utils._folder import Folder, folder_is_seen
+from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt, _ownership, _sources
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import Mentions, backing_files, nvram_path, parse_disk
+from ansible_collections.drover.compute.plugins.module_utils._folder import Folder
 from ansible_collections.drover.compute.plugins.module_utils._image_size import image_size
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS, Needs, is_gone, look, texts_of, volume_path
+from ansible_collections.drover.compute.plugins.module_utils._sameness import Sameness
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import is_on_network, mount_of, read_mounts
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 MIB = 2**20
 
-#: A leftover of which only the intention is recorded may be removed if it holds no data, that is, is this small.
-EMPTY_BYTES = MIB
-
-#: Read-only media up to this size are compared byte by byte when they are on both sides.
-COMPARE_BYTES = 64 * MIB
-
-#: Network storage is the same from everywhere.
-SHARED_TYPES = ("network",)
+#: Pools whose volumes are on the network; libvirt finds them by the pool at each host.
+NETWORK_POOLS = ("rbd", "gluster", "sheepdog", "iscsi-direct")
 
 
 def survey(source, domain, text):
-    """The files of the instance, as ``(files, reasons)``.
+    """The files and devices of the instance, as ``(files, reasons)``.
 
-    A file is ``{target, path, kind (disk|media|nvram), format, cache, backing, capacity, mode}``;
-    ``mode`` is None until :meth:`Storage.decide` sets it to shared, copied or present.
+    A file is ``{target, path, kind (disk|media|nvram|network), type (file|block), format, cache, shareable, volume,
+    backing, capacity, inode, mode}``; ``mode`` is None until :meth:`Storage.decide` sets it to shared, copied,
+    carried or present.
     """
     files, reasons = [], []
-    root = parse(text)
-    for element in root.findall("devices/disk"):
+    for element in parse(text).findall("devices/disk"):
         disk = parse_disk(element)
-        if disk["source"] is None or disk["type"] in SHARED_TYPES:
-            continue
-        path = disk["source"]
-        if disk["type"] == "volume":
-            pool, volume = path.split("/", 1)
+        if disk["type"] == "network":
+            server = _sources.server_here(element)
+            if server:
+                reasons.append(_from_here(disk, server))
+        elif disk["source"] is not None:
             try:
-                path = source.storagePoolLookupByName(pool).storageVolLookupByName(volume).path()
-            except libvirt.libvirtError as exc:
-                reasons.append(f"its disk {disk['target']} ({path}) cannot be found: {_libvirt.text_of(exc)}")
-                continue
-        elif disk["type"] != "file":
-            reasons.append(
-                f"its disk {disk['target']} is the {disk['type']} device {path}, of which cannot be proven that the destination has the same one"
-            )
-            continue
-        files.append(
-            {
-                "target": disk["target"],
-                "path": path,
-                "kind": "media" if disk["readonly"] or disk["device"] in ("cdrom", "floppy") else "disk",
-                "format": disk["format"] or "raw",
-                "cache": disk["cache"],
-                "shareable": disk["shareable"],
-                "backing": backing_files(element) or backing_chain(source, path),
-                "capacity": _capacity(domain, disk["target"], path, disk["format"]),
-                "mode": None,
-                "made": "no",
-                "removed": False,
-            }
-        )
+                files.append(_surveyed(source, domain, element, disk, reasons))
+            except LibvirtProblem as exc:
+                reasons.append(str(exc))
     nvram = nvram_path(text)
     # Before its first start a domain has no such file yet, and the destination makes its own.
     if nvram is not None and _length(nvram) is not None:
-        files.append(
-            {
-                "target": "nvram", "path": nvram, "kind": "nvram", "format": "raw", "cache": None, "shareable": False,
-                "backing": [], "capacity": _length(nvram), "mode": None, "made": "no", "removed": False,
-            }
-        )
+        files.append(_file("nvram", nvram, "nvram", capacity=_length(nvram)))
     return files, reasons
 
 
-def backing_chain(conn, path):
-    """The backing files of an image, from its own header; [] if libvirt does not know the file."""
-    found = []
-    for depth in range(16):
-        text = _volume_text(conn, path)
-        if text is None:
-            # Not in a pool: the header is still to be read, with the program that any QEMU host has.
-            behind = _backing_by_program(path)
-        else:
-            element = parse(text).find("backingStore/path")
-            behind = element.text if element is not None else None
-        if not behind or behind in found:
-            break
-        found.append(behind)
-        path = behind
-    return found
+def _file(target, path, kind, **more):
+    return {
+        "target": target, "path": path, "kind": kind, "type": "file", "format": "raw", "cache": None, "shareable": False, "volume": None,
+        "backing": [], "capacity": None, "inode": _inode(path), "mode": None, "made": "no", "removed": False, **more,
+    }
 
 
-def _volume_text(conn, path):
+def _surveyed(source, domain, element, disk, reasons):
+    """One disk.
+
+    :param reasons: takes up what speaks against the move.
+    :raises LibvirtProblem: it cannot move at all.
+    """
+    target, kind = disk["target"], "media" if disk["readonly"] or disk["device"] in ("cdrom", "floppy") else "disk"
+    place = _placed(source, disk)
+    if place["kind"] == "network":
+        return _file(target, place["path"], "network", volume=place["volume"])
+    chain = _backing.chain(place["path"], disk["format"], ask=lambda image: _backing.by_libvirt(source, image))
+    reasons.extend(f"of its disk {place['path']}, {trouble}" for trouble in chain.troubles)
+    reasons.extend(_from_here(disk, server) for server in chain.servers if _sources.is_here(server))
+    return _file(
+        target, place["path"], kind, type=place["kind"], format=disk["format"] or "raw", cache=disk["cache"], shareable=disk["shareable"],
+        volume=place["volume"], backing=list(dict.fromkeys([*chain.files, *backing_files(element)])),
+        capacity=_capacity(domain, target, place["path"], disk["format"]),
+    )
+
+
+def _from_here(disk, server):
+    return (
+        f"its disk {disk['target']} comes from a server of this host itself ({server}), which is another one, or none, at the destination: "
+        "name the server by an address that all hosts reach"
+    )
+
+
+def _placed(source, disk):
+    """Where a disk is: dict kind (file, block or network), path, volume (pool and name, or None)."""
+    path = disk["source"]
+    if disk["type"] in ("file", "block"):
+        return {"kind": "block" if _is_device(path) else disk["type"], "path": path, "volume": None}
+    if disk["type"] != "volume":
+        raise LibvirtProblem(
+            f"its disk {disk['target']} is the {disk['type']} device {path}, of which cannot be proven that the destination has the same one"
+        )
+    pool, dummy, volume = path.partition("/")
     try:
-        return conn.storageVolLookupByPath(path).XMLDesc(0)
-    except libvirt.libvirtError:
-        return None
+        kind = parse(source.storagePoolLookupByName(pool).XMLDesc(0)).get("type")
+        if kind in NETWORK_POOLS:
+            return {"kind": "network", "path": path, "volume": [pool, volume]}
+        path = volume_path(source, pool, volume)
+    except libvirt.libvirtError as exc:
+        raise LibvirtProblem(f"its disk {disk['target']} ({path}) cannot be found: {_libvirt.text_of(exc)}") from exc
+    except _files.Unresponsive as exc:
+        raise LibvirtProblem(str(exc)) from exc
+    # Volumes of logical, disk, zfs, iscsi, scsi and mpath pools are devices.
+    return {"kind": "file" if kind in FOLDER_POOLS else "block", "path": path, "volume": [pool, volume]}
 
 
-def _backing_by_program(path):
+def _is_device(path):
+    """Whether what is there is a block device, which libvirt takes as a file too."""
     try:
-        with open(path, "rb") as handle:
-            header = handle.read(20)
-            if header[:4] != b"QFI\xfb":
-                return None
-            offset, length = int.from_bytes(header[8:16], "big"), int.from_bytes(header[16:20], "big")
-            if not offset or not 0 < length < 4096:
-                return None
-            handle.seek(offset)
-            name = os.fsdecode(handle.read(length))
-    except OSError:
+        status = look(path).status
+    except (OSError, _files.Unresponsive):
+        return False
+    return status is not None and stat.S_ISBLK(status.st_mode)
+
+
+def _inode(path):
+    """What a file is, as JSON has it; None where it cannot be told."""
+    try:
+        inode = look(path).inode if os.path.isabs(path) else None
+    except (OSError, _files.Unresponsive):
         return None
-    return os.path.normpath(os.path.join(os.path.dirname(path), name))
+    return inode and list(inode)
 
 
 def _capacity(domain, target, path, image_format):
@@ -143,8 +143,8 @@ def _capacity(domain, target, path, image_format):
 
 def _length(path):
     try:
-        return os.stat(path).st_size
-    except OSError:
+        return _files.call(os.stat, path).st_size
+    except (OSError, _files.Unresponsive):
         return None
 
 
@@ -162,7 +162,7 @@ class Storage:
         self.destination = destination
         self.save = save
         self.where = self.move["destination"]
-        self._shared = {}
+        self.same = Sameness(record, source, destination, save)
 
     @property
     def files(self):
@@ -175,59 +175,15 @@ class Storage:
 
     def word(self):
         """``none``, ``shared`` or ``copied``: how the instance's writable storage moves."""
-        writable = [f for f in self.files if f["kind"] != "media"]
+        writable = [f for f in self.files if f["kind"] in ("disk", "nvram")]
         if any(f["mode"] == "copied" for f in writable):
             return "copied"
         return "shared" if writable else "none"
 
-    # -- is it shared? -----------------------------------------------------------------------
-
-    def is_shared(self, folder):
-        """Whether the destination sees what the source makes in ``folder``.
-
-        Raises :class:`LibvirtProblem` with the reason when it cannot be found out.
-        """
-        if folder not in self._shared:
-            self._shared[folder] = self._probe(folder)
-        return self._shared[folder]
-
-    def _probe(self, folder):
-        if not _libvirt.is_local(self.record["source_uri"]):
-            raise LibvirtProblem(
-                f"whether {folder} is shared can be found out on the hypervisor only, and {self.record['source_uri']} is another machine"
-            )
-        probe = os.path.join(folder, f".drover-probe-{self.move['uuid'][:8]}-{secrets.token_hex(6)}")
-        self.record["probes"].append(probe)
-        self.save()
-        try:
-            os.mkdir(probe, 0o755)
-        except OSError as exc:
-            self.record["probes"].remove(probe)
-            raise LibvirtProblem(f"the folder {folder} of its disks cannot be written: {exc.strerror}") from exc
-        try:
-            # A second look, for a network file system that is slow to show new entries.
-            for attempt in range(2):
-                if folder_is_seen(self.destination, probe):
-                    return True
-                time.sleep(0.3)
-            return False
-        finally:
-            self._drop_probe(probe)
-
-    def _drop_probe(self, probe):
-        try:
-            os.rmdir(probe)
-        except FileNotFoundError:
-            pass
-        except OSError:
-            return
-        if probe in self.record["probes"]:
-            self.record["probes"].remove(probe)
-
     def drop_probes(self):
         """Remove the probes of a call that was killed."""
         for probe in list(self.record["probes"]):
-            self._drop_probe(probe)
+            self.same.drop_probe(probe)
         self.save()
 
     # -- how does each file move? ------------------------------------------------------------
@@ -240,7 +196,7 @@ class Storage:
                 reason = self._decide(entry, live)
             except LibvirtProblem as exc:
                 reason = f"{entry['path']}: {exc}"
-            if reason:
+            if reason and reason not in reasons:
                 reasons.append(reason)
         if not reasons:
             reasons.extend(self._room())
@@ -250,81 +206,119 @@ class Storage:
         path = entry["path"]
         if entry["kind"] == "nvram" and live:
             # QEMU carries the variables over with the guest; the file at the destination is made by libvirt.
-            entry["mode"] = "shared" if self.is_shared(os.path.dirname(path)) else "carried"
+            entry["mode"] = "shared" if self.same.file(path) else "carried"
             return None
-        if self.is_shared(os.path.dirname(path)):
+        shared = True
+        if entry["kind"] == "network":
+            reason = self.same.network_pool(entry["volume"][0])
+        elif entry["type"] == "block":
+            reason = self.same.device(path) or self._backing_reason(entry)
+        else:
+            shared = self.same.file(path)
+            reason = self._backing_reason(entry) if shared else self._copy_reason(entry)
+        if reason is None and entry["volume"] and entry["kind"] != "network":
+            reason = self.same.volume(*entry["volume"], path, shared)
+        if shared:
             entry["mode"] = "shared"
-            return self._backing_reason(entry)
-        if entry["kind"] == "disk" and self.move.get("copy_storage", "auto") == "never":
+        return reason
+
+    def _backing_reason(self, entry):
+        """Why what is behind a disk is not the same at the destination."""
+        for behind in entry["backing"]:
+            reason = self._behind_reason(behind, entry["path"])
+            if reason:
+                return reason
+        return None
+
+    def _behind_reason(self, behind, path):
+        try:
+            status = _files.call(os.stat, behind)
+        except (OSError, _files.Unresponsive) as exc:
+            return f"the image {behind} behind its disk {path} cannot be read here ({_backing.reason_of(exc)})"
+        if stat.S_ISBLK(status.st_mode):
+            return self.same.device(behind)
+        if self.same.file(behind):
+            return None
+        return {
+            "missing": f"the image {behind} behind its disk {path} is missing on {self.where}: copy it there",
+            "other": f"the image {behind} behind its disk {path} is another one on {self.where} (its content differs): copy the right one there",
+        }.get(self.same.content(behind))
+
+    def _copy_reason(self, entry):
+        """Why a file that the destination does not see cannot be copied; else its mode is set."""
+        path = entry["path"]
+        copying = self.move.get("copy_storage") or "auto"
+        if entry["kind"] == "disk" and copying == "never":
             return f"its disk {path} is on storage of this host only, and copy_storage is never"
+        here = self._shared_here(path)
+        if here and copying != "always":
+            return (
+                f"its {entry['kind']} {path} is on shared storage here ({here}), which {self.where} does not see: mount it there, or have the "
+                "file copied off it with copy_storage=always"
+            )
         if entry["shareable"]:
             return f"its disk {path} is shared with other instances but on storage of this host only"
         if entry["kind"] == "disk" and entry["format"] not in ("raw", "qcow2"):
             return f"its disk {path} is of the format {entry['format']}, and only raw and qcow2 can be copied"
         if entry["capacity"] is None:
             return f"the size of its {entry['kind']} {path} cannot be read"
-        return self._way_to_copy(entry)
+        return self._needed_reason(entry) or self._way_to_copy(entry)
 
-    def _backing_reason(self, entry):
-        for behind in entry["backing"]:
-            if self.is_shared(os.path.dirname(behind)):
-                continue
-            here = image_size(behind, "raw")
-            there = Folder(self.destination, os.path.dirname(behind)).stat(os.path.basename(behind))
-            if there is None:
-                return f"the image {behind} behind its disk {entry['path']} is missing on {self.where}: copy it there"
-            if here is not None and there["physical"] is not None and there["physical"] != here[0]:
-                return f"the image {behind} behind its disk {entry['path']} is another one on {self.where} (its size differs)"
+    def _shared_here(self, path):
+        """What shared storage a file is on, in words; None when it is on none as far as is known."""
+        try:
+            real = _files.call(os.path.realpath, path)
+            mount = mount_of(real, _files.call(read_mounts, real))
+        except _files.Unresponsive as exc:
+            raise LibvirtProblem(str(exc)) from exc
+        if mount is not None and is_on_network(mount[2]):
+            return f"{mount[2]}, {mount[3]}"
+        for folder in self.move.get("shared_folders") or ():
+            if (os.path.normpath(path) + "/").startswith(os.path.normpath(folder).rstrip("/") + "/"):
+                return f"{folder}, as the operator has declared"
         return None
+
+    def _needed_reason(self, entry):
+        """A disk that others are backed by is not taken away from them."""
+        if entry["kind"] != "disk":
+            return None
+        try:
+            found = look(entry["path"])
+            # What other hosts need by that path may be a file of their own; it stays here after the move in any case.
+            needs = Needs(self.source, self.move["uuid"])
+            needs.look_around([os.path.dirname(found.real)])
+        except (OSError, _files.Unresponsive) as exc:
+            return f"its disk {entry['path']} cannot be looked at ({_backing.reason_of(exc)})"
+        user = needs.user(entry["path"], found)
+        if user is None:
+            return None
+        return (
+            f"its disk {entry['path']} is on storage of this host only, and {' '.join(user)}: it is not copied away from here while that is so; "
+            "move it to shared storage, or first move what needs it"
+        )
 
     def _way_to_copy(self, entry):
         path = entry["path"]
         folder, name = Folder(self.destination, os.path.dirname(path)), os.path.basename(path)
         there = folder.stat(name)
-        if there is not None and entry["kind"] == "media" and self._same_media(path, folder, name, there):
+        if there is not None and entry["kind"] == "media" and self.same.content(path) == "same":
             entry["mode"] = "present"
             return None
         if there is not None:
-            ours = self._is_leftover(path, there)
-            if not ours:
-                return (
-                    f"a file {path} is on {self.where} already, and nothing proves that it is a leftover of ours: "
-                    "look at it and move it away"
-                )
+            why = self._why_no_leftover(path, there)
+            if why:
+                return f"a file {path} is on {self.where} already, and {why}: look at it and move it away"
             # It is emptied and made again; taken over into the record so that nobody forgets it.
             entry["made"] = "leftover"
         entry["mode"] = "copied"
         return None
 
-    def _same_media(self, path, folder, name, there):
-        size = _length(path)
-        if size is None or there["physical"] not in (None, size) or there["capacity"] not in (size, there["capacity"]):
-            return False
-        if size > COMPARE_BYTES:
-            return there["physical"] == size
-        try:
-            with open(path, "rb") as handle:
-                here = hashlib.sha256(handle.read()).digest()
-        except OSError:
-            return False
-        content = folder.read(name, COMPARE_BYTES + 1)
-        return content is not None and hashlib.sha256(content).digest() == here
-
-    def _is_leftover(self, path, there):
-        """Whether an earlier attempt on the same way has made the file, and no domain uses it."""
+    def _why_no_leftover(self, path, there):
+        """Why a file at the destination is not one that an earlier attempt on the same way has made; None when it is."""
         for entry in self.record["earlier"]:
-            if entry["path"] != path or entry["mode"] != "copied":
-                continue
-            if self._used_there(path):
-                return False
-            if entry["made"] in ("yes", "leftover"):
-                return True
-            return entry["made"] == "intent" and there["allocation"] <= EMPTY_BYTES
-        return False
-
-    def _used_there(self, path):
-        """Whether a domain at the destination has the file."""
-        return bool(users(self.destination, path, None))
+            if entry["path"] == path and entry["mode"] == "copied":
+                return _ownership.why_copy_stays(entry, there, users(self.destination, path))
+        return "nothing proves that it is a leftover of ours"
 
     def _room(self):
         need = {}
@@ -347,18 +341,14 @@ class Storage:
         for entry in self.copied():
             folder, name = Folder(self.destination, os.path.dirname(entry["path"])), os.path.basename(entry["path"])
             if entry["made"] == "leftover":
-                folder.delete(name)
+                folder.drop(name)
             entry["made"] = "intent"
             self.save()
             fill = not live or entry["kind"] != "disk"
             plain = self._flat(entry) if fill else None
             path = plain or entry["path"]
             try:
-                if fill:
-                    # Filled byte by byte, so that to libvirt it is a raw file of the image's length.
-                    folder.create(name, _length(path), "raw")
-                else:
-                    folder.create(name, entry["capacity"], entry["format"])
+                self._create(folder, name, entry, path, fill)
                 entry["made"] = "yes"
                 self.record["earlier"] = [old for old in self.record["earlier"] if old["path"] != entry["path"]]
                 self.save()
@@ -366,24 +356,37 @@ class Storage:
                     self._fill(folder, name, path, entry)
             finally:
                 if plain:
-                    _unlink(plain)
+                    _ownership.drop_temporary(plain)
+
+    def _create(self, folder, name, entry, path, fill):
+        try:
+            if fill:
+                # Filled byte by byte, so that to libvirt it is a raw file of the image's length.
+                folder.create(name, _length(path), "raw")
+            else:
+                folder.create(name, entry["capacity"], entry["format"])
+        except LibvirtProblem as exc:
+            if exc.code == libvirt.VIR_ERR_STORAGE_VOL_EXIST or "exists" in str(exc):
+                # Somebody else has just made it.
+                entry["made"] = "no"
+            raise
 
     def _flat(self, entry):
         """For an image with others behind it: one file with everything in it, beside it; else None."""
         if not entry["backing"]:
             return None
         path = entry["path"]
-        plain = os.path.join(os.path.dirname(path), f".drover-flat-{self.move['uuid'][:8]}-{entry['target']}")
+        plain = os.path.join(os.path.dirname(path), f"{_ownership.TEMPORARY}flat-{self.move['uuid'][:8]}-{entry['target']}")
         self.record["temporary"] = plain
         self.save()
-        _unlink(plain)
+        _ownership.drop_temporary(plain)
         command = ["qemu-img", "convert", "-O", entry["format"], "-f", entry["format"], path, plain]
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         except OSError as exc:
             raise LibvirtProblem(f"qemu-img, needed to copy {path} with the images behind it, cannot be run: {exc.strerror}") from exc
         if done.returncode:
-            _unlink(plain)
+            _ownership.drop_temporary(plain)
             raise LibvirtProblem(f"{path} cannot be made one with the images behind it: {' '.join(done.stderr.split())}")
         return plain
 
@@ -422,83 +425,101 @@ class Storage:
                 continue
             folder, name = Folder(self.destination, os.path.dirname(entry["path"])), os.path.basename(entry["path"])
             try:
-                if self._used_there(entry["path"]):
-                    raise LibvirtProblem("a domain there uses it")
                 there = folder.stat(name)
-                if there is not None and (entry["made"] != "intent" or there["allocation"] <= EMPTY_BYTES):
-                    folder.delete(name)
-                entry["made"] = "no"
-            except (LibvirtProblem, libvirt.libvirtError):
-                self.record["leftovers"].append(f"{self.where}:{entry['path']}")
+                why = there and _ownership.why_copy_stays(entry, there, users(self.destination, entry["path"]))
+                if not there:
+                    entry["made"] = "no"
+                elif not why:
+                    folder.drop(name)
+                    entry["made"] = "no"
+            except (LibvirtProblem, libvirt.libvirtError) as exc:
+                why = _libvirt.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
+            if why:
+                entry.setdefault("left_at", time.time())
+                self._keep(f"{self.where}:{entry['path']}", why)
         self.drop_temporary()
         self.save()
+
+    def _keep(self, path, reason):
+        """Name a file that stays."""
+        if path not in self.record["leftovers"]:
+            self.record["leftovers"].append(path)
+        self._explain(path, reason)
+
+    def _explain(self, path, reason):
+        self.record["kept"] = [each for each in self.record["kept"] if each["path"] != path] + [{"path": path, "reason": reason}]
 
     def drop_temporary(self):
         """Remove the flattened image of a call that was killed."""
         if self.record["temporary"]:
-            _unlink(self.record["temporary"])
+            _ownership.drop_temporary(self.record["temporary"])
             self.record["temporary"] = None
 
     def drop_sources(self):
-        """After the move was verified: remove the local files that were copied.
-
-        Read-only media may be a library for many instances: they go only if their file name holds
-        this instance's name or uuid. What another domain of this host uses stays.
-        """
-        for entry in self.files:
-            if entry["removed"] or entry["mode"] not in ("copied", "carried", "present"):
-                continue
-            path = entry["path"]
-            if entry["kind"] == "media" and not self._own_name(path):
-                continue
-            if entry["mode"] == "present" and entry["kind"] != "media":
-                continue
-            if users(self.source, path, self.move["uuid"]):
-                self.record["leftovers"].append(path)
-                continue
-            try:
-                os.unlink(path)
-            except FileNotFoundError:
-                pass
-            except OSError:
-                self.record["leftovers"].append(path)
-                continue
-            entry["removed"] = True
-            self.save()
-
-    def _own_name(self, path):
-        name = os.path.basename(path)
-        return self.move["uuid"] in name or bool(self.record.get("name") and self.record["name"] in name)
+        """After the move was verified: remove the local files that it has taken along and that are the instance's own."""
+        entries = [
+            entry
+            for entry in self.files
+            if not entry["removed"] and (entry["mode"] in ("copied", "carried") or (entry["mode"] == "present" and entry["kind"] == "media"))
+        ]
+        if not entries:
+            return
+        candidates = [
+            _ownership.Candidate(
+                entry["path"],
+                entry["kind"] == "disk",
+                inode=tuple(entry["inode"]) if entry["inode"] else None,
+                pool=entry["volume"] and entry["volume"][0],
+            )
+            for entry in entries
+        ]
+        own = _ownership.Ownership(self.source, self.move["uuid"], self.record["name"], candidates, self.move.get("used_elsewhere") or ())
+        own.sort_out()
+        own.remove(patient=True)
+        kept = {each["path"]: each["reason"] for each in own.kept}
+        self.record["removed"] += own.removed
+        for entry in entries:
+            entry["removed"] = entry["path"] not in kept
+            if entry["path"] in kept and entry["kind"] == "media":
+                # A library may have it for many: it stays there without being left over.
+                self._explain(entry["path"], kept[entry["path"]])
+            elif entry["path"] in kept:
+                self._keep(entry["path"], kept[entry["path"]])
+        self.save()
 
     def name_leftovers(self, text):
         """Without a record: name the instance's files that are still here and are not shared."""
         for element in parse(text).findall("devices/disk"):
             disk = parse_disk(element)
-            if disk["type"] != "file" or not disk["source"] or disk["readonly"] or not os.path.exists(disk["source"]):
+            if disk["type"] != "file" or not disk["source"] or disk["readonly"] or _length(disk["source"]) is None:
                 continue
             try:
-                if not self.is_shared(os.path.dirname(disk["source"])):
-                    self.record["leftovers"].append(disk["source"])
-            except LibvirtProblem:
-                self.record["leftovers"].append(disk["source"])
+                if not self.same.file(disk["source"]):
+                    self._keep(disk["source"], "nothing is known of how it was moved")
+            except LibvirtProblem as exc:
+                self._keep(disk["source"], str(exc))
 
 
-def users(conn, path, but_uuid):
-    """Names of the domains behind ``conn`` that have the file, except the one of that uuid."""
-    found = []
-    for domain in conn.listAllDomains(0):
-        try:
-            if domain.UUIDString() != but_uuid and any(
-                path in element.attrib.values() for element in parse(domain.XMLDesc(0)).iter("source")
-            ):
-                found.append(domain.name())
-        except libvirt.libvirtError:
-            continue
-    return found
+def users(conn, path):
+    """Names of the domains behind ``conn`` that mention the file, as they run or would be started."""
+    return [domain.name() for domain in conn.listAllDomains(0) if _mentions(conn, domain, os.path.normpath(path))]
 
 
-def _unlink(path):
+def _mentions(conn, domain, path):
+    """Whether a domain mentions a file; one that cannot be read may."""
+    mentions = Mentions()
     try:
-        os.unlink(path)
-    except OSError:
-        pass
+        for text in texts_of(domain):
+            mentions.add(text)
+    except libvirt.libvirtError as exc:
+        return not is_gone(exc)
+    if path in {os.path.normpath(each) for each in mentions.paths}:
+        return True
+    for pool, volume in mentions.volumes:
+        try:
+            if os.path.normpath(conn.storagePoolLookupByName(pool).storageVolLookupByName(volume).path()) == path:
+                return True
+        except libvirt.libvirtError:
+            if volume == os.path.basename(path):
+                return True
+    return False

@@ -13,16 +13,16 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import time
 
-from ansible_collections.drover.compute.plugins.module_utils._migration_record import is_held
+from ansible_collections.drover.compute.plugins.module_utils._migration_record import uptime
+from ansible_collections.drover.compute.plugins.module_utils._ownership import drop_state
 
 
 class Turn:
     """The place of one move in a line of this host.
 
-    It is a file that its process holds locked, named by when it was taken: the kernel frees the lock when the
-    process dies, however it dies, and an unlocked file counts for nothing.
+    It is a file that its process holds locked, named by when it was taken, on a clock that nobody sets: the kernel
+    frees the lock when the process dies, however it dies, and an unlocked file counts for nothing.
 
     :param folder: where the places are kept, such as that of the records.
     :param uuid: of the instance.
@@ -37,14 +37,14 @@ class Turn:
     def take_place(self, since=None):
         """Stand in line; a second call changes nothing.
 
-        :param since: when a move that goes on without having waited began, in seconds since 1970; None for now.
+        :param since: the uptime() at which a move that goes on without having waited began; None for now.
         :raises OSError: the folder cannot be written.
         """
         if self._descriptor is not None:
             return
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         with self._alone():
-            self._name = f"{time.time() if since is None else since:020.6f}.{self._uuid}"
+            self._name = f"{uptime() if since is None else since:020.6f}.{self._uuid}"
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             self._descriptor = os.open(os.path.join(self._folder, self._name), flags, 0o600)
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -72,7 +72,7 @@ class Turn:
         if self._descriptor is None:
             return
         with contextlib.suppress(OSError), self._alone():
-            os.unlink(os.path.join(self._folder, self._name))
+            drop_state(os.path.join(self._folder, self._name))
         os.close(self._descriptor)
         self._descriptor = None
 
@@ -88,9 +88,24 @@ class Turn:
 
     def _is_there(self, name):
         path = os.path.join(self._folder, name)
-        if is_held(path):
+        if _is_held(path):
             return True
         # Its process died.
         with contextlib.suppress(OSError):
-            os.unlink(path)
+            drop_state(path)
         return False
+
+
+def _is_held(path):
+    """Whether there is such a file and a process holds it locked."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)

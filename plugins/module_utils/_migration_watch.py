@@ -15,6 +15,7 @@ import time
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._migration_record import uptime
 
 POLL = 0.3
 
@@ -27,7 +28,7 @@ class Watch:
 
     :param uri: the source's libvirt.
     :param options: the move's options, see ``_migration_options``.
-    :param ends: when the time is over, in seconds since 1970, or None for never.
+    :param ends: the uptime() at which the time is over, or None for never.
     :param limit: the same in seconds from the beginning: a second limit for what is done at the end of the first.
     :param abort_asked: a function that says whether the user wants it aborted.
     :param note: a function that writes ``escalated`` (the action taken) into the record, before it is taken.
@@ -77,7 +78,7 @@ class Watch:
         if self._downtime and domain.jobInfo()[0]:
             domain.migrateSetMaxDowntime(int(self._downtime), 0)
             self._downtime = None
-        if self.ends is not None and time.time() >= self.ends:
+        if self.ends is not None and uptime() >= self.ends:
             self._escalate(domain)
 
     def _escalate(self, domain):
@@ -89,7 +90,7 @@ class Watch:
         if self.escalated is None:
             self.escalated = action
             self._note(action)
-        if action == "post_copy" and not self._switched and time.time() < self.ends + self.limit:
+        if action == "post_copy" and not self._switched and uptime() < self.ends + self.limit:
             # Refused for as long as its disks are being copied.
             domain.migrateStartPostCopy(0)
             self._switched = True

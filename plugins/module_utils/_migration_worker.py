@@ -18,7 +18,7 @@ import threading
 import time
 import xml.etree.ElementTree as ET
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _orders
 from ansible_collections.drover.compute.plugins.module_utils import _migration_checks as checks
 from ansible_collections.drover.compute.plugins.module_utils import _migration_state as state
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
@@ -29,10 +29,13 @@ from ansible_collections.drover.compute.plugins.module_utils._migration_record i
     SETTLED,
     new_record,
     same_move,
+    uptime,
 )
 from ansible_collections.drover.compute.plugins.module_utils._migration_storage import Storage, survey
 from ansible_collections.drover.compute.plugins.module_utils._migration_turn import Turn
 from ansible_collections.drover.compute.plugins.module_utils._migration_watch import Watch
+from ansible_collections.drover.compute.plugins.module_utils._ownership import undefine
+from ansible_collections.drover.compute.plugins.module_utils._sources import missing_secrets
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 #: Seconds to wait for two hosts to agree before their disagreement is reported.
@@ -46,7 +49,7 @@ RECONNECT = 60
 
 #: What a worker takes over of the record of one that died.
 INHERITED = (
-    "files", "probes", "leftovers", "was", "autostart", "started_at", "storage", "name", "phase", "temporary", "ends", "limit",
+    "files", "probes", "leftovers", "kept", "removed", "was", "autostart", "started_at", "since", "storage", "name", "phase", "temporary", "ends", "limit",
     "escalated", "shut_down",
 )
 
@@ -110,7 +113,7 @@ class Worker:
         self.source_uri = source_uri
         self.records = records
         self._acknowledge = acknowledge or (lambda word: None)
-        self.may_start = may_start
+        self.may_start = may_start and move.get("migration") not in _orders.read_withdrawn(records, self.uuid)
         self._most = most
         self._turn = Turn(records.folder, self.uuid)
         self._check = Turn(records.folder, self.uuid, "checks")
@@ -201,6 +204,9 @@ class Worker:
         if status in SETTLED:
             # Of a lost move or a conflict the phase stays: a later call must know how far it had come.
             changes["phase"] = "done"
+            if self.move.get("migration"):
+                # A call that is still on its way must not begin it anew.
+                _orders.withdraw(self.records, self.uuid, [self.move["migration"]])
         self.save(status=status, message=message, finished_at=time.time(), **changes)
 
     def _connect(self):
@@ -339,7 +345,7 @@ class Worker:
         self._acknowledge("following")
         self.save(phase="migrating", status="running")
         # It goes on whoever else does: those that wait must know of it.
-        self._turn.take_place(self.record["started_at"])
+        self._turn.take_place(self.record["since"])
         with self._watch():
             while True:
                 here, there = self._look()
@@ -563,7 +569,7 @@ class Worker:
             self._flatten_definitions(domain, [entry["target"] for entry in copied], parameters, live)
         if live:
             limit = self._time_limit(storage)
-            self.save(limit=limit, ends=time.time() + limit)
+            self.save(limit=limit, ends=uptime() + limit)
         try:
             with self._watch() if live else contextlib.nullcontext():
                 domain.migrateToURI3(self.move["destination_uri"], parameters, flags)
@@ -676,7 +682,7 @@ class Worker:
             return
         if self.previous is not None and self.previous["status"] == "completed":
             # Asked again after the end: the answer is the one of then, seen anew.
-            self.record = {**self.previous, **{key: self.record[key] for key in ("source_state", "destination_state")}}
+            self.record = {**self.previous, **{key: self.record[key] for key in ("move", "source_state", "destination_state")}}
             self.save()
             self.records.forget_abort(self.uuid)
             return
@@ -694,7 +700,7 @@ class Worker:
         storage.drop_temporary()
         storage.drop_probes()
         if self.record["leftovers"]:
-            notes.append(f"left at the source: {', '.join(self.record['leftovers'])}")
+            notes.append(f"left at the source: {_with_reasons(self.record)}")
         if self._abort_asked():
             notes.append("it was too late to abort it")
         self._look()
@@ -737,7 +743,7 @@ class Worker:
         if self.record["was"] == "running" and here is not None and here["state"] == "paused":
             # libvirt resumes a failed migration by itself; if it did not, that is for a human to know.
             message += "; it is paused at the source now, look at it and resume it (virsh resume)"
-        notes = f" Left behind: {', '.join(self.record['leftovers'])}." if self.record["leftovers"] else ""
+        notes = f" Left behind: {_with_reasons(self.record)}." if self.record["leftovers"] else ""
         self._end("failed", f"{self._title()} failed: {message.rstrip('.')}. It is {self.record['source_state']} at the source.{notes}")
 
 
@@ -759,11 +765,12 @@ def precheck(source, destination, domain, move, here, storage):
             reasons.append("on_timeout is shutdown, but it is transient and would be gone once it is shut down: choose another on_timeout")
     reasons += checks.machine_reasons(destination, text, move["destination"])
     reasons += checks.network_reasons(destination, text, move["destination"])
-    reasons += checks.pool_reasons(destination, text, move["destination"])
+    reasons += missing_secrets(destination, text, move["destination"])
     files, storage_reasons = survey(source, domain, text)
     storage.record["files"] = files
     reasons += storage_reasons
     reasons += storage.decide(live)
+    reasons += checks.boot_reasons(storage.same, text)
     if live and move.get("tunnelled") and storage.copied("disk"):
         reasons.append(
             "its disks are on storage of this host only, and tunnelled carries memory, not disks: leave tunnelled out (tls encrypts both)"
@@ -808,11 +815,13 @@ def _without_backing(text, targets):
 
 def _undefine_quietly(conn, uuid):
     """Undefine what is shut off, its files kept; the look that follows tells whether it is gone."""
-    for flags in (libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE, 0):
-        try:
-            domain = conn.lookupByUUIDString(uuid)
-            if not domain.isActive():
-                domain.undefineFlags(flags)
-            return
-        except libvirt.libvirtError:
-            continue
+    with contextlib.suppress(libvirt.libvirtError):
+        domain = conn.lookupByUUIDString(uuid)
+        if not domain.isActive():
+            undefine(domain)
+
+
+def _with_reasons(record):
+    """The files that were left, each with the reason where one is known."""
+    reasons = {each["path"]: each["reason"] for each in record["kept"]}
+    return ", ".join(f"{path} ({reasons[path]})" if path in reasons else path for path in record["leftovers"])

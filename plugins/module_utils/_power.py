@@ -114,22 +114,3 @@ def define(conn, text):
             # The host has libvirt without its schema files: define as virsh does by default.
             return conn.defineXML(text)
         raise
-
-
-def undefine(domain):
-    """Remove the definition with everything libvirt keeps beside it, as far as the driver can."""
-    flags = (
-        libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
-        | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
-        | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
-        | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
-    )
-    simpler = libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
-    for attempt in (flags, simpler):
-        try:
-            domain.undefineFlags(attempt)
-            return
-        except libvirt.libvirtError as exc:
-            if _libvirt.code_of(exc) not in (libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_NO_SUPPORT):
-                raise
-    domain.undefine()

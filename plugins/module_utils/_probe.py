@@ -14,6 +14,11 @@ import socket
 import struct
 import time
 
+from ansible_collections.drover.compute.plugins.module_utils import _files
+
+#: Seconds to look at one disk; the storage that another host has lost may be lost here too.
+LOOK = 5
+
 #: What the other host itself sends: a closed port is an answer too. (A router or a firewall says "unreachable".)
 ANSWERS = (errno.ECONNREFUSED, errno.ECONNRESET)
 FLOCK = "hhqqi"  # struct flock of Linux with 64 bits: type, whence, start, length, pid
@@ -72,7 +77,8 @@ def storage(paths, locked_by_libvirt):
     :param locked_by_libvirt: libvirt locks disks on all hosts; otherwise no lock proves nothing.
     :returns: (active, silent or unknown; the paths in use).
     """
-    seen = {path: in_use(path) for path in paths}
+    looks = _files.call_each(in_use, [(path,) for path in paths], LOOK)
+    seen = {path: found if answered else None for path, (answered, found) in zip(paths, looks)}
     active = sorted(path for path, found in seen.items() if found)
     if active:
         return "active", active

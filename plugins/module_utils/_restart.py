@@ -11,45 +11,49 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _power
+from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt, _orders, _ownership, _power
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import devices_that_hold, has_emulated_tpm
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._restart_images import reasons
+from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
 #: Seconds to wait for another call that works on the same domain.
 PATIENCE = 120
 
 
-def restart(conn, records, order, timeout, check_mode):
+def restart(conn, records, order, timeout, check_mode, surroundings):
     """Bring one domain to the state that it is to have here.
 
     :param records: the locks of domains, one per uuid (_migration_record.Records).
-    :param order: uuid, name, xml, running, autostart, files.
+    :param order: uuid, name, xml, running, autostart, files, images, order.
+    :param surroundings: a _restart_images.Surroundings of this host.
     :returns: a dict: uuid, name, status (restarted; there: it was so already; failed: nothing of it is
         left here; uncertain: it is not known what is here), state, message.
     """
-    answer = {"uuid": order["uuid"], "name": order["name"], "status": "failed", "state": None, "message": ""}
-    lock = None
+    answer = {"uuid": order["uuid"], "name": order["name"], "status": "uncertain", "state": None, "message": ""}
     try:
-        lock = records.lock(order["uuid"], PATIENCE)
-        if lock is None:
-            raise LibvirtProblem(f"another call works on {order['name']} on {host_name()} for {PATIENCE} s already")
-        changed, answer["state"] = _bring(conn, order, timeout, check_mode)
-        answer["status"] = "restarted" if changed else "there"
-    except (LibvirtProblem, libvirt.libvirtError, OSError) as exc:
-        answer["message"] = _libvirt.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
-        answer["status"] = "failed" if lock is not None and _is_absent(conn, order["uuid"]) else "uncertain"
-    finally:
-        if lock is not None:
-            os.close(lock)
+        with _orders.alone(records, order["uuid"], order["name"], PATIENCE, order.get("order")):
+            _restart_alone(conn, order, timeout, check_mode, surroundings, answer)
+    except (LibvirtProblem, OSError) as exc:
+        answer["message"] = str(exc)
     return answer
 
 
-def _bring(conn, order, timeout, check_mode):
+def _restart_alone(conn, order, timeout, check_mode, surroundings, answer):
+    try:
+        changed, answer["state"] = _bring(conn, order, timeout, check_mode, surroundings)
+        answer["status"] = "restarted" if changed else "there"
+    except (LibvirtProblem, libvirt.libvirtError, OSError) as exc:
+        answer["message"] = _libvirt.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
+        answer["status"] = "failed" if _is_absent(conn, order["uuid"]) else "uncertain"
+
+
+def _bring(conn, order, timeout, check_mode, surroundings):
     domain = _power.find(conn, uuid=order["uuid"])
     if domain is not None and (domain.isActive() or not order["running"]):
         return False, _power.state_of(domain)
     if domain is None:
-        _refuse(conn, order)
+        _refuse(conn, order, surroundings)
     if check_mode:
         return True, "running" if order["running"] else "shutoff"
     try:
@@ -65,21 +69,32 @@ def _bring(conn, order, timeout, check_mode):
         if domain is not None:
             if domain.isActive():
                 domain.destroy()
-            undefine(domain)
+            _ownership.undefine(domain)
         raise
 
 
-def _refuse(conn, order):
+def _refuse(conn, order, surroundings):
     """Raise LibvirtProblem where this host cannot have the domain, before anything is done."""
     where, name = host_name(), order["name"]
+    root = parse(order["xml"])
+    if (child_text(root, "uuid"), child_text(root, "name")) != (order["uuid"], name):
+        raise LibvirtProblem(
+            f"the XML recorded of {name} is that of {child_text(root, 'name')} ({child_text(root, 'uuid')}): start it by hand from what you trust"
+        )
     twin = _power.find(conn, name=name)
     if twin is not None:
         raise LibvirtProblem(
             f"another domain named {name} ({twin.UUIDString()}) exists on {where}: rename or remove it"
         )
-    missing = [path for path in order["files"] if not os.path.exists(path)]
+    try:
+        missing = [path for path in order["files"] if not _files.call(os.path.exists, path)]
+    except _files.Unresponsive as exc:
+        raise LibvirtProblem(str(exc)) from exc
     if missing:
         raise LibvirtProblem(f"{where} does not have {', '.join(missing)}: mount that storage there")
+    others = reasons(conn, order, surroundings, where)
+    if others:
+        raise LibvirtProblem("; ".join(others))
     held = devices_that_hold(order["xml"])
     if has_emulated_tpm(order["xml"]):
         held.append("its emulated TPM keeps its state in a folder of the dead host")
@@ -90,7 +105,7 @@ def _refuse(conn, order):
 def _is_absent(conn, uuid):
     try:
         return _power.find(conn, uuid=uuid) is None
-    except libvirt.libvirtError:
+    except (LibvirtProblem, libvirt.libvirtError):
         return False
 
 
@@ -100,42 +115,22 @@ def forget(conn, records, uuid, check_mode):
     :returns: a dict: uuid, status (forgotten, absent, running: never touched, failed), message.
     """
     answer = {"uuid": uuid, "status": "failed", "message": ""}
-    lock = None
     try:
-        lock = records.lock(uuid, PATIENCE)
-        if lock is None:
-            raise LibvirtProblem(f"another call works on {uuid} on {host_name()} for {PATIENCE} s already")
-        domain = _power.find(conn, uuid=uuid)
-        if domain is None:
-            answer["status"] = "absent"
-        elif domain.isActive():
-            answer["status"] = "running"
-        else:
-            if not check_mode:
-                if domain.autostart():
-                    domain.setAutostart(False)
-                undefine(domain)
-            answer["status"] = "forgotten"
+        with _orders.alone(records, uuid, uuid, PATIENCE):
+            answer["status"] = _forget_alone(conn, uuid, check_mode)
     except (LibvirtProblem, libvirt.libvirtError, OSError) as exc:
         answer["message"] = _libvirt.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
-    finally:
-        if lock is not None:
-            os.close(lock)
     return answer
 
 
-def undefine(domain):
-    """Remove the definition alone: UEFI variables and the TPM's state may be the running domain's too."""
-    simple = libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
-    flags = (
-        simple
-        | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
-        | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM
-        | getattr(libvirt, "VIR_DOMAIN_UNDEFINE_KEEP_TPM", 0)
-    )
-    try:
-        domain.undefineFlags(flags)
-    except libvirt.libvirtError as exc:
-        if _libvirt.code_of(exc) not in (libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_NO_SUPPORT):
-            raise
-        domain.undefineFlags(simple)
+def _forget_alone(conn, uuid, check_mode):
+    domain = _power.find(conn, uuid=uuid)
+    if domain is None:
+        return "absent"
+    if domain.isActive():
+        return "running"
+    if not check_mode:
+        if domain.autostart():
+            domain.setAutostart(False)
+        _ownership.undefine(domain)
+    return "forgotten"

@@ -10,13 +10,15 @@ of what it is called here: cloned hosts have local pools of one name, one path a
 
 from __future__ import annotations
 
+import contextlib
 import os
 import posixpath
 import re
 
+from ansible_collections.drover.compute.plugins.module_utils import _files
+from ansible_collections.drover.compute.plugins.module_utils._mounts import all_mounts, mount_of
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text
 
-MOUNTINFO = "/proc/self/mountinfo"
 BY_UUID = "/dev/disk/by-uuid"
 
 # File systems of the network by the kernel's name. BeeGFS is not among them: each of its mounts says
@@ -33,6 +35,8 @@ _NETWORK = {
 }
 # File systems of a cluster on one block device, whose name may differ and is no proof.
 _CLUSTER = ("gfs2", "ocfs2")
+# Those of the network, and of clusters, of which one mount is not told from another.
+_OTHER_NETWORK = ("9p", "afs", "beegfs", "coda", "gpfs", "orangefs", "pvfs2", "virtiofs", "wekafs")
 _PORTS = {"rbd": "6789", "ceph": "6789", "iscsi": "3260"}
 # netfs pools say what they mount; auto tries NFS first.
 _NETFS = {"auto": "nfs", "nfs": "nfs", "glusterfs": "glusterfs", "cifs": "cifs"}
@@ -108,31 +112,9 @@ def read_mounts(path):
 
     :param path: touched first, so that what is mounted on demand is mounted.
     """
-    os.path.exists(path)
-    try:
-        with open(MOUNTINFO, encoding="utf-8", errors="backslashreplace") as file:
-            return parse_mounts(file.read())
-    except OSError:
-        return []
-
-
-def parse_mounts(text):
-    """The same from the text of /proc/self/mountinfo (see proc(5))."""
-    mounts = []
-    for line in text.splitlines():
-        fields = line.split(" ")
-        if "-" not in fields[6:]:
-            continue
-        # Optional fields come before the dash.
-        after = fields[fields.index("-", 6) + 1 :]
-        if len(after) >= 2:
-            mounts.append((_plain(fields[4]), _plain(fields[3]), after[0], _plain(after[1])))
-    return mounts
-
-
-def _plain(text):
-    """A field without the kernel's escapes (octal: blank, tab, newline, backslash)."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
+    with contextlib.suppress(_files.Unresponsive):
+        _files.call(os.path.exists, path)
+    return all_mounts()
 
 
 def path_id(path, mounts):
@@ -140,13 +122,8 @@ def path_id(path, mounts):
 
     :param mounts: as read_mounts() returns them.
     """
-    path = os.path.realpath(path)
-    best = None
-    for mount in mounts:
-        point = mount[0].rstrip("/")
-        # Of two mounts on one point the later one is seen.
-        if (path == point or path.startswith(point + "/")) and (best is None or len(point) >= len(best[0].rstrip("/"))):
-            best = mount
+    path = _files.real_path(path)
+    best = mount_of(path, mounts)
     if best is None:
         return None
     point, root, kind, source = best
@@ -158,6 +135,22 @@ def path_id(path, mounts):
     server, folder = _split(kind, source)
     # The kernel writes the folder that is mounted into the source of NFS, into the root of the others.
     return _joined(kind, server, f"{folder}/{below}" if kind == "nfs" else f"{folder}/{root}/{below}")
+
+
+def network_mounts(mounts):
+    """The mounts that other hosts may have too, and those below them: list of dicts path and shared_id (None for a local one)."""
+    found = []
+    for point, dummy, kind, dummy2 in mounts:
+        # Others are many where containers run, and each is a look at a file.
+        shared_id = path_id(point, mounts) if is_on_network(kind) else None
+        if shared_id or any(point.startswith(f"{above['path'].rstrip('/')}/") for above in found):
+            found = [each for each in found if each["path"] != point] + [{"path": point, "shared_id": shared_id}]
+    return sorted(found, key=lambda each: each["path"])
+
+
+def is_on_network(kind):
+    """Whether a file system, by the kernel's name, is one that other hosts may see too, told apart or not."""
+    return kind in _NETWORK or kind in _CLUSTER or kind in _OTHER_NETWORK or kind.startswith("fuse.")
 
 
 def _split(kind, source):

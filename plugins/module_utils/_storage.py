@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt
+from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import path_id, pool_id
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
@@ -70,29 +70,33 @@ def read_instances_storage(conn, mounts, instances_path, domains, pools, warn):
 
     :param mounts: what is mounted on this machine; None when the URI names another one.
     """
-    sizes = _from_filesystem(instances_path) if mounts is not None else _from_pools(instances_path, pools)
-    if sizes is None:
-        warn(
-            f"The room below {instances_path} on {conn.getHostname()} is unknown: the URI names another machine "
-            "and none of its running storage pools covers the path. Run the module on the hypervisor, or define such a pool."
+    sizes, why = None, None
+    if mounts is None:
+        sizes = _from_pools(instances_path, pools)
+        why = (
+            "the URI names another machine and none of its running storage pools covers the path. "
+            "Run the module on the hypervisor, or define such a pool."
         )
-        return {
-            "instances_path": instances_path,
-            "total_gb": 0,
-            "used_gb": 0,
-            "free_gb": 0,
-            "shared_id": None,
-            "disk_available_least_gb": None,
-        }
-    total, used, free = sizes
-    return {
+    else:
+        try:
+            sizes = _files.call(_from_filesystem, instances_path)
+            why = "its file system does not tell."
+        except _files.Unresponsive as exc:
+            why = str(exc)
+    total, used, free = sizes or (0, 0, 0)
+    found = {
         "instances_path": instances_path,
         "total_gb": int(total // GIB),
         "used_gb": int(used // GIB),
         "free_gb": int(free // GIB),
         "shared_id": path_id(instances_path, mounts or []),
-        "disk_available_least_gb": int((int(free // GIB) * GIB - over_committed(domains)) // GIB),
+        "disk_available_least_gb": None,
     }
+    if sizes is None:
+        warn(f"The room below {instances_path} on {conn.getHostname()} is unknown: {why}")
+    else:
+        found["disk_available_least_gb"] = int((found["free_gb"] * GIB - over_committed(domains)) // GIB)
+    return found
 
 
 def _from_filesystem(path):

@@ -53,6 +53,19 @@ options:
       - Without it each class is taken from the host's own providers, or else from one that shares with it.
     type: list
     elements: dict
+  of_definitions:
+    description:
+      - Whether O(selections) are of definitions. A definition is one instance, by its project and name, whichever run places it
+        first. Where another run was faster, the claim that is returned is that of its instance, with that instance's uuid.
+    type: bool
+    default: false
+  force:
+    description:
+      - Rules that the operator lifts, by name. V(unread_hosts) is the one by which O(of_definitions) refuses new instances while a host
+        has not been read since the store was made or was brought back from a backup.
+    type: list
+    elements: str
+    default: []
   instances:
     description: Uuids of instances.
     type: list

@@ -96,12 +96,27 @@ options:
   migration_uri:
     description:
       - How other hypervisors reach the libvirt of this one for migration.
-      - The default is C(qemu+ssh://root@HYPERVISOR_HOSTNAME/system).
+      - The default is C(qemu+ssh://root@HOST/system) with the name of the host in the inventory. What a host calls itself is not used. A host
+        whose name in the inventory is neither a host name nor an address has none, and a warning says so.
     type: str
   migration_address:
     description:
       - The address that memory is sent to in a migration, when it is not that of the host name.
     type: str
+  probe_kvm:
+    description:
+      - Start a tiny guest with KVM where it is offered, and warn where that fails, see M(drover.compute.hypervisor_info). Not where
+        O(domain_type=qemu).
+    type: bool
+    default: false
+  domain_type:
+    description: The type of domain that instances get on this host, V(kvm) or V(qemu); the best that it offers without.
+    type: str
+  cpu:
+    description:
+      - The CPU that instances get on this host, with C(mode) (V(custom), V(host-model), V(host-passthrough), V(maximum)) and, with V(custom),
+        C(model). V(host-model) with KVM without.
+    type: dict
   shared_pools:
     description:
       - Storage pools that other hosts see too, where neither libvirt nor the kernel can know it.
@@ -111,6 +126,13 @@ options:
         GFS2 and OCFS2 are known without it. What is declared here goes before that.
       - A name that the host has no pool of is told as a warning.
     type: raw
+  shared_block_devices:
+    description:
+      - Paths of block devices that mean the same device on all hosts that declare them, as patterns such as V(/dev/mapper/san-*).
+      - A device that storage gives a worldwide name (WWID) is known without it. One of a path that is declared on both hosts is
+        taken to be the same though nobody can see it.
+    type: list
+    elements: str
   ip_pools:
     description:
       - Pools of routed IPv4 addresses that instances on this host can have. Each becomes one resource provider for all hosts that name it.
@@ -182,6 +204,19 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+occupants:
+  description:
+    - What is on the host, or on its way there, by what it has just shown and not by where instances are recorded.
+    - C(running) is all that is not shut off and C(shut_off) the rest, each with C(uuid), C(name), C(state) and C(host), where it is
+      recorded. What cannot be told of counts as running, with the state V(unknown). C(arriving) has an open migration to the host, or is
+      being built there, with C(uuid), C(name) and C(source).
+    - The host is empty when all three are.
+  returned: when the host was read, not with O(nodes)
+  type: dict
+  sample:
+    running: [{uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01, name: web-1, state: running, host: kvm1}]
+    shut_off: []
+    arriving: []
 nodes:
   description: How many compute nodes were recorded.
   returned: success

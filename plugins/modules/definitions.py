@@ -29,7 +29,8 @@ options:
         C(disks) (each C(size_gb), and if wanted C(image), C(image_format), C(path)), C(networks) (each a C(bridge) or a C(network),
         and if wanted C(mac), C(model)), C(server_group), C(availability_zone), C(hints), C(project), C(user), C(cloud_init)
         (C(user_data), C(meta_data), C(network_config)), C(autostart), C(uuid), C(policy) (C(move), C(on_drain), C(priority),
-        C(migration), see the role place), C(state). One whose C(state) is V(absent) is left out of RV(instances), so that nobody builds it.
+        C(migration), see the role place), C(domain_type), C(cpu) (C(mode), C(model)), C(state). One whose C(state) is V(absent) is left out
+        of RV(instances), so that nobody builds it.
     type: list
     elements: dict
   server_groups:

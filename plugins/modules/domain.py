@@ -17,7 +17,8 @@ description:
   - A domain is known by its uuid. One that is defined already is not defined again, and its disks are
     left alone.
   - No file is ever overwritten. A disk that is there already, left by a run that was killed, is accepted if its
-    format, size and backing file are those asked for; a seed if its content is.
+    format, size and backing file are those asked for; a seed if its content is. A path that another domain names is refused,
+    be a file there or not.
 options:
   name:
     description:
@@ -95,18 +96,21 @@ options:
     default: false
   remove_disks:
     description:
-      - With O(state=absent), also remove the domain's writable image files, and its read-only images
-        whose file name holds the first eight digits of its uuid, or is C(NAME-seed.iso) or the like.
-      - An image that another domain uses too is kept, also where it is what another domain's image is backed by. So is
-        one that is shareable, that is no file, and whatever the domain's images are backed by.
+      - With O(state=absent), also remove the domain's writable image files, volumes of storage pools that are files among them.
+        Its read-only images and its UEFI variables go only when their name says that they are its own, by its whole
+        uuid, as the seed C(NAME-UUID8-seed.iso) that P(drover.compute.place#role) makes, or as C(NAME_VARS.fd) in libvirt's own folder.
+      - What another domain uses is kept, running or shut off, and what any image in the folders of disks and storage pools is
+        backed by. So is what is shareable, a device, a link or locked by a process, and whatever the domain's images are
+        backed by. Where it cannot be told who needs a file, the file is kept.
       - The images are removed before the definition, so that a run that was killed is finished by the next one.
     type: bool
     default: false
   used_elsewhere:
     description:
-      - With O(remove_disks), files that domains of other hypervisors use. They, and what they are backed by, are kept.
+      - Files that domains of other hypervisors use. With O(remove_disks) they, and what they are backed by, are kept. No new
+        domain is given one as a disk to write to.
     type: list
-    elements: path
+    elements: str
     default: []
   vcpus:
     description:
@@ -125,6 +129,10 @@ options:
       - Make the first disk of a domain that is defined larger, so that its writable disks have so many GiB in all. It may run.
       - No disk is ever made smaller. To ask for less than there is, is a failure.
     type: int
+  order:
+    description:
+      - A name of this order, any text, for M(drover.compute.domain_order) to withdraw it by. A withdrawn order does nothing and fails.
+    type: str
 extends_documentation_fragment:
   - drover.compute.libvirt
   - drover.compute.attributes
@@ -195,9 +203,16 @@ created_disks:
   type: list
   elements: str
   sample: [/var/lib/libvirt/images/web-1.qcow2]
+begun:
+  description: Whether anything was changed that was not taken back.
+  returned: failure of the module itself; where it is missing, nobody knows
+  type: bool
+  sample: false
 domain_left:
-  description: Whether the domain is on the hypervisor after a failure. Null when libvirt does not tell.
-  returned: failure, unless nothing was begun
+  description:
+    - Whether the domain is on the hypervisor after a failure, seen while no other call of the collection could work on it.
+    - Null when libvirt does not tell, or another call works on it.
+  returned: failure of the module itself
   type: bool
   sample: false
 removed_disks:
@@ -216,6 +231,7 @@ kept_disks:
 
 import base64
 import binascii
+import contextlib
 import os
 import signal
 import uuid as uuid_module
@@ -223,10 +239,12 @@ import xml.etree.ElementTree as ET
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _images, _libvirt, _own_images, _power, _resize
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_domain
+from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _images, _libvirt, _orders, _ownership, _power, _resize
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import nvram_path, parse_disk, parse_domain, without_passwords
 from ansible_collections.drover.compute.plugins.module_utils._domains import domain_from_xml, read_domain
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._migration_record import Records
+from ansible_collections.drover.compute.plugins.module_utils._needs import Needs, is_gone, look, texts_of
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 DISK_SPEC = {
@@ -256,10 +274,18 @@ class DomainChange:
         self.params = module.params
         self.local = _libvirt.is_local(module.params["uri"])
         self.made_files = []
+        self._made = []
         self.removed_files = []
         self.kept_files = []
         self.defined_here = False
+        # Whether anything was changed that was not taken back.
+        self.begun = False
+        # Whether the domain is on this hypervisor after a failure, as seen while no other call could work on it; None if unknown.
+        self.left = None
+        self._needs = None
         self.xml, self.uuid, self.name = self._identity()
+        # What a module was given is part of its result.
+        self.params["xml"] = self.params["xml"] and without_passwords(self.params["xml"])
 
     # -- what is asked for -------------------------------------------------------------------
 
@@ -317,6 +343,43 @@ class DomainChange:
 
     def run(self):
         """Bring the domain to the state that was asked for and return the module's result."""
+        uuid, order = self._locked(), self.params["order"]
+        with self._alone(uuid):
+            try:
+                if uuid is not None:
+                    # Where it was withdrawn the domain may have left, which the caller is to know.
+                    _orders.refuse_withdrawn(Records(), uuid, self.name or uuid, order)
+                return self._run()
+            except (LibvirtProblem, _images.ImageProblem, Stopped, libvirt.libvirtError):
+                self.left = self._is_left()
+                raise
+
+    def _locked(self):
+        """The uuid of the domain that no other call may work on meanwhile, or None."""
+        if self.module.check_mode:
+            return None
+        if self.uuid is not None:
+            return self.uuid
+        found = self.find()
+        return found.UUIDString() if found is not None else None
+
+    def _alone(self, uuid):
+        """Be the only call that works on the domain, whichever run gave the order."""
+        if uuid is None:
+            return contextlib.nullcontext()
+        return _orders.alone(Records(), uuid, self.name or uuid, self.params["timeout"])
+
+    def _is_left(self):
+        """Whether the domain is on this hypervisor: True, False, or None when libvirt does not tell."""
+        try:
+            return any(
+                found.UUIDString() == self.uuid or (self.uuid is None and found.name() == self.name)
+                for found in self.conn.listAllDomains(0)
+            )
+        except (LibvirtProblem, libvirt.libvirtError):
+            return None
+
+    def _run(self):
         domain = self.find()
         before = self._picture(domain)
         if self.params["state"] == "absent":
@@ -346,6 +409,8 @@ class DomainChange:
         state = self.params["state"]
         if domain is None and self.xml is None:
             raise LibvirtProblem(f"There is no domain {self.name or self.uuid} on {host_name()}: give its xml to have it defined.")
+        if domain is None:
+            self._refuse_used_disks()
         to_make = self._files_to_make() if domain is None else []
         current = _power.state_of(domain) if domain is not None else "shutoff"
         reached = (
@@ -422,6 +487,7 @@ class DomainChange:
                 found.append((disk["path"], lambda disk=disk: _images.make_disk(self.module, disk)))
         seed = self.params["seed"]
         if seed:
+            self._refuse_used(seed["path"])
             try:
                 content = base64.b64decode(seed["content_b64"], validate=True)
             except (binascii.Error, ValueError) as exc:
@@ -431,35 +497,33 @@ class DomainChange:
         return found
 
     def _refuse_used(self, path):
-        """A file that is there may be a killed run's, but not one that another domain has."""
-        if not os.path.lexists(path):
-            return
-        for other, text in self._other_domains(None):
-            if _mentions(text, path):
-                raise _images.ImageProblem(
-                    f"The file {path} is in use by the domain {other} on {host_name()}: choose another path for {self.name}."
-                )
+        """A file that is there may be a killed run's, but a path that another domain names is that one's, be a file there or not."""
+        if self._needs is None:
+            self._needs = Needs(self.conn, self.uuid, self.params["used_elsewhere"])
+        try:
+            user = self._needs.user(path, look(path))
+        except (OSError, _files.Unresponsive) as exc:
+            raise _images.ImageProblem(f"The path {path} cannot be looked at on {host_name()}: {_backing.reason_of(exc)}.") from exc
+        if user:
+            raise _images.ImageProblem(f"The file {path} is in use by {user[0]} on {host_name()}: choose another path for {self.name}.")
 
-    def _other_domains(self, uuid):
-        """``[(name, XML)]`` of the hypervisor's domains but the one of that uuid."""
-        found = []
-        for other in self.conn.listAllDomains(0):
-            try:
-                if other.UUIDString() != uuid:
-                    found.append((other.name(), other.XMLDesc(0)))
-            except libvirt.libvirtError:
-                # Gone between the list and the look.
-                continue
-        return found
+    def _refuse_used_disks(self):
+        """The disks that a new domain would write to must be nobody else's, whoever makes them."""
+        for element in parse(self.xml).findall("devices/disk"):
+            disk = parse_disk(element)
+            if disk["type"] == "file" and disk["source"] and not disk["readonly"] and not disk["shareable"] and disk["device"] == "disk":
+                self._refuse_used(disk["source"])
 
     def _change(self, domain, to_make, reached, set_autostart, other_size=None, larger=None):
+        is_new, self.begun = domain is None, True
         try:
             for path, make in to_make:
-                make()
+                self._made.append(make())
                 self.made_files.append(path)
             if domain is None:
                 domain = _power.define(self.conn, self.xml)
                 self.defined_here = True
+                self._note_nvram(domain)
             if set_autostart:
                 domain.setAutostart(self.params["autostart"])
             if not reached and self.params["state"] == "shutoff":
@@ -473,60 +537,75 @@ class DomainChange:
             return domain
         except BaseException as exc:
             left = self._undo(domain)
+            # Of a domain that was there before not everything is taken back.
+            self.begun = bool(left) or not is_new
             if isinstance(exc, libvirt.libvirtError):
                 exc = LibvirtProblem(f"{self.name or self.uuid} cannot be brought to {self.params['state']} on {host_name()}: {_libvirt.text_of(exc)}.")
             if left:
                 raise LibvirtProblem(f"{exc} What this call had made could not be removed: {'; '.join(left)}.") from exc
             raise exc
 
+    def _note_nvram(self, domain):
+        """UEFI variables that are not there yet will be made by the first start, and are this call's then."""
+        path = nvram_path(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)) if self.local else None
+        if path is not None and not os.path.lexists(path):
+            self._made.append(_ownership.Candidate(path, by_use=True))
+
     def _undo(self, domain):
         """Remove what this call made, the last first; returns what could not be removed, in words."""
-        left = []
         if self.defined_here and domain is not None:
             try:
                 if domain.isActive():
                     domain.destroy()
-                _power.undefine(domain)
+                _ownership.undefine(domain, with_state=True)
             except libvirt.libvirtError as exc:
                 # Its files stay with it: a domain without disks helps nobody.
                 return [f"the domain ({_libvirt.text_of(exc)})"]
-        for path in reversed(self.made_files):
-            try:
-                _images.remove(path)
-            except OSError as exc:
-                left.append(f"{path} ({exc.strerror})")
-        self.made_files = []
-        return left
+        made = _ownership.Ownership(self.conn, self.uuid, self.name, self._made[::-1])
+        self.made_files, self._made = [], []
+        try:
+            made.sort_out()
+            made.remove()
+        except (OSError, libvirt.libvirtError) as exc:
+            return [str(exc)]
+        return [f"{each['path']} ({each['reason']})" for each in made.kept]
 
     def _absent(self, domain):
         if domain is None:
             return False, None
         facts = read_domain(domain, self.local)
         self.name, self.uuid = facts["name"], facts["uuid"]
-        disks = self._removable(facts) if self.params["remove_disks"] else []
+        own = self._own_files(domain)
         if self.module.check_mode:
-            self.removed_files = disks
+            self.removed_files, self.kept_files = own.sort_out(locks=not domain.isActive()), own.kept
             return True, None
-        persistent = domain.isPersistent()
-        if domain.isActive():
-            _power.stop(domain, self.params["timeout"], self.params["force"])
+        persistent, self.begun = domain.isPersistent(), True
+        try:
+            if domain.isActive():
+                _power.stop(domain, self.params["timeout"], self.params["force"])
+        except libvirt.libvirtError as exc:
+            # A transient one is gone once it is off.
+            if persistent or not is_gone(exc):
+                raise
+        own.sort_out()
         # Before the definition: a run that is killed leaves something that the next one finds.
-        for path in disks:
-            try:
-                if _images.remove(path):
-                    self.removed_files.append(path)
-            except OSError as exc:
-                raise LibvirtProblem(f"The image {path} of {self.name} on {host_name()} cannot be removed: {exc.strerror}.") from exc
+        try:
+            own.remove()
+        except OSError as exc:
+            raise LibvirtProblem(f"The image {exc.filename} of {self.name} on {host_name()} cannot be removed: {exc.strerror}.") from exc
+        self.removed_files, self.kept_files = own.removed, own.kept
         if persistent:
-            _power.undefine(domain)
+            _ownership.undefine(domain, with_state=True)
         return True, None
 
-    def _removable(self, facts):
-        """The domain's own image files; the others are noted with the reason."""
+    def _own_files(self, domain):
+        """The domain's files, to be sorted out; none where the disks are to be kept."""
+        if not self.params["remove_disks"]:
+            return _ownership.Ownership(self.conn, self.uuid, self.name, [])
         if not self.local:
             raise LibvirtProblem(f"remove_disks works on the hypervisor only, and {self.params['uri']} is another machine: run the module there.")
-        own, self.kept_files = _own_images.sort_out(facts, self._other_domains(facts["uuid"]), self.params["used_elsewhere"])
-        return own
+        candidates = _ownership.candidates_of(self.conn, texts_of(domain))
+        return _ownership.Ownership(self.conn, self.uuid, self.name, candidates, self.params["used_elsewhere"])
 
 
 def _has_saved_memory(domain):
@@ -534,11 +613,6 @@ def _has_saved_memory(domain):
         return bool(domain.hasManagedSaveImage(0))
     except libvirt.libvirtError:
         return False
-
-
-def _mentions(text, path):
-    """Whether some attribute of a domain's XML is that path."""
-    return any(path in element.attrib.values() for element in parse(text).iter("source"))
 
 
 def _text_of(facts, made_files):
@@ -568,18 +642,23 @@ def main():
             "timeout": {"type": "int", "default": 60},
             "force": {"type": "bool", "default": False},
             "remove_disks": {"type": "bool", "default": False},
-            "used_elsewhere": {"type": "list", "elements": "path", "default": []},
+            "used_elsewhere": {"type": "list", "elements": "str", "default": []},
             "vcpus": {"type": "int"},
             "memory_mb": {"type": "int"},
             "flavor": {"type": "str"},
             "disk_gb": {"type": "int"},
+            "order": {"type": "str"},
         },
         required_one_of=[("name", "uuid", "xml")],
         supports_check_mode=True,
     )
     if module.params["timeout"] < 0:
-        module.fail_json(msg=f"timeout is {module.params['timeout']} s: give 0 or more.")
-    conn = _libvirt.connect(module, module.params["uri"])
+        module.fail_json(msg=f"timeout is {module.params['timeout']} s: give 0 or more.", begun=False)
+    _libvirt.require_binding(module)
+    try:
+        conn = _libvirt.open_connection(module.params["uri"])
+    except LibvirtProblem as exc:
+        module.fail_json(msg=str(exc), begun=False)
     try:
         previous = signal.signal(signal.SIGTERM, _on_term)
     except ValueError:
@@ -590,11 +669,11 @@ def main():
         change = DomainChange(module, conn)
         result = change.run()
     except (LibvirtProblem, _images.ImageProblem, Stopped) as exc:
-        module.fail_json(msg=str(exc), domain_left=_is_left(conn, change))
+        module.fail_json(msg=_sentence(exc), **_certain(change))
     except libvirt.libvirtError as exc:
-        module.fail_json(
-            msg=f"libvirt on {host_name()} refused: {_libvirt.text_of(exc)}.", domain_left=_is_left(conn, change)
-        )
+        module.fail_json(msg=f"libvirt on {host_name()} refused: {_libvirt.text_of(exc)}.", **_certain(change))
+    except OSError as exc:
+        module.fail_json(msg=f"A file on {host_name()} cannot be used: {exc}.", **_certain(change))
     finally:
         if previous is not None:
             signal.signal(signal.SIGTERM, previous)
@@ -602,17 +681,16 @@ def main():
     module.exit_json(**result)
 
 
-def _is_left(conn, change):
-    """Whether the domain is on this hypervisor after a failure: True, False, or None when libvirt does not tell."""
+def _sentence(problem):
+    text = str(problem)
+    return text if text.endswith(".") else f"{text[:1].upper()}{text[1:]}."
+
+
+def _certain(change):
+    """What a failure leaves certain, for whoever decides what to do next."""
     if change is None:
-        return None
-    try:
-        return any(
-            found.UUIDString() == change.uuid or (change.uuid is None and found.name() == change.name)
-            for found in conn.listAllDomains(0)
-        )
-    except libvirt.libvirtError:
-        return None
+        return {"begun": False, "domain_left": None}
+    return {"begun": change.begun, "domain_left": change.left}
 
 
 if __name__ == "__main__":

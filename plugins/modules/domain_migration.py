@@ -19,8 +19,8 @@ description:
   - Whether storage is shared is found out by a folder made beside the disk, which the destination
     must see. Only disks that it does not see are copied.
   - The source is the truth until the domain was seen running (shut off, for a cold move) at the destination
-    and gone from the source. Only then are local files that were copied removed at the source. After a
-    failure the copies at the destination are removed.
+    and gone from the source. Only then are local files that were copied removed at the source, those that are the domain's own
+    and that nobody else needs. After a failure the copies at the destination are removed.
   - No file at the destination is ever overwritten, and nothing is repaired when both hosts claim a domain.
   - Asking twice is harmless. A move that is under way is followed, one that is done is reported as completed.
 options:
@@ -65,6 +65,12 @@ options:
       auto_converge:
         description: Slow the guest's CPUs down when it writes to memory faster than it can be sent.
         type: bool
+      begin:
+        description:
+          - Whether to begin it where that has not been done. Otherwise it is only found out what became of it, and one that was never
+            begun ends as V(failed).
+        type: bool
+        default: true
       will_stop:
         description: With O(check=true), that the domain runs and will be shut down before its cold move; it is no reason to refuse it then.
         type: bool
@@ -113,19 +119,45 @@ options:
         choices: [abort, post_copy, pause, shutdown]
       copy_storage:
         description:
-          - V(auto), the default, copies the disks that are not on shared storage.
-          - V(never) refuses to move an instance with such disks.
+          - V(auto), the default, copies the disks that are on storage of this host only. A disk that is on shared storage here which
+            the destination does not see is refused, as it is to be mounted there.
+          - V(never) refuses to move an instance with disks that would be copied.
+          - V(always) also copies disks off shared storage that the destination does not see.
         type: str
-        choices: [auto, never]
+        choices: [auto, never, always]
       autostart:
         description: Whether the domain starts with the destination's libvirt; by default as at the source.
         type: bool
+      used_elsewhere:
+        description: Files that domains of other hypervisors use. They stay at the source whatever becomes of the move.
+        type: list
+        elements: str
+        default: []
+      shared_folders:
+        description: Folders of this host that are shared storage by the operator's word. What is in them counts as shared here.
+        type: list
+        elements: str
+        default: []
+      devices_there:
+        description:
+          - By path, the worldwide name of a block device at the destination, or V(declared) where the operator declares that both hosts have
+            the same one. A device that is not in it cannot be moved.
+        type: dict
+        default: {}
+      images_there:
+        description:
+          - What is known of the content of images at the destination, as C(images) of M(drover.compute.hypervisor_info). Of others their
+            content is read over the network.
+        type: list
+        elements: dict
+        default: []
   follow:
     description:
-      - The uuids of moves to follow that were started before.
+      - Moves to follow that were started before, each the uuid of the domain, or a mapping with C(uuid) and C(migration). With
+        C(migration) only that very move counts; while another one of the domain is recorded here, its status is V(lost).
       - A move whose worker died gets a new one, which finds out what became of it; none is started anew.
     type: list
-    elements: str
+    elements: raw
     default: []
   abort:
     description:
@@ -161,7 +193,8 @@ options:
   run_dir:
     description:
       - The folder on the source that remembers moves under way.
-      - By default C(/run/drover/migrations) for root and a folder of the user's else.
+      - By default C(/run/drover/migrations) for root, and a folder below C(XDG_STATE_HOME) or C(~/.local/state) for others. Workers of all
+        users leave each other alone; those of calls with another folder do not know of each other.
     type: path
 extends_documentation_fragment:
   - drover.compute.libvirt
@@ -231,7 +264,8 @@ moves:
     - V(conflict) means that the two hosts do not agree on where it is, or that it is not in the state it should be in. Nothing was repaired.
     - V(lost) means that it could not be found out where it is, mostly because a host cannot be reached. Ask again.
     - C(storage) is V(shared), V(copied) or V(none).
-    - C(leftovers) are files that this move could not remove, or of which it cannot be proven that they are its own.
+    - C(leftovers) are files that this move could not remove, or of which it cannot be proven that they are its own. C(kept) has the reason
+      for each, and for read-only media that stay, and C(removed) are the files that were removed at the source.
     - With O(check=true) and in check mode the keys are C(uuid), C(name), C(destination), C(ok), C(would_start), C(storage), C(message),
       C(source_state) and C(destination_state).
   returned: success
@@ -241,6 +275,7 @@ moves:
     - uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01
       name: web-1
       destination: kvm2
+      migration: 1a2b8e52-6c0e-4d34-a7fb-6a1f3b0f7a55
       status: completed
       phase: done
       percent: 100
@@ -252,6 +287,8 @@ moves:
       source_state: absent
       destination_state: running
       leftovers: []
+      kept: []
+      removed: []
 finished:
   description: Whether all the moves have ended.
   returned: success
@@ -277,6 +314,11 @@ MOVE_SPEC = {
     "live": {"type": "bool"},
     "autostart": {"type": "bool"},
     "will_stop": {"type": "bool", "default": False},
+    "begin": {"type": "bool", "default": True},
+    "used_elsewhere": {"type": "list", "elements": "str", "default": []},
+    "shared_folders": {"type": "list", "elements": "str", "default": []},
+    "devices_there": {"type": "dict", "default": {}},
+    "images_there": {"type": "list", "elements": "dict", "default": []},
     **_migration_options.SPEC,
 }
 
@@ -309,6 +351,16 @@ def _moves(module):
     return found
 
 
+def _followed(module, item):
+    """What is to be followed: uuid, and migration where it is given."""
+    if isinstance(item, dict):
+        unknown = sorted(set(item) - {"uuid", "migration"})
+        if unknown or not item.get("uuid"):
+            module.fail_json(msg=f"follow: {item!r} must be a uuid, or a mapping with uuid and migration: nothing was started.")
+        return {"uuid": _uuid(module, str(item["uuid"])), "migration": item.get("migration")}
+    return {"uuid": _uuid(module, str(item))}
+
+
 def main():
     """Run the module."""
     module = AnsibleModule(
@@ -316,7 +368,7 @@ def main():
             "uri": {"type": "str", "default": "qemu:///system"},
             "start": {"type": "list", "elements": "dict", "default": [], "options": MOVE_SPEC},
             "abort": {"type": "list", "elements": "dict", "default": [], "options": MOVE_SPEC},
-            "follow": {"type": "list", "elements": "str", "default": []},
+            "follow": {"type": "list", "elements": "raw", "default": []},
             "max_migrations": {"type": "int"},
             "wait": {"type": "int", "default": 0},
             "until": {"type": "int"},
@@ -328,9 +380,10 @@ def main():
     _libvirt.require_binding(module)
     uri = module.params["uri"]
     moves, unwanted = _moves(module)
-    started = [move["uuid"] for move in [*moves, *unwanted]]
-    followed = [uuid for uuid in (_uuid(module, text) for text in module.params["follow"]) if uuid not in started]
-    followed = list(dict.fromkeys(followed))
+    started = [*moves, *unwanted]
+    known = {move["uuid"] for move in started}
+    followed = {each["uuid"]: each for each in (_followed(module, each) for each in module.params["follow"])}
+    followed = [each for uuid, each in followed.items() if uuid not in known]
     for option in ("wait", "until"):
         if (module.params[option] or 0) < 0:
             module.fail_json(msg=f"{option} is {module.params[option]}: give 0 or more.")
@@ -344,7 +397,7 @@ def main():
         if checking:
             answers = _migration.check(moves, uri, records) if moves else []
             changed = module.check_mode and any(answer.get("would_start") for answer in answers)
-            looked_at = [move["uuid"] for move in unwanted] + followed
+            looked_at = unwanted + followed
             reports = _migration.follow(looked_at, uri, records, 0) if looked_at else []
             answers += reports
             aborts = [move["uuid"] for move in unwanted]

@@ -121,14 +121,16 @@ domains:
       returned: always
 """
 
+import contextlib
 import uuid as uuid_module
 from concurrent.futures import ThreadPoolExecutor
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _power, _reboot
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _orders, _power, _reboot
 from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._migration_record import Records
 
 DOMAIN_SPEC = {"uuid": {"type": "str", "required": True}, "name": {"type": "str"}}
 
@@ -151,6 +153,21 @@ def _act(conn, wanted, given, check_mode):
         "domain": None,
     }
     local = _libvirt.is_local(given["uri"])
+    try:
+        with _alone(wanted, given, check_mode):
+            return _act_alone(conn, wanted, given, check_mode, answer, local)
+    except (LibvirtProblem, OSError) as exc:
+        # Another call has it: how it is now says nothing of how it will be.
+        return {**answer, "status": "failed", "message": str(exc)}
+
+
+def _alone(wanted, given, check_mode):
+    if check_mode:
+        return contextlib.nullcontext()
+    return _orders.alone(Records(), wanted["uuid"], wanted["name"] or wanted["uuid"], given["timeout"])
+
+
+def _act_alone(conn, wanted, given, check_mode, answer, local):
     domain = None
     try:
         domain = _power.find(conn, uuid=wanted["uuid"])
@@ -187,7 +204,7 @@ def _still(domain, local):
     """How a domain is after a failure, None when libvirt does not tell."""
     try:
         return read_domain(domain, local) if domain is not None else None
-    except libvirt.libvirtError:
+    except (LibvirtProblem, libvirt.libvirtError):
         return None
 
 

@@ -14,7 +14,7 @@ author:
 description:
   - Runs on the hypervisor that the domains are to run on. Whether they run elsewhere it does not know; the role
     P(drover.compute.evacuate#role) looks at every host first and fences the dead one.
-  - No file that a domain uses is made, changed or removed. All of them must be there.
+  - No file that a domain uses is made, changed or removed. All of them must be there, and be what they were.
   - Asking twice is harmless. A domain that is there already is left as it is, or started if it is to run.
   - A domain that does not start is not left defined.
 options:
@@ -50,6 +50,40 @@ options:
         type: list
         elements: str
         default: []
+      order:
+        description: A name of this order, any text, for M(drover.compute.domain_order) to withdraw it by.
+        type: str
+      images:
+        description:
+          - What is known of the disks from when their host was last seen.
+          - A disk is refused that is not on the storage it was on, that is backed by something else than it was, that another image
+            is backed by since, or behind which is a local image with another content here. What is not known counts as another.
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          target:
+            description: The target of the disk in the XML.
+            type: str
+          identity:
+            description: Where its storage comes from, as C(shared_id) of M(drover.compute.hypervisor_info).
+            type: str
+          behind:
+            description: What it is backed by, nearest first; by default that is not known.
+            type: list
+            elements: dict
+            suboptions:
+              path:
+                description: The file.
+                type: str
+                required: true
+              shared:
+                description: Whether it is the same file here, being on storage that both hosts see.
+                type: bool
+                default: false
+              digest:
+                description: Its content, as C(images) of M(drover.compute.hypervisor_info).
+                type: str
   at_once:
     description:
       - The most domains that are started at the same time.
@@ -104,6 +138,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+begun:
+  description: False where nothing was done, as libvirt could not be reached.
+  returned: such a failure
+  type: bool
 instances:
   description:
     - One entry for each of O(instances), in their order.
@@ -128,7 +166,9 @@ from concurrent.futures import ThreadPoolExecutor
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _restart
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
 from ansible_collections.drover.compute.plugins.module_utils._migration_record import Records
+from ansible_collections.drover.compute.plugins.module_utils._restart_images import Surroundings
 
 INSTANCE_SPEC = {
     "uuid": {"type": "str", "required": True},
@@ -137,6 +177,25 @@ INSTANCE_SPEC = {
     "running": {"type": "bool", "default": True},
     "autostart": {"type": "bool", "default": False},
     "files": {"type": "list", "elements": "str", "default": []},
+    "order": {"type": "str"},
+    "images": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "target": {"type": "str"},
+            "identity": {"type": "str"},
+            "behind": {
+                "type": "list",
+                "elements": "dict",
+                "options": {
+                    "path": {"type": "str", "required": True},
+                    "shared": {"type": "bool", "default": False},
+                    "digest": {"type": "str"},
+                },
+            },
+        },
+    },
 }
 
 
@@ -155,12 +214,18 @@ def main():
     given = module.params
     if given["at_once"] < 1:
         module.fail_json(msg="at_once must be at least 1, or nothing would ever start.")
-    conn = _libvirt.connect(module, given["uri"])
-    records, check = Records(), module.check_mode
+    _libvirt.require_binding(module)
+    try:
+        conn = _libvirt.open_connection(given["uri"])
+    except LibvirtProblem as exc:
+        module.fail_json(msg=str(exc), begun=False)
+    records, check, surroundings = Records(), module.check_mode, Surroundings(conn)
     try:
         with ThreadPoolExecutor(given["at_once"]) as pool:
             instances = list(
-                pool.map(lambda each: _restart.restart(conn, records, each, given["timeout"], check), given["instances"])
+                pool.map(
+                    lambda each: _restart.restart(conn, records, each, given["timeout"], check, surroundings), given["instances"]
+                )
             )
         forgotten = [_restart.forget(conn, records, uuid, check) for uuid in given["forget"]]
     finally:

@@ -15,7 +15,8 @@ author:
   - The drover.compute authors (@drover)
 description:
   - What the role P(drover.compute.evacuate#role) does once the host is known to be off, in steps. It does not see to that itself.
-  - V(claimed) first closes what an earlier run or a migration left open, by what the living hosts show. An instance that runs elsewhere
+  - V(claimed) first closes what an earlier run or a migration left open, by what the living hosts show. What was only being built on the dead
+    host gives its claim back. An instance that runs elsewhere
     already is recorded there. One that two hosts show, or that a host may have that was not read, is left alone.
   - It needs the lease of the host, see M(drover.compute.lease).
 options:
@@ -26,15 +27,25 @@ options:
   state:
     description:
       - V(planned) finds destinations and writes nothing.
+      - V(begun) lists the destinations that were told to start something of which it is not known what became of it.
+      - V(withdrawn) runs on such a destination, or is delegated to it. It withdraws those starts and closes them by what is there. Do it
+        before V(claimed) and V(settled), for what is not closed is left alone.
       - V(claimed) settles, finds destinations and claims the room there. Important instances have their places first.
       - V(restarted) runs on a destination, or is delegated to it. It defines and starts O(migrations) there and records what became of them.
         The claim of one that does not start is given back.
       - V(settled) is for a host that answers again after an evacuation that was cut short. It closes what that has left open.
     type: str
-    choices: [planned, claimed, restarted, settled]
+    choices: [planned, begun, withdrawn, claimed, restarted, settled]
     default: planned
   read:
     description: The hosts that were read in this run with M(drover.compute.compute_node). What others may have is left alone.
+    type: list
+    elements: str
+    default: []
+  force:
+    description:
+      - Rules that the operator lifts, by name. V(unread_hosts) is the one that leaves an instance alone while a host that sees its
+        disks was not read, for it may run there. Other names are those of M(drover.compute.silent_host) and have no effect here.
     type: list
     elements: str
     default: []
@@ -113,7 +124,12 @@ lost:
   elements: dict
 settled:
   description: What was closed, in sentences.
-  returned: O(state=planned), O(state=claimed) and O(state=settled)
+  returned: for any O(state) but V(begun) and V(restarted)
+  type: list
+  elements: str
+begun:
+  description: The destinations, by their names in the inventory.
+  returned: O(state=begun)
   type: list
   elements: str
 restarted:

@@ -14,8 +14,10 @@ author:
 description:
   - Reads the CPUs, NUMA cells, memory, storage, networks, devices and supported guests of a hypervisor,
     and all its domains, and returns them as plain data.
-  - It changes nothing, neither on the hypervisor nor in the store. Use M(drover.compute.compute_node)
+  - It changes nothing of the hypervisor's but a note, below C(/var/lib/drover), of the content of images that are behind disks on shared
+    storage, and nothing in the store. Use M(drover.compute.compute_node)
     to record the same facts in the store.
+  - It fails where libvirt takes no connection within 30 seconds, or all of it takes longer than two minutes.
   - The number of calls to libvirt does not grow with the number of domains, except for the XML of
     each domain and, when the URI names another machine, the disk sizes of domains that are shut off,
     for which libvirt has no bulk call.
@@ -27,6 +29,32 @@ options:
         the running storage pool that covers the path is.
     type: path
     default: /var/lib/libvirt/images
+  probe_kvm:
+    description:
+      - Where KVM is offered, start a tiny paused guest with it, as the role P(drover.compute.place#role) would, without disks and networks,
+        and destroy it. RV(hypervisor.kvm) says what became of it.
+      - In virtual machines KVM may be offered though no guest starts with it.
+    type: bool
+    default: false
+  probe_cpu:
+    description: The CPU of that guest, as the variable C(drover_cpu) has it.
+    type: dict
+    suboptions:
+      mode:
+        description: The mode of the CPU.
+        type: str
+        choices: [custom, host-model, host-passthrough, maximum]
+        default: host-model
+      model:
+        description: The model, with the mode V(custom).
+        type: str
+  shared_pools:
+    description:
+      - Names of storage pools that other hosts see too, though this host cannot tell, such as one on a SAN.
+      - An image of this host alone that is behind a disk in one of them is read, so that hosts can tell whether they have the same one.
+    type: list
+    elements: str
+    default: []
 extends_documentation_fragment:
   - drover.compute.libvirt
   - drover.compute.attributes
@@ -46,6 +74,15 @@ EXAMPLES = r"""
       drover.compute.hypervisor_info:
         instances_path: /var/lib/libvirt/images
       register: facts
+
+    - name: See whether a guest starts with KVM
+      drover.compute.hypervisor_info:
+        probe_kvm: true
+      register: probed
+
+    - name: Show it
+      ansible.builtin.debug:
+        var: probed.hypervisor.kvm
 
     - name: Show which domains run here
       ansible.builtin.debug:
@@ -155,6 +192,28 @@ hypervisor:
           state: running
           type: dir
           uuid: 2d9bb2f4-3b4f-4a5b-8b1c-111111111111
+    mounts:
+      description:
+        - File systems of the network and of clusters that are mounted, and others that are mounted below them, with where they
+          come from, C(shared_id), as in RV(hypervisor.storage). Null when O(uri) names another machine.
+      type: list
+      elements: dict
+      sample: [{path: /srv/vms, shared_id: "nfs:filer:/vms"}]
+    block_devices:
+      description:
+        - The block devices that storage gives a worldwide name, C(id), and the paths that they have here. Null when O(uri) names another
+          machine.
+      type: list
+      elements: dict
+      sample: [{id: naa.600140512345678, names: [/dev/disk/by-id/wwn-0x600140512345678, /dev/sdb]}]
+    images:
+      description:
+        - The content, C(digest), of images that this host has by itself and that disks on shared storage are backed by, with their size
+          and times of change when they were read. One that is large comes with a later call. Null when O(uri) names another machine.
+      type: list
+      elements: dict
+      sample: [{path: /var/lib/libvirt/images/debian-12.qcow2, digest: 5f0c6a3e..., size: 2361393152,
+                modified: "1700000000.000000000", changed: "1700000000.000000000"}]
     networks:
       description: The virtual networks.
       type: list
@@ -165,6 +224,12 @@ hypervisor:
       type: list
       elements: list
       sample: [[x86_64, kvm, hvm]]
+    kvm:
+      description:
+        - Whether KVM is offered, whether a guest started with it (null where that is not known), and why not.
+      returned: with O(probe_kvm)
+      type: dict
+      sample: {message: failed to set MSR 0x10a to 0x0, offered: true, works: false}
     pci_devices:
       description: The PCI devices.
       type: list
@@ -185,6 +250,11 @@ hypervisor:
       type: list
       elements: dict
       sample: [{name: mdev_1, parent: pci_0000_3b_00_0, type: nvidia-35, uuid: 2d9bb2f4-3b4f-4a5b-8b1c-333333333333}]
+    untold_domains:
+      description: The uuids and names of domains that libvirt shows and does not tell of. They may run.
+      type: list
+      elements: dict
+      sample: []
     domains:
       description:
         - The domains, sorted by name.
@@ -192,6 +262,9 @@ hypervisor:
           C(pmsuspended) and C(nostate).
         - C(vcpus) is the maximum. C(metadata) is what drover itself has written into the domain.
         - C(xml) is the definition that the domain would be started from the next time.
+        - Of a disk, C(path) is its file or device, C(shared_id) the place of that on storage that other hosts see, and C(chain) what is
+          behind it, as headers of images say. Each is null where it is not known. An image behind a disk on shared storage
+          that is not on such itself is in RV(hypervisor.images).
       type: list
       elements: dict
       sample:
@@ -210,11 +283,14 @@ hypervisor:
               bus: virtio
               cache: none
               capacity_bytes: 1073741824
+              chain: [{path: /srv/vms/debian-12.qcow2, shared_id: "nfs:filer:/vms/debian-12.qcow2"}]
               device: disk
               format: qcow2
+              path: /srv/vms/web-1.qcow2
               readonly: false
               shareable: false
-              source: /var/lib/libvirt/images/web-1.qcow2
+              shared_id: nfs:filer:/vms/web-1.qcow2
+              source: /srv/vms/web-1.qcow2
               target: vda
               type: file
           # The addresses that a network of libvirt's own gave it.
@@ -226,8 +302,12 @@ hypervisor:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt
+from ansible_collections.drover.compute.plugins.module_utils import _kvm_probe, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._host import read_hypervisor
+from ansible_collections.drover.compute.plugins.module_utils._limits import Late, within
+
+#: Seconds that all of it may take.
+READ_TIMEOUT = 120
 
 
 def main():
@@ -236,13 +316,34 @@ def main():
         argument_spec={
             "uri": {"type": "str", "default": "qemu:///system"},
             "instances_path": {"type": "path", "default": "/var/lib/libvirt/images"},
+            "probe_kvm": {"type": "bool", "default": False},
+            "probe_cpu": {
+                "type": "dict",
+                "options": {
+                    "mode": {"type": "str", "choices": list(_kvm_probe.MODES), "default": "host-model"},
+                    "model": {"type": "str"},
+                },
+            },
+            "shared_pools": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
     uri = module.params["uri"]
     conn = _libvirt.connect(module, uri)
     try:
-        facts = read_hypervisor(conn, uri, module.params["instances_path"], module.warn)
+        facts = within(
+            READ_TIMEOUT,
+            lambda: read_hypervisor(conn, uri, module.params["instances_path"], module.warn, module.params["shared_pools"]),
+        )
+        if module.params["probe_kvm"]:
+            facts["kvm"] = _kvm_probe.probe(
+                conn, facts["cpu"]["arch"], facts["supported_instances"], module.params["probe_cpu"]
+            )
+    except Late:
+        module.fail_json(
+            msg=f"Reading {uri} from {_libvirt.host_name()} took longer than {READ_TIMEOUT} s and was given up: look whether libvirtd or "
+            "storage hangs there."
+        )
     except (_libvirt.libvirt.libvirtError, ValueError) as exc:
         module.fail_json(msg=f"Reading {uri} from {_libvirt.host_name()} failed: {_libvirt.text_of(exc)}.")
     _libvirt.close(conn)

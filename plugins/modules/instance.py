@@ -16,29 +16,33 @@ author:
 description:
   - Works on the hypervisor that the task runs on, so delegate it to the host that the instances are on, or where
     M(drover.compute.allocation) claimed the room of one that is built. What came of it is recorded in the store.
-  - What a failed build made is removed again. When the host is lost in the middle of a build it is not known what runs there; the
-    failure then says so in RV(uncertain), and the instance must not be built elsewhere.
+  - What a failed build made is removed again. Whatever else fails in the middle of a build (a time limit, a lost host, a store that
+    cannot be written) proves nothing. Only where RV(uncertain) is false is it certain that nothing of the instance is there;
+    O(state=settled) finds out.
   - The roles take the lease of the host first (M(drover.compute.lease)); this module does not.
 options:
   state:
     description:
       - V(built) makes the disks, defines and starts the domain of a claim, sees it running, and records that it is there.
+      - V(settled) finds out what became of a build that failed or was cut off. It withdraws what the hypervisor was ordered to do and looks.
+        An instance that runs there is recorded. Where nothing of it is there, its room is claimed on the first of O(alternates), or given
+        back where there is none, which fails with O(message). Where that cannot be told it fails and changes nothing.
       - V(started), V(stopped) and V(rebooted) work on O(instances), all at the same time. One that is stopped keeps its room.
       - V(absent) shuts O(instances) down and removes their domains with what libvirt keeps beside them, their disks (see
         M(drover.compute.domain), O(drover.compute.domain#module:remove_disks)), the room they hold and their record. One that the store
         does not have is absent already. One that is on several hosts, is moving, or waits for its resize to be confirmed is refused.
     type: str
-    choices: [built, started, stopped, rebooted, absent]
+    choices: [built, settled, started, stopped, rebooted, absent]
     default: built
   instances:
     description:
-      - Instances on this host, for any O(state) but V(built). Each is a name, a uuid, or a mapping with C(name) and C(uuid), which must
+      - Instances on this host, for any O(state) but V(built) and V(settled). Each is a name, a uuid, or a mapping with C(name) and C(uuid), which must
         agree.
       - One that is given by its name is left alone when libvirt has its uuid under another name.
     type: list
     elements: raw
   uuid:
-    description: The uuid of the instance to build.
+    description: The uuid of the instance to build or to settle.
     type: str
   name:
     description: Its name.
@@ -68,6 +72,19 @@ options:
     description: How long starting, shutting down or rebooting may take, in seconds.
     type: int
     default: 60
+  alternates:
+    description: With O(state=settled), where else it may be built, as M(drover.compute.allocation) returns them with a claim.
+    type: list
+    elements: dict
+    default: []
+  expires:
+    description: With O(state=settled), seconds until a new claim is over; 0 for never.
+    type: int
+    default: 3600
+  message:
+    description: With O(state=settled), why it was not built, a sentence for the failure.
+    type: str
+    default: It was not built.
   force:
     description: With O(state=stopped) and O(state=absent), cut the power of a guest that does not shut down in time.
     type: bool
@@ -147,11 +164,19 @@ host:
   type: str
 domain:
   description: The domain, as M(drover.compute.hypervisor_info) shows it.
-  returned: when O(state=built)
+  returned: when O(state=built); none where another run had built it
+  type: dict
+built:
+  description: Whether it was built after all.
+  returned: when O(state=settled)
+  type: bool
+claim:
+  description: Where to build it now, as M(drover.compute.allocation) returns a claim; none where it is built.
+  returned: when O(state=settled)
   type: dict
 instances:
   description: What became of each of O(instances).
-  returned: for any O(state) but V(built), after a failure too
+  returned: for any O(state) but V(built) and V(settled), after a failure too
   type: list
   elements: dict
   contains:
@@ -164,7 +189,9 @@ instances:
     removed_disks: {description: The files that were removed., type: list, elements: str, returned: when O(state=absent)}
     kept_disks: {description: "The files that were kept, each with C(path) and C(reason).", type: list, elements: dict, returned: when O(state=absent)}
 uncertain:
-  description: True when the host was lost in the middle, so that the instance may run there.
-  returned: failure
+  description:
+    - False where it is certain that nothing of the instance is there.
+    - True, or missing, means that it may run there, and must not be built elsewhere.
+  returned: failure with O(state=built) or O(state=settled)
   type: bool
 """

@@ -15,7 +15,7 @@ author:
   - The drover.compute authors (@drover)
 description:
   - Asks a management controller for the power of its machine and changes nothing. C(community.general.ipmi_power),
-    which switches the power, cannot only ask; this module runs it in check mode.
+    which switches the power, cannot only ask; this module runs it in check mode, twice where the power is on.
   - It runs where the task runs, which needs C(pyghmi). The collection C(community.general) must be installed.
 options:
   name:
@@ -64,7 +64,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 power_state:
-  description: V(on) or V(off).
+  description: V(on), V(off), or V(unknown) where the controller says neither.
   returned: success
   type: str
   sample: 'on'

@@ -29,9 +29,12 @@ description:
 options:
   state:
     description:
-      - V(done) carries O(moves) out, V(aborted) aborts what is under way.
+      - V(done) first ends what an earlier run left open on this host, then carries O(moves) out. A migration that was never begun is
+        begun now, unless its destination is disabled or down by now.
+      - V(settled) only ends what is open, and begins nothing. A migration that was never begun is undone.
+      - V(aborted) aborts what is under way.
     type: str
-    choices: [done, aborted]
+    choices: [done, settled, aborted]
     default: done
   moves:
     description:
@@ -137,10 +140,12 @@ options:
         choices: [abort, post_copy, pause, shutdown]
       copy_storage:
         description:
-          - V(auto), the default, copies the disks that are not on shared storage.
-          - V(never) refuses to move an instance with such disks.
+          - V(auto), the default, copies the disks that are on storage of their host only. A disk that is on shared storage which
+            the destination does not see is refused, as it is to be mounted there.
+          - V(never) refuses to move an instance with disks that would be copied.
+          - V(always) also copies disks off shared storage that the destination does not see.
         type: str
-        choices: [auto, never]
+        choices: [auto, never, always]
 attributes:
   check_mode:
     support: full

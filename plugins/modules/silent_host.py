@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: silent_host
-short_description: Say what to do about a host that does not answer
+short_description: Say whether a host answers, and what to do about one that does not
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
@@ -22,10 +22,16 @@ options:
     type: str
     required: true
   state:
-    description: V(asked) tells whom to ask about the host, and what. V(decided) weighs what they said.
+    description:
+      - V(answered) says whether the host answers, from what came of a task on it (O(tried)) and of a TCP connection that this controller
+        tries itself. V(asked) tells whom to ask about the host, and what. V(decided) weighs what they said.
     type: str
-    choices: [asked, decided]
+    choices: [answered, asked, decided]
     default: decided
+  tried:
+    description: With O(state=answered), the result of a module on the host that only reads something, as C(register) has it.
+    type: dict
+    default: {}
   others:
     description: With O(state=asked), the other hypervisors.
     type: list
@@ -36,9 +42,13 @@ options:
     type: bool
     default: false
   refused:
-    description: Whether it answers over SSH and refuses the login.
+    description: Whether it answers over SSH or TCP and lets nobody in.
     type: bool
     default: false
+  unclear:
+    description: What SSH says, where that is neither known for an answer nor for silence.
+    type: str
+    default: ''
   seen:
     description: The results of M(drover.compute.host_probe) in a loop over RV(peers), as C(register) has them.
     type: list
@@ -59,8 +69,8 @@ options:
     default: false
   force:
     description:
-      - Names of rules to lift, of V(driver_says_on), V(login_refused), V(peers_reach), V(no_witness), V(storage_active), V(maintenance),
-        V(many_down), V(just_started), V(too_early) and V(quiet_time).
+      - Names of rules to lift, of V(driver_says_on), V(login_refused), V(unclear_answer), V(peers_reach), V(no_witness),
+        V(storage_active), V(maintenance), V(many_down), V(just_started), V(too_early) and V(quiet_time).
     type: list
     elements: str
     default: []
@@ -94,6 +104,21 @@ EXAMPLES = r"""
   hosts: localhost
   gather_facts: false
   tasks:
+    - name: Try it
+      ansible.builtin.slurp:
+        src: /proc/sys/kernel/random/boot_id
+      delegate_to: kvm1
+      register: tried
+      ignore_unreachable: true
+      ignore_errors: true
+
+    - name: See whether it answers
+      drover.compute.silent_host:
+        host: kvm1
+        state: answered
+        tried: "{{ tried }}"
+      register: answered
+
     - name: Find out whom to ask
       drover.compute.silent_host:
         host: kvm1
@@ -114,6 +139,9 @@ EXAMPLES = r"""
     - name: Weigh it
       drover.compute.silent_host:
         host: kvm1
+        ssh: "{{ answered.answer == 'login' }}"
+        refused: "{{ answered.answer == 'refused' }}"
+        unclear: "{{ answered.words if answered.answer == 'unclear' else '' }}"
         seen: "{{ probed.results }}"
       register: verdict
 
@@ -123,6 +151,20 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+answer:
+  description:
+    - V(login) (it lets this controller in), V(refused) (it answers SSH or TCP in any way and does not), V(silent), or V(unclear) (what was
+      said is not known for either).
+  returned: with O(state=answered)
+  type: str
+reached:
+  description: Whether it answers over TCP; null where that was not needed or could not be tried.
+  returned: with O(state=answered)
+  type: bool
+words:
+  description: What SSH and TCP said.
+  returned: with O(state=answered)
+  type: str
 decision:
   description:
     - V(nothing) (it lives, or nobody knows), V(soft_fence) (restart its libvirt), V(wait), V(hard_fence), V(word) (a person has to go

@@ -25,11 +25,21 @@ class Actor:
         """The actor of a task: Ansible works on tasks in children of ansible-playbook."""
         return cls(os.getppid())
 
-    def is_gone(self, process):
-        """Whether the process of a holder is known to have ended; only of this machine can that be known."""
+    def lives(self, process):
+        """Whether the process of a holder lives: True or False where that is proven, else None.
+
+        Nothing can be proven of another machine, another boot or another container. Nor where /proc shows nothing of
+        other users' processes (hidepid), but that there is one of that number.
+        """
         machine, dummy, rest = process.rpartition("/")
         pid, dummy, started = rest.partition(":")
-        return machine == _machine() and pid.isdigit() and _started(pid) != started
+        if machine != _machine() or not pid.isdigit():
+            return None
+        if not _exists(int(pid)):
+            return False
+        now = _started(pid)
+        # The number may be another process's by now, where nobody can see when it started.
+        return now == started if now and started else None
 
 
 def _user():
@@ -53,8 +63,19 @@ def _machine():
         return socket.gethostname()
 
 
+def _exists(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        # It is another user's.
+        return True
+    return True
+
+
 def _started(pid):
-    """When a process started, in the kernel's ticks; empty when there is no such process."""
+    """When a process started, in the kernel's ticks; empty where that cannot be read."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             # The command's name is in brackets and may hold blanks.

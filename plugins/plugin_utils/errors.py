@@ -22,6 +22,13 @@ def some(names, most=8):
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
+def refuse_unknown_rules(lifted, rules):
+    """Raise DroverError where somebody lifts a rule that does not exist."""
+    unknown = sorted(set(lifted) - set(rules))
+    if unknown:
+        raise DroverError(f"There is no rule named {', '.join(unknown)} to lift; the rules are {', '.join(rules)}. Nothing was changed.")
+
+
 def require(name, module):
     """Raise DroverError when a guarded import left nothing behind.
 

@@ -2,43 +2,94 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Modules that action plugins run on a hypervisor, with what fails put in words."""
+"""The one way of action plugins to a hypervisor: modules run there, and what came of them.
+
+What changes a hypervisor goes through Hand.act(), whose answer is certain only where the hypervisor said so.
+"""
 
 from __future__ import annotations
 
 from ansible.errors import AnsibleConnectionFailure
 
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 
 
-def run(action, host, module, args, task_vars, lost):
-    """Run a module of the collection on a host.
+class Unreachable(DroverError):
+    """A host cannot be reached, or was lost. ``cause_of_it`` is Ansible's own error."""
+
+    def __init__(self, host, problem):
+        super().__init__(f"Host {host} cannot be reached: {' '.join(str(problem).split())}", host=host)
+        self.cause_of_it = problem
+
+
+class Hand:
+    """What a task can do on one host.
 
     :param action: the action plugin, connected to the host.
-    :param lost: what to do when the host is lost, a sentence.
-    :returns: its result as plain types, a failure included.
-    :raises DroverError: the host cannot be reached.
     """
-    try:
-        result = action._execute_module(
-            module_name=f"drover.compute.{module}",
-            module_args={key: value for key, value in args.items() if value is not None},
-            task_vars=task_vars,
-        )
-    except AnsibleConnectionFailure as problem:
-        raise DroverError(
-            f"Host {host} cannot be reached: {' '.join(str(problem).split())}. {lost}", host=host
-        ) from None
-    # A failure may come with an object of Ansible's own that holds the traceback.
-    return to_plain({key: value for key, value in result.items() if key != "exception"})
 
+    def __init__(self, action, host, task_vars):
+        self.action, self.host, self.task_vars = action, host, task_vars
 
-def foretell(action, host, module, args, task_vars, lost):
-    """As run(), in check mode whatever the task's is: nothing is changed."""
-    before = action._task.check_mode
-    action._task.check_mode = True
-    try:
-        return run(action, host, module, args, task_vars, lost)
-    finally:
-        action._task.check_mode = before
+    def reach(self):
+        """Find out whether the host answers, before anything is begun there.
+
+        :raises Unreachable: it does not.
+        """
+        try:
+            self.action._low_level_execute_command("true")
+        except AnsibleConnectionFailure as problem:
+            raise Unreachable(self.host, problem) from None
+
+    def read(self, module, args):
+        """Run a module that changes nothing; its result, a failure included, as plain types.
+
+        :raises Unreachable: the host cannot be reached.
+        """
+        return self._run(module, args)
+
+    def foretell(self, module, args):
+        """What a module would do: as in check mode whatever the task's mode is.
+
+        :raises Unreachable: the host cannot be reached.
+        """
+        before = self.action._task.check_mode
+        self.action._task.check_mode = True
+        try:
+            return self._run(module, args)
+        finally:
+            self.action._task.check_mode = before
+
+    def act(self, module, args):
+        """Run a module that may change the hypervisor; returns a certainty.Answer, whatever fails."""
+        try:
+            result = self._run(module, args)
+        except Unreachable as problem:
+            return certainty.lost(str(problem))
+        return certainty.judge(result)
+
+    def look(self, uri, orders, patience):
+        """Withdraw orders and look what is there of their instances.
+
+        :param orders: dict instance uuid -> list of orders that may not begin any more.
+        :param patience: seconds to wait for a call that works on one of them.
+        :returns: dict uuid -> entry of the module domain_order, or None where the host did not tell.
+        """
+        wanted = [{"uuid": uuid, "withdraw": list(withdrawn)} for uuid, withdrawn in orders.items()]
+        answer = self.act("domain_order", {"uri": uri, "domains": wanted, "patience": patience})
+        found = {each["uuid"]: each for each in answer.result.get("domains") or []}
+        return {uuid: found.get(uuid) for uuid in orders}
+
+    def _run(self, module, args):
+        try:
+            result = self.action._execute_module(
+                module_name=module if "." in module else f"drover.compute.{module}",
+                module_args={key: value for key, value in args.items() if value is not None},
+                task_vars=self.task_vars,
+            )
+        except AnsibleConnectionFailure as problem:
+            raise Unreachable(self.host, problem) from None
+        # A failure may come with an object of Ansible's own that holds the traceback.
+        return to_plain({key: value for key, value in result.items() if key != "exception"})

@@ -228,6 +228,42 @@ def test_a_destination_that_does_not_start_it(sharing):
     assert sorted(row[2] for row in migrations(fleet)) == ["done", "failed"]
 
 
+#: Run on a host: guests take half a minute to start.
+SLOW_START = """
+mkdir -p /run/real && mount --bind /usr /run/real
+cat > /run/slow <<'END'
+#!/bin/sh
+case "$*" in *guest=*) sleep 30 ;; esac
+exec /run/real/bin/qemu-system-x86_64 "$@"
+END
+chmod 755 /run/slow && mount --bind /run/slow /usr/bin/qemu-system-x86_64
+"""
+AS_BEFORE = "umount /usr/bin/qemu-system-x86_64; umount --lazy /run/real"
+
+
+def test_safety_09_a_destination_that_does_not_answer_in_time(sharing):
+    """The start goes on there while nobody waits for it any more: nothing of it is begun elsewhere, and the next run finds it."""
+    fleet, domain = sharing, Domain("web")
+    fleet.make("kvm1", domain)
+    discover(fleet)
+    die(fleet)
+    others = ["kvm2", "kvm3"]
+    fleet.everywhere(SLOW_START, others)
+    try:
+        text = refused(fleet, evacuate_look_seconds=14, drover_start_timeout=1, **OFF)
+        assert "did not answer in time" in text and "1 instance(s) of kvm1 are not restarted" in text
+        assert migrations(fleet) == [("web", "evacuation", "running")]
+        assert fleet.query("SELECT * FROM leases") == []
+        eventually(lambda: runs_somewhere(domain), 90)
+        ((where, state),) = fleet.where(others).values()
+        assert state == "running"
+    finally:
+        fleet.everywhere(AS_BEFORE, others)
+    assert f"web: it is running on {where} already" in said(evacuate(fleet, **OFF))
+    assert living(fleet) == {"web": (where, "running")}
+    assert migrations(fleet) == [("web", "evacuation", "done")]
+
+
 @pytest.mark.parametrize("moment", ["claimed", "started", "some seconds"])
 def test_killed_and_run_again(sharing, moment):
     fleet = sharing
@@ -254,6 +290,41 @@ def test_killed_and_run_again(sharing, moment):
     fleet.lab.command("start", "kvm1")
     discover(fleet)
     assert fleet.settled() == where
+
+
+def test_suspected_3_the_next_run_withdraws_what_a_killed_one_had_ordered(sharing):
+    """Its call may still be on its way to the destination: when it comes it begins nothing."""
+    fleet, domain = sharing, Domain("web")
+    fleet.make("kvm1", domain)
+    discover(fleet)
+    die(fleet)
+    begun = "SELECT destination, details FROM migrations WHERE status = 'running'"
+    run = fleet.start("evacuate", *extra(drover_host="kvm1", **OFF))
+    try:
+        eventually(lambda: fleet.query(begun) != [], 120)
+    finally:
+        run.kill()
+    ((where, details),) = fleet.query(begun)
+    done = evacuate(fleet, **OFF)
+    ((host, state),) = living(fleet).values()
+    assert state == "running" and [row[2] for row in migrations(fleet)].count("done") == 1, said(done)
+    assert json.loads(details)["order"] in json.loads(fleet.run(where, f"cat /run/drover/migrations/{domain.uuid}.withdrawn"))
+
+
+def test_suspected_2_a_host_that_was_not_read_may_have_it(sharing):
+    """Somebody may have moved it there with virsh."""
+    fleet = sharing
+    fleet.make("kvm1", Domain("web"))
+    discover(fleet)
+    die(fleet)
+    fleet.run("kvm3", "kill -9 $(cat /run/libvirtd.pid)")
+    text = refused(fleet, **OFF)
+    assert "web: it may run on kvm3, not read now" in text and "drover_evacuate_force=unread_hosts" in text
+    assert fleet.where(["kvm2"]) == {} and migrations(fleet) == []
+    evacuate(fleet, drover_evacuate_force="unread_hosts", **OFF)
+    assert fleet.where(["kvm2"]) == {"web": ("kvm2", "running")}
+    fleet.run("kvm3", "/usr/sbin/libvirtd -d")
+    assert living(fleet) == {"web": ("kvm2", "running")}
 
 
 def test_back_before_a_killed_run_was_run_again(sharing):

@@ -312,7 +312,7 @@ class Fleet:
         assert booked == {domain["name"]: {host: {"VCPU": domain["vcpus"], "MEMORY_MB": domain["memory_mb"]}}
                           for host, domain in domains}
         assert self.query("SELECT instance_name, status FROM migrations"
-                          " WHERE status NOT IN ('completed', 'failed', 'cancelled')") == []
+                          " WHERE status NOT IN ('completed', 'failed', 'cancelled', 'confirmed', 'reverted')") == []
         assert dict(self.query("SELECT i.name, n.host FROM instances i JOIN compute_nodes n"
                                " ON n.id = i.compute_node_id")) == {
             domain["name"]: host for host, domain in domains}

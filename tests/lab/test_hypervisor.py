@@ -7,7 +7,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from test_fleet import SHARED, Domain, changed
+from test_fleet import SHARED, Domain, changed, said
 
 pytest_plugins = ["test_fleet"]
 
@@ -87,3 +87,39 @@ def test_restart_only_when_something_changed(fleet):
     assert changed(fleet.playbook("hypervisor.yml")) == 2
     after = fleet.everywhere("cat /run/libvirtd.pid")
     assert [host for host in fleet.hosts if after[host] != before[host]] == ["kvm2"]
+
+
+#: With the machine's own device, as it was before the lab hid it.
+UNHIDE = """
+umount /dev/kvm && rm -rf /var/cache/libvirt/qemu/capabilities
+kill $(cat /run/libvirtd.pid); while [ -e /run/libvirtd.pid ]; do sleep 0.1; done
+setsid /usr/sbin/libvirtd > /dev/null 2>&1 < /dev/null &
+until virsh list > /dev/null 2>&1; do sleep 0.2; done
+"""
+
+
+@pytest.fixture
+def with_kvm_unhidden(fleet):
+    """kvm1 has a /dev/kvm with which no guest starts with the host's CPU."""
+    if fleet.run("kvm1", "mount | grep -c /dev/kvm || true").strip() == "0":
+        pytest.skip("this machine has no /dev/kvm, or one that works")
+    try:
+        fleet.run("kvm1", UNHIDE)
+        yield fleet
+    finally:
+        # The next test finds it as it is after a start.
+        fleet.lab.command("kill", "kvm1", check=False)
+
+
+def test_kvm_that_is_offered_and_does_not_work(with_kvm_unhidden):
+    fleet = with_kvm_unhidden
+    before = fleet.run("kvm1", "virsh list --all --name; ls /var/lib/libvirt/images /run/libvirt/qemu")
+    assert "offers KVM, and a guest does not start with it" not in said(fleet.playbook("discover", "--limit", "kvm1,localhost"))
+    done = fleet.playbook("discover", "--limit", "kvm1,localhost", "-e", "drover_probe_kvm=true")
+    assert "Host kvm1 offers KVM, and a guest does not start with it: " in said(done) and "drover_cpu" in said(done)
+    text = said(fleet.playbook("check_hypervisor.yml", "--limit", "kvm1", check=False))
+    assert "kvm1 offers KVM, and a guest does not start with it" in text
+    # Without KVM, as an operator may say, there is nothing to find fault with.
+    done = fleet.playbook("check_hypervisor.yml", "--limit", "kvm1", "-e", "drover_domain_type=qemu")
+    assert "KVM is not to be used" in said(done)
+    assert fleet.run("kvm1", "virsh list --all --name; ls /var/lib/libvirt/images /run/libvirt/qemu") == before

@@ -137,6 +137,42 @@ def test_only_one_up_at_a_time(own):
     first.stdout.close()
 
 
+#: Shell commands that give a mount namespace another /dev/kvm; $1 is a folder to work in.
+DEV_KVM = {
+    "as the machine has it": "",
+    "absent": 'mount -t tmpfs none "$1"; tar -C /dev --exclude ./kvm --exclude "./shm/*" --exclude "./mqueue/*" -cf - . | '
+              'tar -C "$1" -xf -; mount --move "$1" /dev',
+    "opens and fails": "mount --bind /dev/zero /dev/kvm",
+}
+
+GUEST = """<domain type='%s'><name>guest</name><memory unit='MiB'>64</memory><vcpu>1</vcpu>
+<os><type arch='x86_64' machine='q35'>hvm</type></os></domain>"""
+
+
+@pytest.mark.parametrize("kvm", DEV_KVM)
+def test_guests_start_whatever_kvm_the_machine_has(own, tmp_path, kvm):
+    has_kvm = os.path.exists("/dev/kvm")
+    if kvm == "opens and fails" and not has_kvm:
+        pytest.skip("this machine has no /dev/kvm that another device could cover")
+    (tmp_path / "dev").mkdir()
+    as_root = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    own_again = ["setpriv", "--reuid", str(os.getuid()), "--regid", str(os.getgid()), "--init-groups"]
+    script = f'{DEV_KVM[kvm]}\nshift\nexec "$@"'
+    done = subprocess.run(
+        [*as_root, "unshare", "--mount", "sh", "-ec", script, "sh", tmp_path / "dev", *own_again,
+         LAB, "--folder", own.folder, "up", "--hosts", "1"],
+        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    offered = own("exec", "kvm1", r"virsh domcapabilities | sed -n 's:.*<domain>\(.*\)</domain>:\1:p'").strip()
+    if kvm != "as the machine has it":
+        assert offered == "qemu"
+    hidden = [line for line in done.stdout.splitlines() if line.startswith("/dev/kvm is hidden")]
+    assert len(hidden) == (has_kvm and kvm != "absent" and offered == "qemu")
+    subprocess.run([LAB, "--folder", own.folder, "exec", "kvm1", "cat > /root/guest.xml; virsh create /root/guest.xml"],
+                   input=GUEST % offered, text=True, check=True, capture_output=True)
+    assert own("exec", "kvm1", "virsh domstate guest").strip() == "running"
+
+
 @pytest.mark.parametrize("seconds", [0.2, 0.5, 0.8])
 def test_up_after_an_up_that_was_killed(own, seconds):
     first = own.popen("up", "--hosts", "2")

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 from test_fleet import IMAGE, LOCAL, SHARED, Domain, changed, eventually
@@ -27,6 +28,12 @@ def refused(fleet, what, names, **variables):
     """Run one that must fail; what it said on one line."""
     key = "drover_instances" if isinstance(names, list) else "drover_instance"
     return fleet.refused(f"instance_{what}", "-e", json.dumps({key: names, "drover_timeout": 5, **variables}))
+
+
+def ask(fleet, host, module, arguments):
+    """Run one module on a host, as a person does."""
+    words = ["ansible", host, "-m", f"drover.compute.{module}", "-a", json.dumps(arguments)]
+    subprocess.run(words, env=fleet.lab.environment(fleet.store_url), stdin=subprocess.DEVNULL, capture_output=True, check=True)
 
 
 def flavors(fleet):
@@ -227,6 +234,33 @@ def test_a_resize_that_is_killed_is_gone_on_with(fleet, moment):
     act(fleet, "resize", "vm", drover_resize="confirm")
     assert fleet.booked() == {"vm": {"kvm2": BIG}} and fleet.files(LOCAL, "kvm1") == []
     assert gib(fleet, "kvm2", f"{LOCAL}/vm-0.qcow2") == 2
+
+
+def test_suspected_7_a_resize_whose_move_was_aborted_is_taken_back(fleet):
+    """Somebody aborts it at its hypervisor, while it is being shut down there: it stays, runs, and has its old size."""
+    flavors(fleet)
+    # It does not heed the power button, so that its shutdown takes its time.
+    fleet.make("kvm1", Domain("vm"))
+    fleet.playbook("discover")
+    wanted = {"drover_instance": "vm", "drover_flavor": "big", "drover_host": "kvm2", "drover_timeout": 20, "drover_force": True}
+    run = fleet.start("instance_resize", "-e", json.dumps(wanted))
+    try:
+        written_down(fleet, run)
+        ((migration, instance),) = fleet.query("SELECT uuid, instance_uuid FROM migrations")
+        eventually(lambda: instance in fleet.run("kvm1", "cat /proc/net/unix"), 60)  # the lock of the call that shuts it down
+        order = {"uuid": instance, "migration": migration, "destination": "kvm2", "destination_uri": "qemu+ssh://root@kvm2/system"}
+        ask(fleet, "kvm1", "domain_migration", {"abort": [order], "wait": 0})
+        text = " ".join(run.finish().split())
+    finally:
+        if run.process.poll() is None:
+            run.kill()
+    assert run.process.returncode == 2 and "Instance vm did not move from kvm1 to kvm2" in text and "it was aborted as asked for" in text, text
+    assert "It is on kvm1 with its old size, as before" in text and "Traceback" not in text
+    assert fleet.settled() == {"vm": ("kvm1", "running")} and size(fleet, "kvm1", "vm") == (1, 64)
+    assert fleet.query("SELECT status FROM migrations") == [("failed",)] and fleet.query("SELECT * FROM leases") == []
+    # Whoever wants it after all runs it again.
+    act(fleet, "resize", "vm", drover_flavor="big", drover_host="kvm2", drover_force=True, drover_timeout=2)
+    assert fleet.where() == {"vm": ("kvm2", "running")} and size(fleet, "kvm2", "vm") == (2, 128)
 
 
 def test_a_revert_that_is_killed_is_gone_on_with(fleet):

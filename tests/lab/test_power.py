@@ -272,7 +272,7 @@ def lying(powered):
 
 @pytest.mark.parametrize(("lie", "words"), [
     ("says on for ever", "still says on, not off, 4 s after it was asked for fence"),
-    ("says off", "says that kvm1 is off, but kvm1 answers over SSH"),
+    ("says off", "The power driver of kvm1 says that it is off, but it answers over SSH"),
     ("times out", "did not do \"off\""),
     ("changes its mind", "said that kvm1 was off, and then that it is on")])
 def test_a_lying_controller_fences_nothing(powered, lying, lie, words):
@@ -285,6 +285,22 @@ def test_a_lying_controller_fences_nothing(powered, lying, lie, words):
     assert powered.query(EVENTS) == [("fence", "failed", "unknown")]
     assert powered.service("kvm1")["last_error"] is None  # nothing proves that it is down
     assert boot_id(powered) == before
+
+
+def test_safety_14_a_lying_controller_and_a_dead_sshd_fence_nothing(powered, lying):
+    """Nobody is let in over SSH any more; a closed port is an answer all the same, and other hosts get it."""
+    fleet = powered
+    one = Domain("one")
+    fleet.make("kvm1", one)
+    try:
+        fleet.run("kvm1", "kill $(pgrep -o -x sshd)")
+        done = fence(fleet, check=False, drover_power_timeout=4, **lying("says off"))
+        assert done.returncode and "fenced: True" not in said(done), said(done)
+        assert "says that it is off, but" in said(done) and "kvm1 is not fenced" in said(done)
+        assert fleet.query(EVENTS) == [("fence", "failed", "unknown")]
+        assert runs_somewhere(one) and has_power(fleet)
+    finally:
+        fleet.lab.command("kill", "kvm1", check=False)
 
 
 def test_a_reboot_that_never_was_is_found_out(powered, lying):

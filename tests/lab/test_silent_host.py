@@ -8,9 +8,10 @@ import contextlib
 import time
 
 import pytest
+from lablib import layout as lab_layout
 from lablib.layout import SWITCH_ADDRESS
 from test_evacuate import copies, discover, evacuate, migrations, refused, sharing  # noqa: F401  pylint: disable=unused-import
-from test_fleet import Domain, said
+from test_fleet import LOCAL, Domain, eventually, said
 from test_power import has_power
 
 pytest_plugins = ["test_fleet"]
@@ -91,19 +92,95 @@ def test_its_network_is_cut_and_its_disks_are_in_use(with_bmcs, fleet, web):
         assert host in ("kvm2", "kvm3") and state == "running"
 
 
+def test_safety_13_a_persons_word_does_not_outweigh_locks(with_bmcs, fleet, web):
+    """Somebody has switched off another machine: the guest runs on, and its disk is locked."""
+    with power_cut_in_the_end(fleet):
+        fleet.run("kvm1", "(sleep 1; ip link set eth0 down) > /dev/null 2>&1 &")
+        time.sleep(2)  # the answer is here by then
+        unseen(fleet)
+        text = refused(fleet, drover_host_is_off="kvm1 is powered off", drover_evacuate_force="driver_says_on")
+        assert "disks of its instances are in use" in text and "drover_evacuate_force=storage_active" in text
+        untouched(fleet, web)
+
+
 def test_libvirt_alone_is_dead(fleet, web):
     """It is restarted, and its guests did not notice."""
     pid = fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid")
     fleet.run("kvm1", "kill -9 $(cat /run/libvirtd.pid)")
     unseen(fleet)
+    restarted(fleet)
+    came_back(fleet, pid)
+
+
+def restarted(fleet):
+    """An evacuation restarts the libvirt of kvm1, which alone is dead, and goes no further."""
     done = evacuate(fleet, "--check")
     assert "only its libvirt does not: restart that" in said(done)
     text = refused(fleet)
     assert "The libvirt of kvm1 was dead. It was restarted, and answers again" in text and "not evacuated" in text
+
+
+def came_back(fleet, pid):
+    """kvm1 answers, its guest did not notice, and nothing is left behind."""
     assert fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid") == pid and migrations(fleet) == []
     assert fleet.service("kvm1")["last_error"] is None and fleet.query("SELECT * FROM leases") == []
     discover(fleet)
     assert fleet.settled() == {"web": ("kvm1", "running")}
+
+
+@contextlib.contextmanager
+def hanging_libvirt(fleet):
+    """kvm1's libvirt takes connections and answers nothing."""
+    fleet.run("kvm1", "kill -STOP $(cat /run/libvirtd.pid)")
+    try:
+        yield
+    finally:
+        fleet.run("kvm1", "kill -CONT $(cat /run/libvirtd.pid)")
+
+
+def test_safety_09_libvirt_hangs(fleet, web):
+    """As it does when storage hangs. Nobody waits for it, it is restarted, and its guests did not notice."""
+    pid = fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid")
+    with hanging_libvirt(fleet):
+        began = time.monotonic()
+        done = discover(fleet, check=False)
+        assert time.monotonic() - began < 100
+        assert "takes connections, but did not answer within 30 s" in said(done)
+        assert "did not answer within 30 s" in fleet.service("kvm1")["last_error"]
+        assert [fleet.service(name)["last_error"] for name in ("kvm2", "kvm3")] == [None, None]
+        restarted(fleet)
+    came_back(fleet, pid)
+
+
+@contextlib.contextmanager
+def dead_storage(fleet, folder):
+    """Something is mounted over a folder of kvm1 whose server answers nothing."""
+    script = (lab_layout.CHECKOUT / "tests" / "unit" / "silent_fs.py").read_text(encoding="utf-8")
+    fleet.run("kvm1", f"cat > /run/silent_fs.py <<'END'\n{script}\nEND")
+    fleet.run("kvm1", f"(/usr/bin/python3 /run/silent_fs.py {folder} > /run/silent_fs & echo $! > /run/silent_fs.pid) 2> /dev/null < /dev/null")
+    eventually(lambda: fleet.run("kvm1", "cat /run/silent_fs") == "mounted\n")
+    try:
+        yield
+    finally:
+        fleet.run("kvm1", f"kill -9 $(cat /run/silent_fs.pid); umount --lazy {folder}")
+
+
+def test_storage_a_host_whose_storage_is_dead_is_read(fleet):
+    """Its libvirt answers: what is on the storage keeps what is booked for it, and nobody waits."""
+    local, shared = Domain("local", state="shutoff", folder=LOCAL), Domain("shared")
+    fleet.make("kvm1", local, shared)
+    discover(fleet)
+    booked, sizes = fleet.booked(), "SELECT name, disk_gb FROM instances ORDER BY name"
+    assert fleet.query(sizes) == [("local", 1), ("shared", 1)]
+    with dead_storage(fleet, LOCAL):
+        began = time.monotonic()
+        done = discover(fleet)
+        assert time.monotonic() - began < 100
+        assert f"look at the server of what is mounted at {LOCAL}, or unmount it." in said(done)
+        assert fleet.service("kvm1")["last_error"] is None
+        assert fleet.booked() == booked and fleet.query(sizes) == [("local", 1), ("shared", 1)]
+    assert "did not answer" not in said(discover(fleet))
+    assert fleet.settled() == {"local": ("kvm1", "shutoff"), "shared": ("kvm1", "running")}
 
 
 def test_not_now(with_bmcs, fleet, web):

@@ -12,7 +12,8 @@ import pathlib
 import shlex
 import typing
 
-#: Run on a host until /srv/shared/watched is gone: a line "TIME UUID" for each domain that runs, ten times a second.
+#: Run on a host until /srv/shared/watched is gone: a line "BEGAN ENDED UUID NAME" for each domain that runs, ten times a
+#: second. Between the two times libvirt said so.
 WATCH = """
 import libvirt, os, sys, time
 libvirt.registerErrorHandler(lambda context, error: None, None)
@@ -24,7 +25,7 @@ with open("/srv/shared/seen-" + os.uname().nodename, "a", buffering=1) as seen:
             for domain in conn.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_RUNNING):
                 now = time.time()
                 if domain.state()[0] in (libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_BLOCKED):
-                    seen.write(f"{now} {domain.UUIDString()}\\n")
+                    seen.write(f"{now} {time.time()} {domain.UUIDString()} {domain.name()}\\n")
         except libvirt.libvirtError:
             if conn is not None and not conn.isAlive():
                 conn = None
@@ -32,18 +33,25 @@ with open("/srv/shared/seen-" + os.uname().nodename, "a", buffering=1) as seen:
 """
 
 
-class Watch:
-    """Watches from ``with`` to its end. A host whose power was cut is watched again after ``on(host)``."""
+#: A domain that two looks show ran in the time between them too, where that is no longer (seconds).
+CONTINUOUS = 1.5
 
-    def __init__(self, fleet: typing.Any) -> None:
-        self._fleet = fleet
+
+class Watch:
+    """Watches from ``with`` to its end. A host whose power was cut is watched again after ``on(host)``.
+
+    :param hosts: those that are on; else all.
+    """
+
+    def __init__(self, fleet: typing.Any, hosts: list[str] | None = None) -> None:
+        self._fleet, self._hosts = fleet, fleet.hosts if hosts is None else hosts
         self._folder: pathlib.Path = fleet.lab.layout.shared
 
     def __enter__(self) -> Watch:
         for file in self._folder.glob("seen-*"):
             file.unlink()
         (self._folder / "watched").touch()
-        for host in self._fleet.hosts:
+        for host in self._hosts:
             self.on(host)
         return self
 
@@ -55,11 +63,27 @@ class Watch:
 
     def path(self, uuid: str) -> list[str]:
         """The hosts that a domain has run on, one after the other."""
-        seen = []
-        for host in self._fleet.hosts:
-            for line in (self._folder / f"seen-{host}").read_text(encoding="utf-8").splitlines():
-                time, each = line.split()
-                if each == uuid:
-                    seen.append((float(time), host))
-        hosts = [host for dummy, host in sorted(seen)]
+        hosts = [host for dummy, dummy, host in sorted(self._seen("uuid").get(uuid, []))]
         return [host for host, before in zip(hosts, [None, *hosts]) if host != before]
+
+    def doubled(self, key: str) -> list[str]:
+        """Where one uuid, or one name, was seen on a host in the time between two looks at another host that showed it too."""
+        found = []
+        for each, seen in self._seen(key).items():
+            for host in {host for dummy, dummy, host in seen}:
+                here = sorted(one for one in seen if one[2] == host)
+                for before, after in zip(here, here[1:]):
+                    if after[0] - before[1] < CONTINUOUS:
+                        found += [f"{each} ran on {host} and {there} at {began}" for began, ended, there in seen
+                                  if there != host and before[1] < began and ended < after[0]]
+        return found
+
+    def _seen(self, key: str) -> dict[str, list[tuple[float, float, str]]]:
+        """All looks that showed a uuid, or a name: (began, ended, host)."""
+        found: dict[str, list[tuple[float, float, str]]] = {}
+        for file in self._folder.glob("seen-*"):
+            host = file.name.removeprefix("seen-")
+            for line in file.read_text(encoding="utf-8").splitlines():
+                began, ended, uuid, name = line.split(" ", 3)
+                found.setdefault(uuid if key == "uuid" else name, []).append((float(began), float(ended), host))
+        return found

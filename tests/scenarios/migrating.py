@@ -101,8 +101,9 @@ class Worker:
     """One move as a worker carries it through, or finds out what became of it."""
 
     def __init__(self, fleet, order, may_start, most=None):
-        self.fleet, self.order, self.may_start, self.most = fleet, order, may_start, most
+        self.fleet, self.order, self.most = fleet, order, most
         self.uuid, self.host = order["uuid"], fleet.hosts[order["source"]]
+        self.may_start = may_start and order.get("begin", True) and order["migration"] not in self.host.withdrawn
         self.previous = self.host.records.get(self.uuid)
         if self.previous is not None and self.previous["destination"] != order["destination"]:
             self.previous = None
@@ -174,6 +175,7 @@ class Worker:
             status = "cancelled"
         if status in SETTLED:
             self.host.aborts.pop(self.uuid, None)
+            self.host.withdrawn.add(self.order["migration"])
         phase = "done" if status in SETTLED else self.record["phase"]
         self._leave()
         self._save(status=status, message=message, finished_at=self.fleet.clock.now, phase=phase)
@@ -380,7 +382,8 @@ class Module:
             self._abort(here, order)
         for order in follow:
             record = here.records.get(order["uuid"])
-            if record is not None and record["status"] not in ENDED and order["uuid"] not in here.workers:
+            mine = record is not None and record["order"]["migration"] == order["migration"]
+            if mine and record["status"] not in ENDED and order["uuid"] not in here.workers:
                 Worker(self.fleet, record["order"], False).start()
         orders = [*start, *abort, *follow]
         self.fleet.clock.sleep(0)
@@ -420,6 +423,8 @@ class Module:
         """One move as the module returns it."""
         here = self.fleet.hosts[self.host]
         record = here.records.get(order["uuid"])
+        if record is not None and record["order"]["migration"] != order["migration"]:
+            record = {"status": "lost", "message": "Another move of it is recorded on this host."}
         if record is None:
             domain = here.domains.get(order["uuid"])
             word = state.state_word(domain.seen() if domain else None)
@@ -430,6 +435,7 @@ class Module:
             "uuid": order["uuid"],
             "name": order["name"],
             "destination": order["destination"],
+            "migration": record.get("order", order)["migration"],
             "status": status,
             "phase": record.get("phase"),
             "percent": 100 if status == "completed" else 0,
@@ -441,4 +447,6 @@ class Module:
             "source_state": record.get("source_state"),
             "destination_state": record.get("destination_state"),
             "leftovers": [],
+            "kept": [],
+            "removed": [],
         }

@@ -21,7 +21,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import gr
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.caps import Caps
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, leases, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, evacuations, leases, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock as store_clock
 from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_host_instances
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import read_columns
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status, node_data, record
@@ -46,8 +47,8 @@ class Actor:
         self.elsewhere = elsewhere
         self.dead = set()
 
-    def is_gone(self, process):
-        return process in self.dead
+    def lives(self, process):
+        return False if process in self.dead else None
 
 
 class CountedStore:
@@ -94,6 +95,7 @@ class Scenario(Several):
         self.groups = data.get("groups", [])
         for module in (mover_module, evacuation_module, migration_action):
             patch.setattr(module, "time", self.clock)
+        patch.setattr(store_clock, "time", self.clock)
 
     def begin(self):
         """Discover the fleet into an empty store."""
@@ -260,9 +262,9 @@ class Scenario(Several):
         store = CountedStore(Store.open(self.url), stop)
         store.actor = actor
         with store.write() as connection:
-            leases.take(connection, host, actor, purpose, self.clock.time())
+            leases.take(connection, host, actor, purpose)
         try:
-            yield store, lambda connection: leases.renew(connection, host, actor, self.clock.time())
+            yield store, lambda connection: leases.renew(connection, host, actor)
         except Killed:
             if not elsewhere:
                 self.dead.add(actor.process)
@@ -326,6 +328,7 @@ class Scenario(Several):
             read = [name for name in self.discover(store) if name != host]
             evacuation = evacuation_module.Evacuation(store, host, read, keep)
             failed = {}
+            self._withdraw(store, host, read, evacuation)
             for dummy in range(ROUNDS):
                 evacuation.settle()
                 plan = evacuation.plan(self.policy, 0, failed, True)
@@ -337,6 +340,7 @@ class Scenario(Several):
                         place,
                         wanted,
                         lambda place=place: self._answering(place),
+                        lambda uri, wanted, place=place: {uuid: self._entry(place, uuid) for uuid in wanted},
                         lambda uri, orders, place=place: self._started(place, orders, refuse, dies, lost),
                     )
                     for each in done["failed"]:
@@ -346,6 +350,17 @@ class Scenario(Several):
             if left:
                 names = sorted(each["name"] for each in left)
                 raise DroverError(f"not started: {', '.join(names)}")
+
+    def _withdraw(self, store, host, read, evacuation):
+        """Tasks withdraw.yml, with the answers of the module domain_order."""
+        with store.read() as connection:
+            begun = evacuations.begun_destinations(connection, host)
+        for place in [name for name in begun if name in read]:
+            evacuation.withdraw(place, lambda uri, wanted, place=place: {uuid: self._entry(place, uuid) for uuid in wanted})
+
+    def _entry(self, place, uuid):
+        found = self.fleet.hosts[place].domains.get(uuid)
+        return {"uuid": uuid, "busy": False, "domain": None if found is None else {"state": found.state}}
 
     def _answering(self, place):
         if not (self.fleet.hosts[place].on and self.fleet.hosts[place].answers):

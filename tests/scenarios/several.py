@@ -34,9 +34,9 @@ class Aborting(ActionModule):
     @contextlib.contextmanager
     def _leased(self, store, host, purpose="moving instances"):
         with store.write() as connection:
-            leases.take(connection, host, self._actor, purpose, self._clock.time())
+            leases.take(connection, host, self._actor, purpose)
         try:
-            yield lambda connection: leases.renew(connection, host, self._actor, self._clock.time())
+            yield lambda connection: leases.renew(connection, host, self._actor)
         finally:
             with store.write() as connection:
                 if leases.held(connection, host, self._actor):
@@ -181,12 +181,12 @@ class Part:
 
     @contextlib.contextmanager
     def _leases(self, hosts):
-        clock, actor = self._scenario.clock, self._store.actor
+        actor = self._store.actor
         try:
             for name in hosts:
                 with self._store.write() as connection:
-                    leases.take(connection, name, actor, "making room", clock.time())
-                self.leased[name] = lambda connection, name=name: leases.renew(connection, name, actor, clock.time())
+                    leases.take(connection, name, actor, "making room")
+                self.leased[name] = lambda connection, name=name: leases.renew(connection, name, actor)
             yield
         except (DroverError, Broken):
             self._release(hosts)

@@ -64,7 +64,8 @@ class Domain:
 @dataclass
 class Host:
     """A hypervisor. ``records`` are those of its moves, which a reboot clears; ``workers`` those that live, ``turns`` of these
-    those that move or wait for it, ``checks`` those that wait to be checked or are; ``aborts`` the word that was left for them."""
+    those that move or wait for it, ``checks`` those that wait to be checked or are; ``aborts`` the word that was left for
+    them; ``withdrawn`` the migrations that no longer begin."""
 
     name: str
     vcpus: int = 8
@@ -77,6 +78,7 @@ class Host:
     turns: list = field(default_factory=list)
     checks: list = field(default_factory=list)
     aborts: dict = field(default_factory=dict)
+    withdrawn: set = field(default_factory=set)
 
 
 class Fleet:
@@ -171,6 +173,7 @@ class Fleet:
         host.on = False
         host.records.clear()
         host.aborts.clear()
+        host.withdrawn.clear()
         host.workers.clear()
         for job in [each for each in self.jobs if name in (each.source, each.destination)]:
             job.end_by_death(name)

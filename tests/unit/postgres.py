@@ -251,6 +251,14 @@ class Cluster:
             with self._admin() as admin:
                 admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
+    def copy(self, source: str, target: str) -> None:
+        """Bring what pg_dump says of one database into another one, which is empty."""
+        given = {"env": {**os.environ, "PGPASSWORD": self.password}, "capture_output": True}
+        one, other = (url.rpartition("/")[2] for url in (source, target))
+        at = ["-h", "127.0.0.1", "-p", str(self.port), "-U", ROLE]
+        dump = subprocess.run([self._bin / "pg_dump", *at, one], check=True, **given)
+        subprocess.run([self._bin / "psql", *at, "-v", "ON_ERROR_STOP=1", "-q", other], check=True, input=dump.stdout, **given)
+
     def stop(self) -> None:
         """End the server and remove its folder; may be called again."""
         if self._process and self._process.poll() is None:

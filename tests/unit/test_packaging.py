@@ -96,10 +96,11 @@ def test_execution_environment_names_files_that_exist(members):
 
 def test_every_ansible_core_that_is_allowed_is_tested():
     script = (ROOT / "tests" / "setup" / "core-versions.sh").read_text()
-    versions = re.search(r"\$\{\*:-([\d. ]+)\}", script).group(1).split()
+    versions = re.search(r'^SUPPORTED="([\d. ]+) newest"$', script, re.MULTILINE).group(1).split()
     runtime = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())
     assert runtime["requires_ansible"] == f">={versions[0]}.0"
-    assert f"tested with {versions[0]} to {versions[-1]}" in (ROOT / "README.md").read_text()
+    for page in ("README.md", "docs/install.md", "docs/dependencies.md"):
+        assert f"{', '.join(versions[:-1])} and {versions[-1]} with Python 3.11, and" in (ROOT / page).read_text(), page
     for path in (ROOT / "roles").glob("*/meta/main.yml"):
         assert yaml.safe_load(path.read_text())["galaxy_info"]["min_ansible_version"] == versions[0], path
 

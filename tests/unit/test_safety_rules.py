@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/safety.md names every safety rule, and only tests that exist."""
+"""docs/safety.md names every safety rule, and only tests and faults that exist."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECTIONS = re.split(r"^## (?=S\d+ )", (ROOT / "docs" / "safety.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+#: What each rule says of the fault matrix: a paragraph of its own.
+MATRIX = {section.split()[0]: re.findall(r"^(?:In|Not in) the matrix: .+?\n\n", section, re.MULTILINE | re.DOTALL) for section in SECTIONS}
 NAMED = [
     (section.split()[0], name) for section in SECTIONS for name in re.findall(r"^- `(.+)`$", section, re.MULTILINE)
 ]
@@ -26,8 +28,15 @@ def functions_of(file):
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
 
 
+def keys_of(file, name):
+    """The keys of a dict that a file of the matrix has at its top."""
+    tree = ast.parse((ROOT / "tests" / "matrix" / file).read_text(encoding="utf-8"))
+    (found,) = (node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == name)
+    return {key.value for key in found.keys}
+
+
 def test_every_rule_is_there_once_and_has_tests():
-    rules = [f"S{number}" for number in range(1, 18)]
+    rules = [f"S{number}" for number in range(1, 23)]
     assert [section.split()[0] for section in SECTIONS] == rules
     assert {rule for rule, dummy in NAMED} == set(rules)
     lines = [line for section in SECTIONS for line in section.splitlines() if line.startswith("- ")]
@@ -41,3 +50,9 @@ def test_a_test_that_is_named_exists(rule, name):
         assert test in functions_of(file)
     else:
         assert (ROOT / file / "commands.yml").is_file() and (ROOT / file / "expected.yml").is_file()
+
+
+@pytest.mark.parametrize("rule", MATRIX)
+def test_each_rule_names_what_of_the_matrix_shows_it(rule):
+    (said,) = MATRIX[rule]
+    assert set(re.findall(r"`(.+?)`", said)) <= keys_of("faults.py", "FAULTS") | keys_of("operations.py", "OPERATIONS")

@@ -156,3 +156,10 @@ def test_a_password_of_power_is_never_shown(fleet, tmp_path):
         assert PASSWORD not in done.stdout and QUOTED not in done.stdout
     for part in (tmp_path).glob("store.db*"):
         assert PASSWORD.encode() not in part.read_bytes()
+
+
+def test_safety_23_a_plan_that_is_written_down_is_its_owners(fleet, tmp_path):
+    words = ("ansible-playbook", "-i", "inventory.yml", "drover.compute.rebalance", "-e", "drover_plan_file=plan.json")
+    done = examples.command(tmp_path, *words, url=fleet)
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "plan.json").stat().st_mode & 0o777 == 0o600

@@ -9,6 +9,7 @@ import unicodedata
 import uuid
 
 from ansible_collections.drover.compute.plugins.plugin_utils import instance_policy
+from ansible_collections.drover.compute.plugins.plugin_utils.definitions import disk_files, guest
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import groups
 
@@ -28,6 +29,8 @@ KEYS = {
     "cloud_init": dict,
     "autostart": bool,
     "policy": dict,
+    "domain_type": str,
+    "cpu": dict,
     "state": str,
 }
 STATES = ("present", "absent")
@@ -47,7 +50,7 @@ def instances(items, where):
     """
     if not isinstance(items, list):
         raise DroverError(f"{where(items)}: instances must be a list of mappings, each with a name.")
-    checked, names, uuids = [], {}, {}
+    checked, names, uuids, paths = [], {}, {}, {}
     for item in items:
         place = where(item)
         if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item["name"].strip():
@@ -64,9 +67,15 @@ def instances(items, where):
             _uuid(item["uuid"], place)
             _unique(uuids, item["uuid"], place, "uuid")
         disks = [_disk(disk, f"{place}, disk {number}") for number, disk in enumerate(item.get("disks") or [], 1)]
+        # What is absent may have left its disk to another.
+        for number, disk in enumerate(disks if item.get("state") != "absent" else [], 1):
+            if disk.get("path"):
+                _unique(paths, disk_files.normal(disk["path"]), f"{place}, disk {number}", "path")
         for number, network in enumerate(item.get("networks") or [], 1):
             _network(network, f"{place}, network {number}")
         _keys(item.get("cloud_init") or {}, CLOUD_INIT_KEYS, f"{place}, cloud_init")
+        guest.checked_type(item.get("domain_type"), place)
+        guest.checked_cpu(item.get("cpu"), place)
         checked.append(
             {
                 **item,

@@ -8,32 +8,43 @@ from __future__ import annotations
 import uuid
 
 from ansible_collections.drover.compute.plugins.plugin_utils import instance_policy
+from ansible_collections.drover.compute.plugins.plugin_utils.definitions import disk_files, guest
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-
+from ansible_collections.drover.compute.plugins.plugin_utils.store import orders
 
 REQUEST_KEYS = ("name", "uuid", "vcpus", "memory_mb", "disk_gb", "availability_zone", "hints", "project", "user")
+
+
+#: The file says where it is, and the store has never seen it: it was placed with another store, or this one came back from a backup.
+UNSEEN = "unseen"
 
 
 def resolve(definitions, known, groups=()):
     """Give each definition its uuid: its own, that of the instance of its name, or a new one.
 
     :param definitions: checked definitions.
-    :param known: the store's instances (dicts with uuid, name, host, state).
+    :param known: the store's instances (dicts with uuid, name, host, state, definition).
     :param groups: checked server groups of the definitions.
     :returns: the definitions with uuid, with state and host of the store (new and None for an unknown
-        one), with request (what the lookup schedule takes) and, for one that has its claim, selection.
-    :raises DroverError: a name is on several instances, or uuid and name belong to different ones.
+        one, UNSEEN and the host of the definition where that was written back once), with request (what the lookup
+        schedule takes) and, for one that has its claim, selection.
+    :raises DroverError: a name is on several instances, uuid and name belong to different ones, or a disk's path
+        is what another instance's file is called.
     """
     # The budget of a group is for moves; the scheduler does not know it.
     groups = {group["name"]: {key: group[key] for key in group if key != "max_moving"} for group in groups}
     by_uuid = {instance["uuid"]: instance for instance in known}
-    by_name = {}
+    by_name, made = {}, {}
     for instance in known:
         by_name.setdefault(instance["name"], []).append(instance)
+        if instance["definition"]:
+            made[instance["definition"]] = instance
     resolved = []
     for definition in definitions:
         name = definition["name"]
-        same_name = by_name.get(name, [])
+        own = made.get(orders.definition_of(definition.get("project"), name))
+        # What a person made by hand under the same name is another one.
+        same_name = [own] if own is not None else by_name.get(name, [])
         found = by_uuid.get(definition.get("uuid"))
         if found is not None and found["name"] != name:
             raise DroverError(
@@ -49,9 +60,12 @@ def resolve(definitions, known, groups=()):
             raise DroverError(f"Instance {name}: several instances have this name: {places}. Say which with uuid.")
         if found is None and same_name:
             found = same_name[0]
+        if found is None and definition.get("host") and definition.get("uuid"):
+            found = {"uuid": definition["uuid"], "host": definition["host"], "node": None, "state": UNSEEN}
         if found is None:
             found = {"uuid": definition.get("uuid") or str(uuid.uuid4()), "host": None, "node": None, "state": "new"}
         resolved.append(_resolved(definition, found, groups))
+    disk_files.refuse_borrowed(resolved)
     return resolved
 
 
@@ -67,6 +81,8 @@ def _resolved(definition, found, groups):
     return {
         **instance,
         "policy_metadata": metadata,
+        # A claim has a domain_type too: what its host offers.
+        "guest": {key: instance[key] for key in guest.KEYS if instance.get(key)},
         "request": request,
         "selection": {**selection, "resources": resources},
     }

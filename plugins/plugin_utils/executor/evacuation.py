@@ -13,23 +13,28 @@ from __future__ import annotations
 import contextlib
 import time
 
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.deciding import told, wanted_to_move
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, some
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, moves
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.evacuation import (
     RAN,
+    blind_nodes,
     files_of,
+    images_of,
     plan_evacuation,
     why_lost,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, clock, evacuations, orders
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import read_columns
 
 # What is done about an instance of the dead host.
 RESTART, RESUME, FOUND, LEAVE, LOST = "restart", "resume", "found", "leave", "lost"
+#: The rule that may be lifted by this name: an instance may be on any host that was not read.
+UNREAD = "unread_hosts"
 
 
-def sort_out(instance, shown, migration, node, read):
+def sort_out(instance, shown, migration, node, read, unread=()):
     """What to do about one instance of the dead host (rules S8 and S9). Data in, data out.
 
     :param instance: as store.evacuations.instances() returns it.
@@ -37,6 +42,7 @@ def sort_out(instance, shown, migration, node, read):
     :param migration: its open migration off the dead host, or None.
     :param node: the storage of the node that it was on.
     :param read: the hosts that were read in this run.
+    :param unread: the hosts that may have it and were not.
     :returns: (RESTART, RESUME, FOUND, LEAVE or LOST; where, or None; why, in words, or None).
     """
     ours = migration is not None and migration["type"] == moves.EVACUATION
@@ -55,8 +61,19 @@ def sort_out(instance, shown, migration, node, read):
             return LEAVE, None, why
         if ours and known:
             return RESUME, migration, None
+    if instance["task_state"] == orders.DELETING:
+        return LEAVE, None, "it is being removed: run drover.compute.instance_delete again when its host is back"
     reason = why_lost(instance, node)
-    return (LOST, None, reason) if reason else (RESTART, None, None)
+    if reason:
+        return LOST, None, reason
+    if unread:
+        hosts = some(sorted(unread))
+        why = (
+            f"it may run on {hosts}, not read now, where somebody may have moved it: bring {hosts} back, or evacuate it first. To go on all the "
+            f"same: -e drover_evacuate_force={UNREAD}, which lifts just this rule"
+        )
+        return LEAVE, None, why
+    return RESTART, None, None
 
 
 def _shown(instance, place, migration, ours, read):
@@ -88,10 +105,11 @@ class Evacuation:
     :param read: names of the hosts that were read in this run.
     :param keep: a function (connection) that renews the lease of the host, or raises DroverError when
         it is lost: it is called in the transaction of each step.
+    :param lifted: names of rules that the operator lifts.
     """
 
-    def __init__(self, store, host, read, keep):
-        self.store, self.host, self.read, self.keep = store, host, set(read), keep
+    def __init__(self, store, host, read, keep, lifted=()):
+        self.store, self.host, self.read, self.keep, self.lifted = store, host, set(read), keep, set(lifted)
 
     def picture(self, connection):
         """What to do about each instance, the most important first.
@@ -105,18 +123,51 @@ class Evacuation:
             for each in evacuations.open_migrations(connection, self.host)
             if each["source"] == self.host
         }
-        nodes = {each["node"]: each for each in evacuations.storage(connection).values() if each["host"] == self.host}
+        storage = evacuations.storage(connection)
+        nodes = {each["node"]: each for each in storage.values() if each["host"] == self.host}
+        unread = {} if UNREAD in self.lifted else evacuations.unread_nodes(connection, self.host, self.read)
         instances.sort(key=lambda each: (-each["priority"], each["name"], each["uuid"]))
         return [
             (
                 each,
                 migrations.get(each["uuid"]),
                 *sort_out(
-                    each, shown.get(each["uuid"], []), migrations.get(each["uuid"]), nodes[each["node"]], self.read
+                    each,
+                    shown.get(each["uuid"], []),
+                    migrations.get(each["uuid"]),
+                    nodes[each["node"]],
+                    self.read,
+                    _may_have(each, nodes[each["node"]], storage, unread),
                 ),
             )
             for each in instances
         ]
+
+    def withdraw(self, destination, look):
+        """Find out at a destination what became of the starts that it was told of, and close those.
+
+        :param look: a function (uri, dict instance uuid -> list of orders) -> dict uuid -> entry of the module domain_order.
+        :returns: sentences about what was closed, and about what cannot be told.
+        """
+        with self.store.read() as connection:
+            begun = evacuations.begun_at(connection, self.host, destination)
+        found = _looked(begun, look)
+        return [self._withdrawn(destination, each, found[each["uuid"]]) for each in begun]
+
+    def _withdrawn(self, destination, each, entry):
+        name, proof = each["name"], certainty.is_absent(destination, entry)
+        seen = entry["domain"] if entry is not None and not entry["busy"] else None
+        if proof is not None:
+            with self._step() as connection:
+                moves.undo(connection, each["migration"], proof, f"it was not started on {destination}", time.time())
+            return f"{name}: it was not started on {destination}."
+        if seen is not None and seen["state"] in ("running", "blocked"):
+            proof = certainty.is_shown(destination, seen["state"])
+            with self._step() as connection:
+                moves.finish(connection, each["migration"], proof, seen["state"], time.time())
+            return f"{name}: it runs on {destination}."
+        state = f"is {seen['state']} there" if seen is not None else "cannot be told"
+        return f"{name}: its start on {destination} was begun, and what became of it {state}: left as it is."
 
     def settle(self):
         """Close what can be closed by what the living hosts show.
@@ -130,12 +181,34 @@ class Evacuation:
             if verdict == FOUND:
                 said.append(self._record_found(instance, where, migration))
             elif verdict in (RESTART, LOST) and migration is not None:
+                proof = self._is_over(migration)
+                if proof is None:
+                    continue
                 with self._step() as connection:
-                    moves.undo(connection, migration["uuid"], f"{self.host} died before it had moved", time.time())
+                    moves.undo(connection, migration["uuid"], proof, f"{self.host} died before it had moved", time.time())
                 said.append(
                     f"{instance['name']}: its {migration['type']} to {migration['destination']} came to nothing; it is closed."
                 )
+            if instance["state"] == claims.BUILDING:
+                said.append(self._release(instance))
         return said
+
+    def _release(self, instance):
+        """One that was only being built is not restarted: nothing of it runs, and it has no disks that somebody has written to."""
+        proof = certainty.is_off(self.host)
+        with self._step() as connection:
+            row = orders.read(connection, instance["uuid"])
+            orders.end(connection, instance["uuid"], row.order_uuid)
+            claims.release(connection, [instance["uuid"]], proof, time.time())
+        return f"{instance['name']}: it was only being built; its claim is given back, so that it can be placed again."
+
+    def _is_over(self, migration):
+        """The Proof that a migration off the dead host is not carried on, or None."""
+        if migration["type"] != moves.EVACUATION:
+            return certainty.is_off(self.host)
+        if migration["status"] == "accepted":
+            return certainty.never_begun(f"{migration['destination']} was not told of it.")
+        return None
 
     def settle_returned(self):
         """The host answers: close what an evacuation that was cut short has left open.
@@ -155,16 +228,19 @@ class Evacuation:
             reason = None
             if where not in self.read:
                 reason = f"it may run on {where}, which was not read"
+            elif not places and self._is_over(each) is None:
+                reason = f"it may be about to start on {where}: run this again"
             elif not places:
                 with self._step() as connection:
-                    moves.undo(connection, each["uuid"], f"{self.host} is back", time.time())
+                    moves.undo(connection, each["uuid"], self._is_over(each), f"{self.host} is back", time.time())
                 said.append(f"{name}: it was not started on {where}, and is on {self.host} as before.")
             elif [place["provider"] for place in places] == [each["provider"]] and places[0]["state"] in (
                 "running",
                 "blocked",
             ):
+                proof = certainty.is_shown(where, places[0]["state"])
                 with self._step() as connection:
-                    moves.finish(connection, each["uuid"], places[0]["state"], time.time())
+                    moves.finish(connection, each["uuid"], proof, places[0]["state"], time.time())
                 said.append(f"{name}: it runs on {where}.")
             else:
                 seen = " and ".join(f"{place['state']} on {place['host']}" for place in places)
@@ -189,30 +265,36 @@ class Evacuation:
                 continue
             with self._step() as connection:
                 if there or each["type"] == moves.EVACUATION:
-                    moves.undo(connection, each["uuid"], f"{self.host} died", time.time())
+                    moves.undo(connection, each["uuid"], certainty.is_off(self.host), f"{self.host} died", time.time())
                     said.append(f"{name}: it was on its way from {source} and is still there.")
                 else:
-                    moves.finish(connection, each["uuid"], None, time.time())
+                    moves.finish(connection, each["uuid"], certainty.is_not_shown(source), None, time.time())
                     said.append(f"{name}: it had arrived from {source}, which no longer has it.")
         return said
 
     def _record_found(self, instance, where, migration):
         """An instance that another host has already is recorded there, as one that was evacuated."""
         uuid, now = instance["uuid"], time.time()
+        opened = migration
+        if migration is not None and not (
+            migration["type"] == moves.EVACUATION and migration["provider"] == where["provider"]
+        ):
+            opened = None
+            if self._is_over(migration) is None:
+                return (
+                    f"{instance['name']}: it is {where['state']} on {where['host']}, and its start on {migration['destination']} was begun "
+                    "too: left as it is until that host answers."
+                )
         try:
             with self._step() as connection:
-                opened = migration
-                if migration is not None and not (
-                    migration["type"] == moves.EVACUATION and migration["provider"] == where["provider"]
-                ):
+                if migration is not None and opened is None:
                     message = f"{self.host} died; found on {where['host']}"
-                    moves.undo(connection, migration["uuid"], message, now)
-                    opened = None
+                    moves.undo(connection, migration["uuid"], self._is_over(migration), message, now)
                 if opened is None:
                     opened = moves.begin(
                         connection, uuid, where["host"], where["node"], moves.EVACUATION, now, self.host
                     )
-                moves.finish(connection, opened["uuid"], where["state"], now)
+                moves.finish(connection, opened["uuid"], certainty.is_shown(where["host"], where["state"]), where["state"], now)
         except DroverError as problem:
             return f"{instance['name']}: it is {where['state']} on {where['host']} already, but cannot be recorded there: {problem}"
         return f"{instance['name']}: it is {where['state']} on {where['host']} already."
@@ -244,7 +326,7 @@ class Evacuation:
         # The important ones get their places before the others are looked at.
         for dummy, instances in sorted(waiting.items(), reverse=True):
             with self.store.read() as connection:
-                columns = read_columns(connection, time.time(), service_down_time, wanted_to_move(instances, policy))
+                columns = read_columns(connection, clock.now(connection), service_down_time, wanted_to_move(instances, policy))
             instances = told(instances, columns)
             wanted, stuck = plan_evacuation(columns, instances, self.host, policy, nodes, failed)
             result["left"] += stuck
@@ -267,34 +349,38 @@ class Evacuation:
             return
         result["restarts"].append({**entry, "migration": opened["uuid"]})
 
-    def restart(self, destination, migrations, reach, start):
+    def restart(self, destination, migrations, reach, look, start):
         """Start claimed instances at one destination and record what became of them.
 
         :param migrations: uuids of evacuations to it, in the order to start them.
         :param reach: a function () that raises DroverError where the destination does not answer.
+        :param look: as withdraw() takes it.
         :param start: a function (uri, instances) -> list of dicts uuid, status, state, message, as the
             module domain_restart has them; it raises DroverError when the destination was lost on the way.
         :returns: a dict: restarted, failed and uncertain, each [{uuid, name, host, provider, message}].
         """
         result = {"restarted": [], "failed": [], "uncertain": []}
         with self.store.read() as connection:
-            orders = evacuations.orders(connection, migrations, destination)
-        if not orders:
+            wanted = evacuations.orders(connection, migrations, destination)
+        if not wanted:
             return result
         try:
             reach()
         except DroverError as problem:
-            for order in orders:
+            for order in wanted:
                 begun = order["status"] != "accepted"
                 self._record(
                     destination, order, {"status": "uncertain" if begun else "failed", "message": str(problem)}, result
                 )
             return result
+        wanted = self._first(destination, wanted, look, result)
+        for order in wanted:
+            order["order"] = bulk.new_uuid()
         with self._step() as connection:
-            for order in orders:
-                moves.running(connection, order["migration"], time.time())
-        for uri in sorted({order["uri"] for order in orders}):
-            of_uri = {order["uuid"]: order for order in orders if order["uri"] == uri}
+            for order in wanted:
+                moves.running(connection, order["migration"], order["order"], time.time())
+        for uri in sorted({order["uri"] for order in wanted}):
+            of_uri = {order["uuid"]: order for order in wanted if order["uri"] == uri}
             try:
                 answers = start(uri, [_instance(order) for order in of_uri.values()])
             except DroverError as problem:
@@ -302,6 +388,19 @@ class Evacuation:
             for answer in answers:
                 self._record(destination, of_uri[answer["uuid"]], answer, result)
         return result
+
+    def _first(self, destination, wanted, look, result):
+        """Those that no earlier call can begin there any more; the others are left to the next run."""
+        found = _looked([order for order in wanted if order["orders"]], look)
+        first = []
+        for order in wanted:
+            entry = found.get(order["uuid"]) if order["orders"] else {"busy": False}
+            if entry is not None and not entry["busy"]:
+                first.append(order)
+            else:
+                message = "what an earlier run ordered there may still begin"
+                self._record(destination, order, {"status": "uncertain", "message": message}, result)
+        return first
 
     def _record(self, destination, order, answer, result):
         entry = {
@@ -313,12 +412,14 @@ class Evacuation:
             "message": answer.get("message") or "",
         }
         if answer["status"] in ("restarted", "there"):
+            proof = certainty.is_shown(destination, answer["state"])
             with self._step() as connection:
-                moves.finish(connection, order["migration"], answer["state"], time.time())
+                moves.finish(connection, order["migration"], proof, answer["state"], time.time())
             result["restarted"].append(entry)
         elif answer["status"] == "failed":
+            proof = certainty.never_begun(f"{destination} says that nothing of it is there, or was not reached.")
             with self._step() as connection:
-                moves.undo(connection, order["migration"], answer["message"], time.time())
+                moves.undo(connection, order["migration"], proof, answer["message"], time.time())
             result["failed"].append(entry)
         else:
             result["uncertain"].append(entry)
@@ -331,6 +432,18 @@ class Evacuation:
             yield connection
 
 
+def _looked(begun, look):
+    """What a destination shows of instances, once what was ordered of them before is withdrawn: dict uuid -> entry or None.
+
+    :param begun: dicts uuid, uri and orders.
+    :param look: see Evacuation.withdraw().
+    """
+    found = {}
+    for uri in sorted({each["uri"] for each in begun}):
+        found.update(look(uri, {each["uuid"]: each["orders"] for each in begun if each["uri"] == uri}))
+    return found
+
+
 def _instance(order):
     return {
         "uuid": order["uuid"],
@@ -339,4 +452,14 @@ def _instance(order):
         "running": order["state"] in RAN,
         "autostart": bool(order["autostart"]),
         "files": files_of(order["disks"]),
+        "order": order["order"],
+        "images": images_of(order["disks"], order["node"], order["there"]),
     }
+
+
+def _may_have(instance, node, storage, unread):
+    """The hosts that were not read and see the storage of an instance."""
+    if not unread:
+        return []
+    blind = set(blind_nodes(instance, node, {provider: storage[provider] for provider in unread if provider in storage}))
+    return sorted({host for provider, host in unread.items() if provider not in blind})

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.executor import restarting
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import caps, journal, moves
@@ -78,16 +79,17 @@ class Mover:
         # Those that wait at the hypervisor for their turn.
         self._ahead = set()
 
-    def settle(self, host):
+    def settle(self, host, begin=True):
         """Finish or undo the migrations that an earlier run left open.
 
         Each is started again with the room it still holds: the hypervisor finds out whether it is under
-        way, done, or was never begun.
+        way, done, or was never begun. One whose destination is disabled or down by now is not begun any more.
 
+        :param begin: whether one that was never begun is begun now; otherwise it is undone.
         :returns: a list of outcomes: uuid, name, source, destination, provider, status, message, elapsed_s.
         """
         with self.store.read() as connection:
-            left = journal.pending(connection, host)
+            left = [{**order, "begin": begin and order["begin"]} for order in journal.pending(connection, host)]
         if left:
             names = ", ".join(order["name"] for order in left)
             self.show(f"{host}: an earlier run left {len(left)} migration(s) open, looking after: {names}")
@@ -326,28 +328,22 @@ class Mover:
             message += f" If {order['destination']} will not come back, make sure that it is off and evacuate it."
         if order.get("restart") and status in ("completed", *UNDONE):
             status, message, result = self._restarted(order, status, message, result)
+        proof = None
         if status == "completed":
-            with self.store.write(together=True) as connection:
-                moves.finish(connection, order["migration"], result.get("destination_state") or "running", time.time())
-        elif status in UNDONE and not self._has_stayed(order, result):
-            status, message = "lost", f"{message} {_whereabouts(order, result)}"
+            proof = certainty.has_arrived(order, result)
         elif status in UNDONE:
+            proof = certainty.has_stayed(order, result, order["migration"] in self._opened)
+        if proof is None and status in ("completed", *UNDONE):
+            status, message = "lost", f"{message} {_whereabouts(order, result)}".strip()
+        elif proof is not None:
             with self.store.write(together=True) as connection:
-                moves.undo(connection, order["migration"], message, time.time(), status)
+                if status == "completed":
+                    moves.finish(connection, order["migration"], proof, result["destination_state"], time.time())
+                else:
+                    moves.undo(connection, order["migration"], proof, message, time.time(), status)
         if status not in ("completed", *UNDONE):
             self._given_up.add(order["migration"])
         self._close(order, status, message, result)
-
-    def _has_stayed(self, order, result):
-        """Whether an instance whose move came to nothing was seen at its source: then its room elsewhere is given back.
-
-        Where the destination was not seen and it does not run at the source, only if this run has opened the
-        move: then nobody else can have begun it.
-        """
-        if result.get("source_state") in (None, "absent"):
-            return False
-        seen = result.get("destination_state") is not None
-        return seen or result["source_state"] in ("running", "blocked") or order["migration"] in self._opened
 
     def _listen(self, order, result):
         """Note which host did not answer, so that nothing more is begun with it."""
@@ -418,8 +414,10 @@ class Mover:
 
 
 def _whereabouts(order, result):
-    """What is not known of an instance whose move came to nothing."""
+    """What is not known of an instance whose move has ended."""
     here, source, destination = result.get("source_state"), order["source"], order["destination"]
+    if result["status"] == "completed":
+        return f"It was not seen at {destination} and gone from {source}, so nothing is given back: look at both hosts."
     if here in (None, "absent"):
         return f"It was not seen at {source}."
     return f"It is {here} at {source}, and may have arrived at {destination}, which did not tell: bring {destination} back, or evacuate it."

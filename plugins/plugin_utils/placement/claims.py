@@ -16,10 +16,11 @@ try:
 except ImportError:
     sa = None
 
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, groups, supply
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.chooser import Chooser, Place
-from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, decisions, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, decisions, files, orders, services, tables
 
 BUILDING = "building"
 # What a decision that is claimed was for, see decisions.row().
@@ -28,7 +29,7 @@ PURPOSE = "place"
 LIFETIME = 3600
 
 
-def claim(connection, selections, now, lifetime=LIFETIME, actor=None):
+def claim(connection, selections, now, lifetime=LIFETIME, actor=None, defined=False):
     """Claim the destination, or else the first alternate with room, of every selection.
 
     All or none: a selection that fits nowhere fails the whole, and the caller's transaction with it. One that
@@ -39,13 +40,17 @@ def claim(connection, selections, now, lifetime=LIFETIME, actor=None):
     :param lifetime: seconds until the claim expires when no instance is seen; 0 for never. An instance
         that is still being built and claimed again has its claim renewed.
     :param actor: who asked, in words for people.
+    :param defined: the selections are of definitions. A definition is one instance, by its project and name: where another
+        run was faster, its instance is the answer, with the uuid that it has.
     :returns: a list of dicts in the same order: uuid, name, host, node, provider, resources, alternates
         (those after the claimed one), new (False when the instance had its room already).
     :raises DroverError: no room (asked, used and capacity per host tried), unknown host, bad data.
     """
+    if defined:
+        selections = _those_there(connection, selections)
     found = groups.hold(connection, [selection.get("server_group") for selection in selections])
     nodes = _nodes(connection, selections)
-    rows = [_instance(each, nodes, found, now) for each in selections]
+    rows = [_instance(each, nodes, found, now, defined) for each in selections]
     expires_at = now + lifetime if lifetime else None
     keep = _consumers(selections, expires_at)
     new, made = bulk.add_both(
@@ -69,6 +74,13 @@ def claim(connection, selections, now, lifetime=LIFETIME, actor=None):
         else:
             results.append(_unchanged(selection, where.get(selection["uuid"])))
     return results
+
+
+def _those_there(connection, selections):
+    """The selections, each of a definition that is an instance already with the uuid of that."""
+    names = [orders.definition_of(each.get("project"), each["name"]) for each in selections]
+    there = orders.hold_definitions(connection, names)
+    return [{**each, "uuid": there.get(name, each["uuid"])} for name, each in zip(names, selections)]
 
 
 def _consumers(selections, expires_at):
@@ -128,14 +140,16 @@ def _correct_places(connection, rows, new, chosen):
     )
 
 
-def reclaim(connection, uuid, alternates, now, lifetime=LIFETIME, actor=None):
+def reclaim(connection, uuid, alternates, proof, now, lifetime=LIFETIME, actor=None):
     """Give up the room of an instance being built and claim the first alternate with room.
 
     The node it leaves has a failed build more, which BuildFailureWeigher counts.
 
+    :param proof: the certainty.Proof that nothing of it is at the host that it leaves.
     :returns: as one item of claim().
-    :raises DroverError: the instance is not being built, or is moving, or no alternate has room.
+    :raises DroverError: the instance is not being built, or is moving, or no alternate has room, or an order is open.
     """
+    certainty.require(proof)
     found = groups.of_instance(connection, uuid)
     instance = bulk.hold(connection, tables.instances, "uuid", [uuid]).get(uuid)
     if instance is None:
@@ -146,6 +160,7 @@ def reclaim(connection, uuid, alternates, now, lifetime=LIFETIME, actor=None):
             f"Instance {instance.name} ({uuid}) is {instance.state}, not being built: its place is not given up. "
             "Move it with drover.compute.drain instead."
         )
+    orders.refuse_open([instance])
     holdings = allocations.Holdings(connection, {}, now, drop=[uuid])
     resources = _sums(allocations.read(connection, [uuid]).get(uuid, {}))
     nodes = _nodes(connection, [{"alternates": alternates}])
@@ -178,17 +193,21 @@ def _sums(held):
     return sums
 
 
-def release(connection, uuids, now):
+def release(connection, uuids, proof, now):
     """Give back the room of instances and forget those that were only being built.
 
     An instance that has a domain keeps its record, as its domain is still somebody's production.
 
+    :param proof: the certainty.Proof that nothing of them is on a hypervisor.
     :returns: the uuids that held something.
-    :raises DroverError: one of them has been seen running, or is moving; its room cannot be released.
+    :raises DroverError: one of them has been seen running, or is moving, or an order is open for it; its room cannot
+        be released.
     """
+    certainty.require(proof)
     table = tables.instances
     rows = bulk.hold(connection, table, "uuid", uuids)
     _refuse_moving(connection, uuids)
+    orders.refuse_open(rows.values())
     for row in rows.values():
         if row.state == "active":
             raise DroverError(
@@ -201,30 +220,35 @@ def release(connection, uuids, now):
     return sorted(set(holdings.ids) | set(rows))
 
 
-def forget(connection, uuids, now):
+def forget(connection, uuids, proof, now):
     """Give back the room of instances whose domains are removed, and forget all that the store has of them.
 
+    :param proof: the certainty.Proof that they are removed.
     :raises DroverError: one of them is moving, or waits for its resize to be confirmed.
     """
     rows = bulk.hold(connection, tables.instances, "uuid", uuids)
     bulk.update(connection, tables.instances, [{"id": row.id, "state": "missing"} for row in rows.values()])
-    release(connection, uuids, now)
+    release(connection, uuids, proof, now)
     bulk.delete(connection, tables.domains, tables.domains.c.uuid, uuids)
+    files.forget(connection, uuids)
 
 
 def release_expired(connection, now):
-    """Release the claims whose time is over, in the caller's one transaction.
+    """Release the claims whose time is over and of which no hypervisor was told, in the caller's one transaction.
 
     :returns: what they held, see allocations.expired().
     """
     uuids = [item["uuid"] for item in allocations.expired(connection, now)]
     # Held, then read again: what was released, built or renewed meanwhile stays as it is.
     busy = {
-        row.uuid for row in bulk.hold(connection, tables.instances, "uuid", uuids).values() if row.state == "active"
+        row.uuid
+        for row in bulk.hold(connection, tables.instances, "uuid", uuids).values()
+        if row.state == "active" or row.order_uuid is not None
     }
     bulk.hold(connection, tables.consumers, "uuid", uuids)
     found = [item for item in allocations.expired(connection, now) if item["uuid"] in set(uuids) - busy]
-    release(connection, [item["uuid"] for item in found], now)
+    proof = certainty.never_begun("Their claims expired, and no hypervisor was told to build them.")
+    release(connection, [item["uuid"] for item in found], proof, now)
     return found
 
 
@@ -370,7 +394,7 @@ def _unknown_instance(uuid):
     )
 
 
-def _instance(selection, nodes, found, now):
+def _instance(selection, nodes, found, now, defined=False):
     resources = selection["resources"]
     node = _matching(nodes, selection)
     group = found.get(groups.name_of(selection.get("server_group")))
@@ -388,6 +412,7 @@ def _instance(selection, nodes, found, now):
         "user": selection.get("user"),
         "flavor": selection.get("flavor"),
         "image": selection.get("image"),
+        "definition": orders.definition_of(selection.get("project"), selection["name"]) if defined else None,
         "created_at": now,
     }
 
@@ -430,17 +455,20 @@ def _answer(selection, node):
     }
 
 
-def require_claim(connection, uuid, host):
+def require_claim(row, node, host):
     """Make sure that an instance has its claim on a host before anything is built there.
 
-    :raises DroverError: it has none, or one on another host.
+    :param row: of the instance; node: of its compute node, or None.
+    :raises DroverError: it has none, or one on another host, or is not being built.
     """
-    instance = _instance_row(connection, uuid)
-    nodes = tables.compute_nodes
-    node = connection.execute(sa.select(nodes.c.host).where(nodes.c.id == instance.compute_node_id)).one_or_none()
     if node is None or node.host != host:
         where = f"on {node.host}" if node is not None else "nowhere"
         raise DroverError(
-            f"Instance {instance.name} ({uuid}) has its claim {where}, not on {host}: it is not built there. "
+            f"Instance {row.name} ({row.uuid}) has its claim {where}, not on {host}: it is not built there. "
             "Build it where drover.compute.allocation claimed it."
+        )
+    if row.state not in (BUILDING, "active"):
+        raise DroverError(
+            f"Instance {row.name} ({row.uuid}) is {row.state} on {host}: it was there once, and nothing is built a second time. "
+            "Find out where it is with drover.compute.discover."
         )

@@ -37,7 +37,8 @@ def order(connection, migration_uuid):
 
     :returns: a dict: migration, uuid (the instance's), name, source, destination, provider (of the
         destination), destination_uri, migration_address, source_uri, live, restart (it is shut down for the move
-        and is to run again after it), migration_options (of the instance's policy).
+        and is to run again after it), migration_options (of the instance's policy), begin (whether its destination
+        may still get it: it is enabled and was seen up when it was last looked at).
     """
     (found,) = _orders(connection, tables.migrations.c.uuid == migration_uuid)
     return found
@@ -45,11 +46,14 @@ def order(connection, migration_uuid):
 
 def _orders(connection, *conditions):
     """The orders of migrations in one query, in the order in which they began, see order()."""
-    migrations, nodes = tables.migrations, tables.compute_nodes
+    migrations, nodes, services = tables.migrations, tables.compute_nodes, tables.services
     source, destination = nodes.alias("source"), nodes.alias("destination")
     query = (
         sa.select(
             migrations,
+            services.c.disabled,
+            services.c.forced_down,
+            services.c.last_error,
             destination.c.migration_uri,
             destination.c.migration_address,
             destination.c.uuid.label("provider"),
@@ -59,6 +63,7 @@ def _orders(connection, *conditions):
         .outerjoin(tables.instances, tables.instances.c.uuid == migrations.c.instance_uuid)
         .outerjoin(source, source.c.id == migrations.c.source_node_id)
         .outerjoin(destination, destination.c.id == migrations.c.destination_node_id)
+        .outerjoin(services, services.c.id == destination.c.service_id)
         .where(*conditions)
         .order_by(migrations.c.id)
     )
@@ -76,6 +81,8 @@ def _orders(connection, *conditions):
             "live": row.type == "live-migration",
             "restart": bool((row.details or {}).get("restart")),
             "migration_options": migration_options(row.policy),
+            # Without a node there is none that could be disabled; libvirt there answers for itself.
+            "begin": not (row.disabled or row.forced_down or row.last_error),
         }
         for row in connection.execute(query)
     ]

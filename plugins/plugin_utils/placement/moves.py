@@ -18,11 +18,12 @@ try:
 except ImportError:
     sa = None
 
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, caps, groups, supply
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.chooser import Chooser, Place, class_ids
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.claims import find_node
-from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, moving, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, files, moving, orders, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.moving import EVACUATION, RESIZE
 
 UNDER_WAY = tables.OPEN_MIGRATION
@@ -94,6 +95,7 @@ def _begin(connection, instance_uuid, host, node, move_type, now, source_host, w
     running = moving.holding(connection, [instance_uuid]).get(instance_uuid)
     if running is not None and running.status != "done":
         return _already(instance, running, destination, move_type)
+    orders.refuse_open([instance])
     if instance.state in UNMOVABLE:
         raise DroverError(f"Instance {instance.name} ({instance_uuid}) {UNMOVABLE[instance.state]}.")
     uuid = bulk.new_uuid()
@@ -178,19 +180,27 @@ def _added(one, other):
     return {key: one.get(key, 0) + other.get(key, 0) for key in {*one, *other}}
 
 
-def running(connection, uuid, now):
-    """Record that the hypervisor has begun to move."""
+def running(connection, uuid, order, now):
+    """Record that a destination is about to be told to start an evacuated instance.
+
+    :param order: the name of the call's order, by which it can be withdrawn there.
+    """
+    known = (_migration(connection, uuid).details or {}).get("orders") or []
+    note(connection, uuid, {"orders": [*known, order]}, now)
     _set_status(connection, uuid, "running", None, now)
 
 
-def finish(connection, uuid, domain_state, now):
+def finish(connection, uuid, proof, domain_state, now):
     """The instance is at the destination and gone from the source: the source's room is free.
+
+    :param proof: the certainty.Proof of that.
 
     Not so after a resize: both are held until confirm() or revert(); nor after an evacuation: until
     clear_source().
 
     :param domain_state: what libvirt says of the domain at the destination; None for what it was.
     """
+    certainty.require(proof)
     migration = _migration(connection, uuid)
     if migration.status not in tables.OPEN_MIGRATION:
         return
@@ -204,8 +214,12 @@ def finish(connection, uuid, domain_state, now):
     _set_status(connection, uuid, status, None, now)
 
 
-def confirm(connection, uuid, now):
-    """Keep the new size of a resize that is finished: what held the old one is free."""
+def confirm(connection, uuid, proof, now):
+    """Keep the new size of a resize that is finished: what held the old one is free.
+
+    :param proof: the certainty.Proof that it is at its destination with that size.
+    """
+    certainty.require(proof)
     migration = _migration(connection, uuid)
     if _is_closed(migration, "finished", "confirmed"):
         return
@@ -214,8 +228,12 @@ def confirm(connection, uuid, now):
     _set_status(connection, uuid, "confirmed", None, now)
 
 
-def revert(connection, uuid, domain_state, now):
-    """Take a finished resize back: amounts, flavor, sizes and place are the old ones."""
+def revert(connection, uuid, proof, domain_state, now):
+    """Take a finished resize back: amounts, flavor, sizes and place are the old ones.
+
+    :param proof: the certainty.Proof that it is at its source again with its old size.
+    """
+    certainty.require(proof)
     migration = _migration(connection, uuid)
     if _is_closed(migration, "finished", "reverted"):
         return
@@ -226,11 +244,14 @@ def revert(connection, uuid, domain_state, now):
     _set_status(connection, uuid, "reverted", None, now)
 
 
-def clear_source(connection, uuid, now):
+def clear_source(connection, uuid, proof, now):
     """The source of an evacuation is back and cleaned up: the instance's part there is free.
 
     The instance may have moved on since; only what it held at the source goes.
+
+    :param proof: the certainty.Proof that the source does not have it any more.
     """
+    certainty.require(proof)
     migration = _migration(connection, uuid)
     if _is_closed(migration, "done", "completed"):
         return
@@ -257,11 +278,13 @@ def _others(connection, migration):
     return connection.execute(query).all()
 
 
-def undo(connection, uuid, message, now, status="failed"):
+def undo(connection, uuid, proof, message, now, status="failed"):
     """The instance is still at the source: it gets its room there back, the destination's is free.
 
+    :param proof: the certainty.Proof that the destination has nothing of it and gets nothing any more.
     :param status: failed, or cancelled where somebody wanted that.
     """
+    certainty.require(proof)
     migration = _migration(connection, uuid)
     if migration.status not in tables.OPEN_MIGRATION:
         return
@@ -271,7 +294,7 @@ def undo(connection, uuid, message, now, status="failed"):
 
 
 def note(connection, uuid, facts, now):
-    """Add facts to the details of a resize, for the run that comes next."""
+    """Add facts to the details of a migration, for the run that comes next."""
     migration, table = _migration(connection, uuid), tables.migrations
     details = {**(migration.details or {}), **facts}
     connection.execute(sa.update(table).where(table.c.uuid == uuid).values(details=details, updated_at=now))
@@ -347,6 +370,7 @@ def _place_domain(connection, migration, from_node, to_node, domain_state, now):
         .where(domains.c.uuid == migration.instance_uuid, domains.c.compute_node_id == from_node)
         .values(compute_node_id=to_node, state=domain_state or domains.c.state, seen_at=now)
     )
+    files.move(connection, migration.instance_uuid, from_node, to_node)
 
 
 def _by_class(connection, amounts):

@@ -53,7 +53,10 @@ def describe(connection, migration_uuid):
         "running": bool(details.get("running")),
         "arrived": bool(details.get("arrived")),
         **{which: _size(details.get(which) or {}, sizes.get(which) or {}) for which in ("old", "new")},
-        "order": _order(row, row.destination, row.destination_migration_uri, row.destination_migration_address),
+        "order": {
+            **_order(row, row.destination, row.destination_migration_uri, row.destination_migration_address),
+            "migration": row.uuid,
+        },
         "back": _order(row, row.source, row.source_migration_uri, row.source_migration_address),
         "migration_options": journal.migration_options(row.policy),
     }

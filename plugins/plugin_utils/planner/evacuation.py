@@ -8,8 +8,7 @@ Data in, data out.
 
 from __future__ import annotations
 
-import posixpath
-
+from ansible_collections.drover.compute.plugins.plugin_utils import storage_identity
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
 
 #: States of a domain that ran when its host died: what was in memory is lost, the instance is to run.
@@ -21,24 +20,43 @@ def files_of(disks):
     return [disk["source"] for disk in disks if disk.get("source") and disk.get("type") in ("file", "block", "dir")]
 
 
+def images_of(disks, node, there):
+    """What the destination has to find as it was: a list of dicts for module domain_restart.
+
+    :param disks: of a domain's facts.
+    :param node: the storage of the node that it was on; :param there: that of its destination.
+    """
+    known = {image["path"]: image["digest"] for image in node.get("images") or ()}
+    found = []
+    for disk in disks:
+        if not disk.get("source") or disk.get("type") == "network":
+            continue
+        behind = None
+        if disk.get("chain") is not None:
+            behind = [
+                {
+                    "path": layer["path"],
+                    "shared": _is_same(layer["path"], node, there),
+                    "digest": known.get(layer["path"]),
+                }
+                for layer in disk["chain"]
+            ]
+        found.append({"target": disk.get("target"), "identity": share_of(disk, there), "behind": behind})
+    return found
+
+
+def _is_same(path, node, there):
+    share = storage_identity.of_path(path, node)
+    return share is not None and share == storage_identity.of_path(path, there)
+
+
 def share_of(disk, node):
     """The id of the shared storage that a disk is on, as a node sees it; None where the node does not.
 
     :param disk: a disk of a domain's facts: type, source.
-    :param node: pools and storage, a node's facts of these names.
+    :param node: facts of a node, as store.files.storage_of() has them.
     """
-    if disk.get("type") == "volume":
-        name = str(disk["source"]).partition("/")[0]
-        return next((pool.get("shared_id") for pool in node["pools"] if pool.get("name") == name), None)
-    path = posixpath.normpath(str(disk["source"]))
-    above = [(pool.get("path"), pool.get("shared_id")) for pool in node["pools"]]
-    above.append((node["storage"].get("instances_path"), node["storage"].get("shared_id")))
-    covering = [
-        (len(posixpath.normpath(folder)), bool(share), share)
-        for folder, share in above
-        if folder and path.startswith(posixpath.normpath(folder).rstrip("/") + "/")
-    ]
-    return max(covering)[2] if covering else None
+    return storage_identity.of_disk(disk, node)
 
 
 def why_lost(instance, node):
@@ -49,7 +67,7 @@ def why_lost(instance, node):
     """
     state = instance["state"]
     if state == "building":
-        return "it was only being built, there is no domain yet; release its claim and place it again"
+        return "it was only being built: its claim is given back, place it again"
     if state == "missing":
         return "its host no longer showed it before it died; find out where it is"
     if not instance["xml"]:
@@ -108,6 +126,7 @@ def plan_evacuation(columns, instances, host, policy, nodes, excluded):
         "managed_save": False,
         "persistent": True,
         "disk_gb": 0,
+        "backs": [],
     }
     off = [{**each, **free, "resources": {**each.get("resources", {}), "DISK_GB": 0}} for each in instances]
     plan = plan_drain(columns, off, host, policy, None, barred)

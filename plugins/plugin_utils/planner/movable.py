@@ -63,7 +63,7 @@ def why_unmovable(instance):
     """Why an instance cannot be moved wherever there is room, in words; None when it can.
 
     :param instance: a dict as the store's read_host_instances returns it: state, hostdevs,
-        managed_save, snapshots, persistent; and policy, None or one of POLICIES, policy_error, None or a
+        managed_save, snapshots, persistent, backs; and policy, None or one of POLICIES, policy_error, None or a
         sentence.
     :raises PlanError: the policy is none of these.
     """
@@ -84,6 +84,13 @@ def why_unmovable(instance):
         return f"it uses devices of its host ({', '.join(_device(each) for each in hostdevs)}); detach them first"
     if instance.get("snapshots"):
         return "it has snapshots, with which libvirt migrates nothing; delete them first"
+    backs = instance.get("backs")
+    if backs:
+        names = ", ".join(backs[:3]) + (f" and {len(backs) - 3} more" if len(backs) > 3 else "")
+        return (
+            f"a disk of it is what {names} on its host {'is' if len(backs) == 1 else 'are'} backed by, and is not known to be on"
+            " shared storage, so it cannot be copied away; move what is backed by it first, or declare its pool with drover_shared_pools"
+        )
     if state in COLD_STATES:
         if instance.get("managed_save"):
             return (

@@ -14,10 +14,11 @@ import dataclasses
 # What to do next.
 NOTHING, SOFT_FENCE, WAIT, HARD_FENCE, WORD, RESTART = "nothing", "soft_fence", "wait", "hard_fence", "word", "restart"
 
-#: Rules that an operator can lift, each by its own name (rule S13).
-LIFTABLE = (
+#: What holds back fencing or an evacuation as a whole, see decide().
+RULES = (
     "driver_says_on",
     "login_refused",
+    "unclear_answer",
     "peers_reach",
     "no_witness",
     "storage_active",
@@ -27,6 +28,8 @@ LIFTABLE = (
     "too_early",
     "quiet_time",
 )
+#: What an operator can lift, each by its own name (rule S13). The last one holds back single restarts, see executor.evacuation.
+LIFTABLE = (*RULES, "unread_hosts")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +47,8 @@ class Evidence:
     """What is known of the host now.
 
     ssh: it answers the controller over SSH; its libvirt does not, or nobody would ask.
-    refused: it answers over SSH and lets nobody in, so that nothing is known of its libvirt.
+    refused: it answers over SSH or TCP and lets nobody in, so that nothing is known of its libvirt.
+    unclear: what SSH said, where that is neither known for an answer nor for silence.
     peers: dict name of another hypervisor -> True (it gets an answer), False, or None (it could not be asked).
     storage: active (its disks are locked, as a peer sees it), silent or unknown.
     power: on, off or unknown, as its driver says; none where it has no driver that can tell.
@@ -59,6 +63,7 @@ class Evidence:
     host: str
     ssh: bool = False
     refused: bool = False
+    unclear: str = ""
     peers: dict = dataclasses.field(default_factory=dict)
     storage: str = "unknown"
     power: str = "none"
@@ -89,8 +94,10 @@ def decide(evidence, limits=Limits(), lifted=()):
     """
     host, reached = evidence.host, sorted(name for name, answer in evidence.peers.items() if answer)
     alive = ""
-    if evidence.ssh or evidence.refused:
+    if evidence.ssh:
         alive = "it answers over SSH"
+    elif evidence.refused:
+        alive = "it answers, though it lets nobody in"
     elif reached:
         alive = f"{' and '.join(reached)} can reach it"
     if evidence.power == "off":
@@ -101,14 +108,15 @@ def decide(evidence, limits=Limits(), lifted=()):
                 f"The power driver of {host} says that it is off, but {alive}: that is not its power, or not the truth. "
                 "Correct drover_power_address.",
             )
-        return Decision(RESTART, None, f"{host} is off, as its power driver says, and nobody can reach it.")
+        held_back = _first([*_unclear(evidence), *_in_use(evidence)], lifted)
+        return held_back or Decision(RESTART, None, f"{host} is off, as its power driver says, and nobody can reach it.")
     if evidence.said:
         if alive:
             sentence = f"You say that {host} is powered off, but {alive}. Its instances may run. Switch it off first"
             return Decision(
                 NOTHING, "contradiction", f"{sentence}, or leave out drover_host_is_off where it has a power driver."
             )
-        held_back = _first(_says_on(evidence), lifted)
+        held_back = _first([*_says_on(evidence), *_unclear(evidence), *_in_use(evidence)], lifted)
         return held_back or Decision(RESTART, None, f"{host} is off, as a person says, and nobody can reach it.")
     if evidence.ssh and not evidence.soft_fenced and (not evidence.maintenance or "maintenance" in lifted):
         return Decision(
@@ -147,6 +155,28 @@ def _says_on(evidence):
         )
 
 
+def _unclear(evidence):
+    """Silence is only what is known to be silence: all else may be a host that lives."""
+    if evidence.unclear:
+        yield (
+            "unclear_answer",
+            NOTHING,
+            f"It is not known whether {evidence.host} answers over SSH, which says: {evidence.unclear.rstrip('.')}. See that this controller "
+            "reaches the way to it (its name, its proxy, its keys), and run this again.",
+        )
+
+
+def _in_use(evidence):
+    """Locks on its disks, as a peer sees them: of all that is seen the strongest sign that its guests run."""
+    if evidence.storage == "active":
+        yield (
+            "storage_active",
+            WAIT,
+            f"Nobody can reach {evidence.host}, but disks of its instances are in use: they run, or its locks have not run out yet. "
+            "See that it is this machine that is off or cut off, mend its network, or run this again in some minutes.",
+        )
+
+
 def _lives(evidence, reached):
     """What shows that it may live: (rule, act, sentence), the most telling first."""
     host = evidence.host
@@ -154,9 +184,10 @@ def _lives(evidence, reached):
         yield (
             "login_refused",
             NOTHING,
-            f"{host} answers over SSH and refuses the login: it lives, or another machine has its address. Correct the user or the "
+            f"{host} answers and refuses the login: it lives, or another machine has its address. Correct the user or the "
             "keys, and run this again.",
         )
+    yield from _unclear(evidence)
     if not evidence.ssh:
         if reached:
             yield (
@@ -172,13 +203,7 @@ def _lives(evidence, reached):
                 f"{host} does not answer here, and no other host could be asked whether it lives: it may be the network of this "
                 "controller that is broken. See that the other hosts can be reached.",
             )
-        if evidence.storage == "active":
-            yield (
-                "storage_active",
-                WAIT,
-                f"Nobody can reach {host}, but disks of its instances are in use: they run, or its locks have not run out yet. "
-                "Mend its network, or run this again in some minutes.",
-            )
+        yield from _in_use(evidence)
 
 
 def _not_now(evidence, limits):

@@ -24,7 +24,7 @@ except ImportError:
     sa = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require
-from ansible_collections.drover.compute.plugins.plugin_utils.store import schema
+from ansible_collections.drover.compute.plugins.plugin_utils.store import continuity, schema
 
 # A writer waits this long (seconds) for another one: a fleet's hosts report at the same moment.
 SQLITE_BUSY_TIMEOUT = 60
@@ -32,14 +32,37 @@ SQLITE_BUSY_TIMEOUT = 60
 CONNECT_TIMEOUT = 15
 # One name for one lock of PostgreSQL: those that write alone take turns, those that write together share it.
 ADVISORY_LOCK = 0x64726F766572
-# The lock and the schema's revision in one round trip. What is read before the lock was waited for
+# A client that stops in the middle of a step (a suspended laptop, a controller that lost its power) holds up all
+# writers until the server ends its transaction. What the URL, the role or the server sets itself goes first.
+# It is set for the transaction only, as a pooler may give the connection to somebody else after it.
+LIMITS = {"lock_timeout": "60s", "idle_in_transaction_session_timeout": "120s"}
+_SET_LIMITS = ", ".join(
+    f"set_config('{name}', CASE current_setting('{name}') WHEN '0' THEN '{value}' ELSE current_setting('{name}') END, true)"
+    for name, value in LIMITS.items()
+)
+# How long a server may be silent that has lost its power, or whose network is cut: libpq's options.
+SILENCE = {
+    "connect_timeout": CONNECT_TIMEOUT,
+    "tcp_user_timeout": 30000,
+    "keepalives": 1,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+}
+# Limits, the lock and the schema's revision in one round trip. What is read before the lock was waited for
 # can be old, so that another answer than the latest revision is looked at again, see _writer().
-ALONE = f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK}), (SELECT version_num FROM alembic_version)"
-TOGETHER = f"SELECT pg_advisory_xact_lock_shared({ADVISORY_LOCK}), (SELECT version_num FROM alembic_version)"
+ALONE = f"SELECT {_SET_LIMITS}, pg_advisory_xact_lock({ADVISORY_LOCK}), (SELECT version_num FROM alembic_version)"
+TOGETHER = (
+    f"SELECT {_SET_LIMITS}, pg_advisory_xact_lock_shared({ADVISORY_LOCK}), (SELECT version_num FROM alembic_version)"
+)
 # What PostgreSQL says when it ends one of two transactions that stand in each other's way.
 CONFLICTS = ("40001", "40P01")
+# What it says when a lock was not to be had in time.
+NO_LOCK = "55P03"
 # What it says to a role that lacks a right.
 FORBIDDEN = "42501"
+# Files that this process knows to have write-ahead logging, by device and inode.
+_WRITE_AHEAD = set()
 
 
 class Store:
@@ -142,8 +165,11 @@ class Store:
 
     def _upgrade(self, connection):
         if connection.dialect.name == "postgresql":
-            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADVISORY_LOCK})
-        return schema.upgrade(connection, self.shown_url)
+            connection.exec_driver_sql(f"SELECT {_SET_LIMITS}, pg_advisory_xact_lock({ADVISORY_LOCK})")
+        found = schema.upgrade(connection, self.shown_url)
+        if found is None and not self.check_mode:
+            continuity.begin(connection)
+        return found
 
     def _begin(self, stack, write, first):
         """A connection inside a transaction that the stack ends, and what ``first`` (connection) answered."""
@@ -177,13 +203,19 @@ class Store:
     def _sentence(self, problem):
         cause = str(getattr(problem, "orig", None) or problem).strip().splitlines()
         cause = cause[0] if cause else type(problem).__name__
+        state = getattr(getattr(problem, "orig", None), "sqlstate", None)
         for secret in _secrets(self.url):
             cause = cause.replace(secret, "***")
         if "database is locked" in cause:
             advice = f"Another run has held it for over {SQLITE_BUSY_TIMEOUT} s: wait for it, or use PostgreSQL."
-        elif getattr(getattr(problem, "orig", None), "sqlstate", None) in CONFLICTS:
+        elif state == NO_LOCK:
+            advice = (
+                f"Another run has held it for over {LIMITS['lock_timeout'][:-1]} s (or what the URL sets as lock_timeout), and nothing was "
+                "written: wait for that run, or end it. One that stopped in the middle of a step is ended by the server soon."
+            )
+        elif state in CONFLICTS:
             advice = "Another run wrote the same rows at the same moment. Nothing was written: run it again."
-        elif getattr(getattr(problem, "orig", None), "sqlstate", None) == FORBIDDEN:
+        elif state == FORBIDDEN:
             advice = "The role of drover_store_url may not do this: docs/security.md says what each role may do."
         elif getattr(problem, "connection_invalidated", False):
             advice = (
@@ -246,7 +278,7 @@ def _engine(url, in_memory):
                 pool_size=1,
                 max_overflow=-1,
                 isolation_level="READ COMMITTED",
-                connect_args=_timeout(url),
+                connect_args={name: value for name, value in SILENCE.items() if name not in url.query},
             )
         except ImportError as problem:
             raise DroverError(
@@ -260,7 +292,7 @@ def _engine(url, in_memory):
         engine = sa.create_engine("sqlite://", poolclass=pool.StaticPool)
     else:
         engine = sa.create_engine(url, poolclass=pool.NullPool, connect_args={"timeout": SQLITE_BUSY_TIMEOUT})
-        event.listen(engine, "do_connect", _make_folder)
+        event.listen(engine, "do_connect", _make_file)
     event.listen(engine, "connect", functools.partial(_prepare_sqlite, url.database))
     event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -284,7 +316,7 @@ def _drop_foreign(connection, record, proxy):
 def _first(connection, statement):
     if connection.dialect.name != "postgresql":
         return schema.quick_revision(connection)
-    return connection.exec_driver_sql(statement).one()[1]
+    return connection.exec_driver_sql(statement).one()[-1]
 
 
 @contextlib.contextmanager
@@ -308,21 +340,23 @@ def _file_number(url):
         return None
 
 
-def _timeout(url):
-    """A limit for a database host that swallows what is sent to it; the URL may set its own."""
-    return {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_TIMEOUT}
-
-
-def _make_folder(dialect, record, cargs, cparams):
+def _make_file(dialect, record, cargs, cparams):
+    """Make the file, and its folder where there is none, for its owner's eyes: the store tells what runs where and
+    every instance's XML. SQLite gives the files beside it the same permissions."""
     folder = os.path.dirname(cargs[0])
     try:
-        # The store tells what runs where and every instance's XML: for its owner's eyes.
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as problem:
         raise DroverError(
             f"The folder {folder} of the store cannot be made: {problem.strerror}. "
             "Set drover_store_url to a place you may write."
         ) from problem
+    # One that is there is not opened: to close it again would drop the locks that this process has on it. And
+    # what keeps it from being made SQLite will say itself.
+    with contextlib.suppress(OSError):
+        made = os.open(cargs[0], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        _WRITE_AHEAD.discard(_number(os.fstat(made)))
+        os.close(made)
 
 
 def _prepare_sqlite(path, connection, record):
@@ -331,16 +365,31 @@ def _prepare_sqlite(path, connection, record):
     connection.execute("PRAGMA foreign_keys=ON")
     if not _is_write_ahead(path):
         _write_ahead(connection)
-    connection.execute("PRAGMA synchronous=NORMAL")
+    # What is committed is on the disk: an intent that a power cut rolls back behind what a hypervisor does already
+    # would be done a second time.
+    connection.execute("PRAGMA synchronous=FULL")
 
 
 def _is_write_ahead(path):
-    """Whether a file says in its header that it has write-ahead logging, which to ask SQLite takes far longer."""
+    """Whether a file says in its header that it has write-ahead logging, which to ask SQLite takes far longer.
+
+    Each file is looked at once: to close it drops the locks of all connections that this process has to it, and
+    another process would then take the log away under them.
+    """
     try:
-        with open(path, "rb") as file:
-            return file.read(20)[18:] == b"\x02\x02"
+        number = _number(os.stat(path))
+        if number not in _WRITE_AHEAD:
+            with open(path, "rb") as file:
+                if file.read(20)[18:] != b"\x02\x02":
+                    return False
+            _WRITE_AHEAD.add(number)
+        return True
     except (OSError, TypeError):
         return False
+
+
+def _number(status):
+    return status.st_dev, status.st_ino
 
 
 def _write_ahead(connection):

@@ -10,7 +10,7 @@ try:
 except ImportError:
     sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, fleet, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, files, fleet, power, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.moving import EVACUATION
 from ansible_collections.drover.compute.plugins.plugin_utils.store.nodes import DEFAULT_URI
 
@@ -69,7 +69,7 @@ def addresses(connection, host):
 def storage(connection):
     """What nodes say of their storage.
 
-    :returns: dict provider uuid -> dict host, node, pools and storage (facts of these names).
+    :returns: dict provider uuid -> dict host, node, and as files.storage_of() has it.
     """
     table = tables.compute_nodes
     query = sa.select(table.c.uuid, table.c.host, table.c.hypervisor_hostname, table.c.facts)
@@ -77,8 +77,7 @@ def storage(connection):
         row.uuid: {
             "host": row.host,
             "node": row.hypervisor_hostname,
-            "pools": (row.facts or {}).get("pools") or [],
-            "storage": (row.facts or {}).get("storage") or {},
+            **files.storage_of(row.facts),
         }
         for row in connection.execute(query)
     }
@@ -107,14 +106,16 @@ def orders(connection, migration_uuids, host):
     """What a destination needs to know to restart instances.
 
     :param host: the destination; evacuations to other hosts and those that are closed are left out.
-    :returns: a list of dicts: migration, status, provider, uri, uuid, name, xml, state (as last seen at
-        the source), autostart, disks.
+    :returns: a list of dicts: migration, status, orders (of all calls, see moves.running()), provider, uri, uuid, name, xml, state (as last seen at
+        the source), autostart, disks, node and there (what the source and the destination say of their storage).
     """
     table, nodes, domains = tables.migrations, tables.compute_nodes, tables.domains
+    sources = nodes.alias("source")
     query = (
         sa.select(
             table.c.uuid.label("migration"),
             table.c.status,
+            table.c.details,
             nodes.c.uuid.label("provider"),
             nodes.c.uri,
             table.c.instance_uuid.label("uuid"),
@@ -123,8 +124,11 @@ def orders(connection, migration_uuids, host):
             domains.c.state,
             domains.c.autostart,
             domains.c.facts,
+            nodes.c.facts.label("there"),
+            sources.c.facts.label("node"),
         )
         .join(nodes, nodes.c.id == table.c.destination_node_id)
+        .join(sources, sources.c.id == table.c.source_node_id)
         .join(
             domains,
             sa.and_(domains.c.uuid == table.c.instance_uuid, domains.c.compute_node_id == table.c.source_node_id),
@@ -135,10 +139,68 @@ def orders(connection, migration_uuids, host):
     for row in bulk.among(connection, query, table.c.uuid, migration_uuids):
         order = {**row._mapping, "uri": row.uri or DEFAULT_URI, "disks": (row.facts or {}).get("disks") or []}
         order.pop("facts")
+        order["orders"] = (order.pop("details") or {}).get("orders") or []
+        order.update(node=files.storage_of(row.node), there=files.storage_of(row.there))
         order.pop("among_key", None)
         found.append(order)
     place = {uuid: number for number, uuid in enumerate(migration_uuids)}
     return sorted(found, key=lambda order: place[order["migration"]])
+
+
+def begun_at(connection, host, destination):
+    """The evacuations off a host that a destination was told of and that are not closed.
+
+    :returns: a list of dicts: migration, uuid, name, uri, orders (of all calls, see moves.running()).
+    """
+    table, nodes = tables.migrations, tables.compute_nodes
+    query = (
+        sa.select(
+            table.c.uuid.label("migration"),
+            table.c.instance_uuid.label("uuid"),
+            table.c.instance_name.label("name"),
+            nodes.c.uri,
+            table.c.details,
+        )
+        .join(nodes, nodes.c.id == table.c.destination_node_id)
+        .where(
+            table.c.type == EVACUATION, table.c.status == "running", table.c.source == host, nodes.c.host == destination
+        )
+        .order_by(table.c.instance_name, table.c.id)
+    )
+    return [
+        {
+            **{name: getattr(row, name) for name in ("migration", "uuid", "name")},
+            "uri": row.uri or DEFAULT_URI,
+            "orders": (row.details or {}).get("orders") or [],
+        }
+        for row in connection.execute(query)
+    ]
+
+
+def begun_destinations(connection, host):
+    """The hosts that were told of evacuations off a host that are not closed, sorted."""
+    table = tables.migrations
+    query = sa.select(table.c.destination).where(
+        table.c.type == EVACUATION, table.c.status == "running", table.c.source == host
+    )
+    return sorted(set(connection.execute(query).scalars()))
+
+
+def unread_nodes(connection, host, read):
+    """The compute nodes of which nobody knows what they have now: neither read in this run nor seen to be off.
+
+    :param host: the host that is evacuated, which is off.
+    :param read: the hosts that were read.
+    :returns: dict provider uuid -> host.
+    """
+    nodes, services = tables.compute_nodes, tables.services
+    query = sa.select(nodes.c.uuid, nodes.c.host, services.c.last_seen_up).join(services, services.c.id == nodes.c.service_id)
+    off = power.off_since(connection)
+    return {
+        row.uuid: row.host
+        for row in connection.execute(query)
+        if row.host != host and row.host not in read and not off.get(row.host, 0) > (row.last_seen_up or 0)
+    }
 
 
 def left_behind(connection, hosts):

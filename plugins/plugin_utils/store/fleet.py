@@ -10,7 +10,7 @@ try:
 except ImportError:
     sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import aggregates, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import aggregates, files, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import RESOURCE_CLASSES
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances import located, state_of
 
@@ -34,7 +34,7 @@ def read_host_instances(connection, host=None):
 
 
 def read_instances(connection, hosts=None, but=()):
-    """Instances with what a planner needs to know of them, in two queries however many there are.
+    """Instances with what a planner needs to know of them, in two queries however many there are, three where some are backed by others.
 
     :param hosts: those of these hosts only; None for all.
     :param but: not those of these hosts.
@@ -43,8 +43,9 @@ def read_instances(connection, hosts=None, but=()):
         empty where a resize or an evacuation holds two places), server_group, availability_zone, project, user,
         flavor (its name), extra_specs (of the flavor as it is now), required_traits (of those), image (its
         properties), policy (never, cold, live, shutdown or None), policy_error (a sentence or None), priority,
-        migration (options of its own); and of the domain: persistent, autostart, disks, hostdevs, managed_save,
-        snapshots.
+        migration (options of its own), task_state (of an open order, or None); and of the domain: persistent, autostart,
+        disks, hostdevs, managed_save, snapshots, backs (names of instances of its node that are backed by a disk of it
+        which is not known to be shared).
     """
     instances, domains, flavors = tables.instances, tables.domains, tables.flavors
     query = (
@@ -81,6 +82,7 @@ def read_instances(connection, hosts=None, but=()):
                 ),
                 "image": row.image,
                 **_policy(row.policy or {}),
+                "task_state": row.task_state,
                 "persistent": bool(row.persistent) if row.persistent is not None else True,
                 "autostart": bool(row.autostart),
                 "disks": facts.get("disks", []),
@@ -89,7 +91,30 @@ def read_instances(connection, hosts=None, but=()):
                 "snapshots": bool(facts.get("snapshots")),
             }
         )
+    for each, names in zip(found, _backed(connection, found)):
+        each["backs"] = names
     return found
+
+
+def _backed(connection, instances):
+    """Of each instance the names of those of its node that are backed by a disk of it which is not known to be shared."""
+    behind = {}
+    for each in instances:
+        for layer in [layer["path"] for disk in each["disks"] for layer in disk.get("chain") or ()]:
+            behind.setdefault((each["host"], each["node"], layer), set()).add(each["name"])
+    named = [
+        {
+            disk["path"]: behind[each["host"], each["node"], disk["path"]] - {each["name"]}
+            for disk in each["disks"]
+            if (each["host"], each["node"], disk.get("path")) in behind
+        }
+        for each in instances
+    ]
+    known = files.of_instances(connection, [each["uuid"] for each, disks in zip(instances, named) if disks])
+    return [
+        sorted({name for path, names in disks.items() if (path, None) in known.get(each["uuid"], ()) for name in names})
+        for each, disks in zip(instances, named)
+    ]
 
 
 def _policy(policy):

@@ -114,7 +114,7 @@ def listing(connection, host=None, name=None, uuid=None):
     """Instances with where they are, for people and programs.
 
     :returns: a list of dicts sorted by name: uuid, name, host, node, state, vcpus, memory_mb, disk_gb,
-        server_group, availability_zone, project, user, autostart.
+        server_group, availability_zone, project, user, definition, autostart.
     """
     instances, nodes = tables.instances, tables.compute_nodes
     query = located(tables.domains.c.autostart).order_by(instances.c.name, instances.c.uuid)
@@ -138,6 +138,7 @@ def listing(connection, host=None, name=None, uuid=None):
             "availability_zone": row.availability_zone,
             "project": row.project,
             "user": row.user,
+            "definition": row.definition,
             "autostart": bool(row.autostart),
         }
         for row in connection.execute(query)

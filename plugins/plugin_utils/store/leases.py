@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Leases: one actor per host at a time, moves and power alike (rule S4).
 
-A lease has a holder, an age and an end. It is renewed while its holder works. One whose time is over,
-or whose holder's process is known to be gone, is taken over, and whoever takes it over says so.
+A lease has a holder, an age and an end, by the database's clock. It is renewed while its holder works. It is
+taken over, and that is said, when its holder's process is proven to have ended; or when its time is over, unless
+that process is proven to live.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ except ImportError:
     sa = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, tables
 
 # Longer than any call on a hypervisor that renews nothing in between, as a module over slow SSH.
 SECONDS = 300
@@ -25,23 +26,23 @@ class Held(DroverError):
     """Somebody else has the lease."""
 
 
-def take(connection, name, actor, purpose, now, seconds=SECONDS):
+def take(connection, name, actor, purpose, seconds=SECONDS):
     """Take the lease of a name, or renew it.
 
     :param name: what is worked on, such as the name of a host.
-    :param actor: an object with holder (text for people), process (text) and is_gone(process) -> bool,
-        which says whether the process of a holder is known to have ended.
+    :param actor: an object with holder (text for people), process (text) and lives(process) -> True, False, or
+        None where nobody knows: whether the process of a holder lives.
     :param purpose: what is done, such as drain.
-    :param now: the time, seconds since 1970.
     :returns: a dict: changed (False when it was renewed), taken_over (None, or a sentence that tells
         whose it was and why it was taken over).
     :raises Held: somebody else holds it.
+    :raises DroverError: the clock of this controller is off.
     """
-    table = tables.leases
+    clock.refuse_other_time(connection)
+    table, now = tables.leases, clock.now(connection)
     row = _row(connection, name)
-    taken_over = None
     if row is not None and row.process == actor.process:
-        renew(connection, name, actor, now, seconds)
+        renew(connection, name, actor, seconds)
         return {"changed": False, "taken_over": None}
     values = {
         "holder": actor.holder,
@@ -54,25 +55,52 @@ def take(connection, name, actor, purpose, now, seconds=SECONDS):
     if row is None:
         connection.execute(sa.insert(table).values(name=name, **values))
         return {"changed": True, "taken_over": None}
-    if actor.is_gone(row.process):
-        taken_over = f"{_told(row, now)} Its process is gone, so the lease was taken over."
-    elif row.expires_at <= now:
-        taken_over = f"{_told(row, now)} Its time is over, so the lease was taken over."
-    else:
-        raise Held(
-            f"{_told(row, now)} Nothing was done. Wait for its end; if that run is dead, its lease ends in "
-            f"{int(row.expires_at - now) + 1} s, or at once with the module drover.compute.lease, state absent, force true."
-        )
+    over = _over(row, actor, now)
+    if over is None:
+        raise Held(f"{_told(row, now)} Nothing was done. {_way_out(row, now)}")
     connection.execute(sa.update(table).where(table.c.name == name).values(values))
-    return {"changed": True, "taken_over": taken_over}
+    return {"changed": True, "taken_over": f"{_told(row, now)} {over}, so the lease was taken over."}
 
 
-def renew(connection, name, actor, now, seconds=SECONDS):
+def remove_over(connection, actor):
+    """Remove the leases that anybody may take over: those of runs that were killed.
+
+    :param actor: as of take().
+    """
+    table, now = tables.leases, clock.now(connection)
+    for row in connection.execute(sa.select(table)).all():
+        if _over(row, actor, now) is not None:
+            # Not one that was renewed or taken meanwhile.
+            connection.execute(
+                sa.delete(table).where(table.c.name == row.name, table.c.process == row.process, table.c.expires_at == row.expires_at)
+            )
+
+
+def _over(row, actor, now):
+    """Why somebody else may have a lease; None while it is its holder's."""
+    lives = actor.lives(row.process)
+    if lives is False:
+        return "Its process is gone"
+    if row.expires_at <= now and lives is None:
+        return "Its time is over"
+    return None
+
+
+def _way_out(row, now):
+    by_hand = "with the module drover.compute.lease, state absent, force true"
+    if row.expires_at <= now:
+        return f"Its time is over, but its process lives on this machine: end that, or take its lease away {by_hand}."
+    left = int(row.expires_at - now) + 1
+    return f"Wait for its end; if that run is dead, its lease ends in {left} s, or at once {by_hand}."
+
+
+def renew(connection, name, actor, seconds=SECONDS):
     """Renew a lease before the next act; its end is never brought forward.
 
     :raises DroverError: it is somebody else's by now: whoever lost it must stop.
     """
-    table, end = tables.leases, now + seconds
+    table, now = tables.leases, clock.now(connection)
+    end = now + seconds
     done = connection.execute(
         sa.update(table)
         .where(table.c.name == name, table.c.process == actor.process)
@@ -84,9 +112,10 @@ def renew(connection, name, actor, now, seconds=SECONDS):
         raise DroverError(f"{whose} This run had the lease and lost it, so it stops. What has begun goes on by itself.")
 
 
-def renew_all(connection, actor, now):
+def renew_all(connection, actor):
     """Renew whatever the actor holds: a run that works on several hosts works on one after the other."""
-    table, end = tables.leases, now + SECONDS
+    table, now = tables.leases, clock.now(connection)
+    end = now + SECONDS
     connection.execute(
         sa.update(table)
         .where(table.c.process == actor.process, table.c.expires_at < end)

@@ -14,7 +14,7 @@ except ImportError:
     sa = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, moving, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, moving, orders, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances import located, state_of
 
 
@@ -25,7 +25,7 @@ def find(connection, wanted, unknown=None):
     :param unknown: a list that takes up those the store does not have; None to raise for the first.
     :returns: a list of dicts in that order, each instance once: uuid, name, host, node, uri, state (of the
         domain, or building or missing), flavor, vcpus, memory_mb, disk_gb, server_group, availability_zone,
-        project, user, image, policy, xml (as last seen), nodes (all that showed its domain when they last
+        project, user, image, policy, task_state and order_uuid (of an open order), xml (as last seen), nodes (all that showed its domain when they last
         reported), migration (None, or a dict of the one that holds room: uuid, type, status, source,
         destination, details), named (whether its name was given).
     :raises DroverError: unknown, or the name of several, or name and uuid are of different ones.
@@ -117,7 +117,7 @@ def _sightings(connection, uuids):
 def _described(row, nodes, migration, named):
     keys = ("uuid", "name", "host", "uri", "flavor", "vcpus", "memory_mb", "disk_gb", "availability_zone")
     return {
-        **{key: getattr(row, key) for key in (*keys, "project", "user", "image", "policy", "xml")},
+        **{key: getattr(row, key) for key in (*keys, "project", "user", "image", "policy", "task_state", "order_uuid", "xml")},
         "node": row.hypervisor_hostname,
         "state": state_of(row),
         "server_group": row.group_name,
@@ -129,19 +129,24 @@ def _described(row, nodes, migration, named):
     }
 
 
-def refuse(instance, doing, settled=True):
+def refuse(instance, doing, settled=True, order=None):
     """Raise DroverError where an instance must not be worked on.
 
     :param instance: a dict of find().
     :param doing: what is not done, such as "It is not started".
     :param settled: whether a resize that waits to be confirmed, and an evacuation whose source is not back,
         are in the way too.
+    :param order: the task state that is gone on with where it is open; others are in the way.
     """
     name, migration = instance["name"], instance["migration"]
     if len(instance["nodes"]) > 1 and (migration is None or migration["status"] == "done"):
         raise DroverError(
             f"Instance {name} ({instance['uuid']}) was seen on {' and '.join(instance['nodes'])} at once. {doing}: find out which "
             "is the right one, destroy and undefine the other, and run drover.compute.discover."
+        )
+    if instance["task_state"] == orders.DELETING and order != orders.DELETING:
+        raise DroverError(
+            f"Instance {name} is being removed, or its removal was cut off. {doing}: run drover.compute.instance_delete again, which ends that."
         )
     if instance["state"] == "building":
         raise DroverError(f"Instance {name} is only being built. {doing}: wait for it, or place it again.")
@@ -168,24 +173,3 @@ def refuse(instance, doing, settled=True):
             f"Instance {name} was evacuated {way}, and {migration['source']} is not back yet. {doing}: bring that host back, or "
             "remove it from the store, first."
         )
-
-
-def files_of_others(connection, uuid, host):
-    """The image files that domains of other hosts use, as they last showed them: a sorted list of paths.
-
-    :param uuid: the instance whose own files are not meant, wherever it was seen.
-    """
-    domains, nodes = tables.domains, tables.compute_nodes
-    query = (
-        sa.select(domains.c.facts)
-        .join(nodes, nodes.c.id == domains.c.compute_node_id)
-        .where(nodes.c.host != host, domains.c.uuid != uuid)
-    )
-    return sorted(
-        {
-            disk["source"]
-            for row in connection.execute(query)
-            for disk in row.facts.get("disks") or []
-            if disk.get("type") == "file" and disk.get("source")
-        }
-    )

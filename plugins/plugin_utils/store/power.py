@@ -91,6 +91,16 @@ def last_fencing(connection):
     ).scalar()
 
 
+def off_since(connection):
+    """The hosts whose last power action ended with their power off: dict host -> when (seconds since 1970)."""
+    events = tables.power_events
+    last_events = sa.select(sa.func.max(events.c.id)).group_by(events.c.host)
+    query = sa.select(events.c.host, events.c.updated_at).where(
+        events.c.id.in_(last_events), events.c.power_state == "off", events.c.status == "completed"
+    )
+    return {row.host: row.updated_at for row in connection.execute(query)}
+
+
 def looking_dead(connection, host):
     """Who else looks dead since about the time that a host does (rule S3).
 

@@ -227,8 +227,14 @@ if sa is not None:
         sa.Column("image", sa.JSON(none_as_null=True)),
         # What may be done with it when its host is emptied: move, on_drain, priority.
         sa.Column("policy", sa.JSON(none_as_null=True)),
+        # PROJECT/NAME of the definition that it was made from, see orders.py: a definition is one instance.
+        sa.Column("definition", sa.String(512)),
+        # What a hypervisor was ordered to do with it, and the name of that order, until what became of it is known.
+        sa.Column("task_state", sa.String(32)),
+        sa.Column("order_uuid", sa.String(36)),
         sa.Column("created_at", sa.Double, nullable=False),
         # Few of millions; the scheduler counts them for every decision.
+        sa.Index("ix_instances_definition", "definition", unique=True),
         sa.Index(
             "ix_instances_building",
             "compute_node_id",
@@ -250,6 +256,19 @@ if sa is not None:
         sa.Column("facts", sa.JSON, nullable=False),
         sa.Column("xml", sa.Text),
         sa.Column("seen_at", sa.Double, nullable=False),
+    )
+
+    # The files and devices of what a compute node last showed, with all that is behind them. Who needs a file is looked for in
+    # all of them; so they are written only where they have changed, see files.py.
+    domain_files = sa.Table(
+        "domain_files",
+        metadata,
+        _id(),
+        _reference("compute_node_id", "compute_nodes.id", ondelete="CASCADE"),
+        sa.Column("uuid", sa.String(36), nullable=False, index=True),
+        sa.Column("path", sa.String(1024), nullable=False, index=True),
+        # Where it is on shared storage, the same on every host; null where that is not known.
+        sa.Column("identity", sa.String(1024), index=True),
     )
 
     # One move of one instance. While it is open its uuid is the consumer of the source's room.
@@ -345,6 +364,20 @@ if sa is not None:
     )
 
 # A migration in one of these states is under way, or was when its run was killed.
+    # One row: since when the store can know what runs, and how many claims it has seen, see continuity.py.
+    continuity = sa.Table(
+        "continuity",
+        metadata,
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("born_at", sa.Double, nullable=False),
+        sa.Column("claims", sa.BigInteger, nullable=False),
+        sa.Column("written_by", sa.BigInteger),
+        sa.Column("timeline", sa.Integer),
+    )
+
+    #: What an export holds: all but what is of one database only.
+    EXPORTED = [table for table in metadata.sorted_tables if table.name != "continuity"]
+
 OPEN_MIGRATION = ("accepted", "running")
 # In these states too both ends are held: a resize that waits to be confirmed, an evacuation whose source
 # has not come back.

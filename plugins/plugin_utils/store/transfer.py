@@ -18,7 +18,7 @@ except ImportError:
     sa = exc = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.store import schema, tables, transfer_file
+from ansible_collections.drover.compute.plugins.plugin_utils.store import continuity, schema, tables, transfer_file
 
 # Rows in memory at a time.
 _ROWS = 2000
@@ -54,7 +54,7 @@ def load(connection, export_file):
     :raises DroverError: the store has other rows, or its database refuses a row.
     """
     check_revision(export_file)
-    there = {table.name: _count(connection, table) for table in tables.metadata.sorted_tables}
+    there = {table.name: _count(connection, table) for table in tables.EXPORTED}
     if any(there.values()):
         end = _write(connection, _Nowhere(), 0)
         if _same(export_file.end, end):
@@ -64,7 +64,7 @@ def load(connection, export_file):
             f"The store is not empty: it has {sum(there.values())} rows ({names}), and they are others than those of "
             f"{export_file.path}. Import into an empty database or a new file; nothing was imported."
         )
-    for table in tables.metadata.sorted_tables:
+    for table in tables.EXPORTED:
         try:
             _fill(connection, table, export_file)
         except (exc.StatementError, connection.dialect.dbapi.Error, ValueError, KeyError, TypeError) as problem:
@@ -73,6 +73,7 @@ def load(connection, export_file):
                 f"{export_file.path} has a row of {table.name} that the database refuses: {cause}. "
                 "Correct it in the store that was exported and export again; nothing was imported."
             ) from problem
+    continuity.come_back(connection)
     return {"changed": any(export_file.rows.values()), **_shown(export_file.end)}
 
 
@@ -83,7 +84,7 @@ def check_revision(export_file):
     """
     found = export_file.header["revision"]
     if found == schema.LATEST:
-        missing = {table.name for table in tables.metadata.sorted_tables} ^ set(export_file.rows)
+        missing = {table.name for table in tables.EXPORTED} ^ set(export_file.rows)
         if missing:
             raise DroverError(
                 f"{export_file.path} and this drover.compute differ in tables: {', '.join(sorted(missing))}. "
@@ -112,7 +113,7 @@ class _Nowhere:
 def _write(connection, file, now):
     writer = transfer_file.Writer(file)
     writer.header(schema.LATEST, now)
-    for table in tables.metadata.sorted_tables:
+    for table in tables.EXPORTED:
         writer.table(table.name, _rows(connection, table))
     return writer.end()
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import math
 
+from ansible_collections.drover.compute.plugins.plugin_utils import storage_identity
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import checked_facts
+
 # Kept as facts of the domain; what is not here has a column of its own.
 DOMAIN_FACTS = ("disks", "interfaces", "hostdevs", "metadata", "managed_save", "snapshots", "title")
 GIB = 1024**3
@@ -18,7 +21,9 @@ def describe(facts):
     :param facts: one of hypervisor_info's domains.
     :returns: a dict: columns, resources (dict class -> amount; DISK_GB is None when a size is not
         known), metadata.
+    :raises DroverError: one of the facts cannot be.
     """
+    facts = checked_facts.domain(facts, "Domain")
     return {
         "columns": {
             "uuid": facts["uuid"],
@@ -36,6 +41,22 @@ def describe(facts):
         },
         "metadata": facts.get("metadata") or {},
     }
+
+
+def files(columns, node):
+    """What a domain needs of its host: a set of (path, identity or None), see store.files.
+
+    :param columns: of the domains table, as describe() returns them.
+    :param node: facts of its node.
+    """
+    found = set()
+    for disk in columns["facts"].get("disks") or []:
+        path = disk.get("path") or (disk.get("source") if disk.get("type", "file") in ("file", "block", "dir") else None)
+        if path:
+            found.add((path, storage_identity.of_disk(disk, node) or disk.get("shared_id")))
+        for layer in disk.get("chain") or []:
+            found.add((layer["path"], storage_identity.of_path(layer["path"], node) or layer.get("shared_id")))
+    return found
 
 
 def _disk_gb(disks, told):

@@ -8,10 +8,12 @@ Data in, data out: no database, no libvirt, no Ansible.
 
 from __future__ import annotations
 
+import ipaddress
 import math
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import (
+    checked_facts,
     cpu_set,
     domain,
     ip_pools,
@@ -19,7 +21,19 @@ from ansible_collections.drover.compute.plugins.plugin_utils.tracker import (
     traits,
 )
 
-NODE_FACTS = ("pools", "networks", "pci_devices", "mdev_devices", "storage", "libvirt_version", "host_uuid", "cpu")
+NODE_FACTS = (
+    "pools",
+    "mounts",
+    "block_devices",
+    "images",
+    "networks",
+    "pci_devices",
+    "mdev_devices",
+    "storage",
+    "libvirt_version",
+    "host_uuid",
+    "cpu",
+)
 # What only whoever feeds the store knows; what is not given stays as the store has it.
 REPORTED = ("host_ip", "stats", "metrics", "num_io_ops", "failed_builds")
 # Nova's initial_*_allocation_ratio, used while neither an option nor the store has a value.
@@ -30,13 +44,24 @@ def describe(hypervisor, options):
     """One compute node, ready for the store.
 
     :param hypervisor: facts as the module hypervisor_info returns them.
-    :param options: dict of the options of compute_node (reserved_host_memory_mb and so on).
+    :param options: dict of the options of compute_node (reserved_host_memory_mb and so on), with the name of the host in
+        the inventory as host.
     :returns: a dict: hypervisor_hostname, columns (of the compute_nodes table), inventories (an
         allocation_ratio of None keeps the stored one), traits, domains, availability_zone,
         shared_disk_ratio (of the storage pool it shares with others, or None), warnings (sentences).
-    :raises DroverError: an option contradicts the facts.
+    :raises DroverError: an option contradicts the facts, or a fact of the host cannot be.
     """
-    name = hypervisor["hypervisor_hostname"]
+    host, name = options.get("host"), hypervisor.get("hypervisor_hostname")
+    checked_facts.host(hypervisor, f"Compute node {name}")
+    warnings = []
+    migration_uri = options.get("migration_uri")
+    if not migration_uri and host and (hypervisor.get("uri") or "").startswith("qemu"):
+        migration_uri = _default_migration_uri(host)
+        if migration_uri is None:
+            warnings.append(
+                f"Host {host} cannot be reached by its name in the inventory, which is no host name, so nothing is moved to it. Set its "
+                "drover_migration_uri, such as qemu+ssh://root@kvm1.example.com/system."
+            )
     if "," in (options.get("availability_zone") or ""):
         raise DroverError(
             f"Compute node {name}: availability_zone {options['availability_zone']!r} names several zones; a host is in one."
@@ -53,7 +78,7 @@ def describe(hypervisor, options):
     columns = {
         "uri": hypervisor.get("uri"),
         "cell": options.get("cell"),
-        "migration_uri": options.get("migration_uri") or _default_migration_uri(name, hypervisor.get("uri")),
+        "migration_uri": migration_uri,
         "migration_address": options.get("migration_address"),
         "reported": True,
         "hypervisor_type": hypervisor.get("hypervisor_type"),
@@ -80,7 +105,7 @@ def describe(hypervisor, options):
         "domains": [domain.describe(found) for found in hypervisor.get("domains") or []],
         "availability_zone": options.get("availability_zone"),
         "shared_disk_ratio": options.get("disk_allocation_ratio"),
-        "warnings": shared_pools.unknown(pools, names, name),
+        "warnings": [*warnings, *shared_pools.unknown(pools, names, name)],
     }
 
 
@@ -91,13 +116,38 @@ def _shared(name, storage, pools, options):
         "pools": pools,
         "shared_storage": shared_pools.of_instances(storage, pools, path),
         "ip_pools": ip_pools.describe(options.get("ip_pools"), f"Compute node {name}"),
+        "shared_block_devices": _patterns(options.get("shared_block_devices"), f"Compute node {name}"),
     }
     return {key: value for key, value in found.items() if value}
 
 
-def _default_migration_uri(name, uri):
-    """How another hypervisor reaches this one's libvirt: ssh is what needs no further set-up."""
-    return f"qemu+ssh://root@{name}/system" if (uri or "").startswith("qemu") else None
+def _patterns(value, where):
+    """The paths of devices that the operator declares to be shared.
+
+    :raises DroverError: one of them is no path of a device.
+    """
+    for pattern in value or []:
+        if not isinstance(pattern, str) or not pattern.startswith("/dev/") or pattern.rstrip("*") in ("/dev/", "/dev/mapper/"):
+            raise DroverError(
+                f"{where}: shared_block_devices (drover_shared_block_devices) has {pattern!r}. Give paths below /dev that mean shared "
+                "devices alone, such as /dev/mapper/san-*."
+            )
+    return list(value or [])
+
+
+def _default_migration_uri(host):
+    """How other hypervisors reach the libvirt of a host: ssh is what needs no further set-up.
+
+    By the name that the operator has for it. What it calls itself may be another one, or part of a URI.
+
+    :returns: the URI, or None where the name is no host name and no address.
+    """
+    if not checked_facts.is_host_name(host):
+        try:
+            host = f"[{ipaddress.IPv6Address(host)}]"
+        except ValueError:
+            return None
+    return f"qemu+ssh://root@{host}/system" if "%" not in host else None
 
 
 def distinct_names(hypervisors):
@@ -131,6 +181,7 @@ def flat_facts(node):
             "disk_available_least_gb": node.get("disk_available_least_gb"),
         },
         "pools": node.get("pools"),
+        "mounts": node.get("mounts"),
         "domains": node.get("domains") or [],
     }
 

@@ -5,11 +5,8 @@
 
 from __future__ import annotations
 
-import math
-import uuid
-
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import checked_facts, node
 
 _AMOUNTS = (
     "vcpus",
@@ -22,8 +19,6 @@ _AMOUNTS = (
     "num_io_ops",
     "failed_builds",
 )
-_DOMAIN_AMOUNTS = ("vcpus", "memory_mb", "disk_gb")
-_MOST = 2**31 - 1
 _RATIOS = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
 _TEXTS = (
     "host",
@@ -45,7 +40,9 @@ _OTHERS = {
     "hypervisor",
     "traits",
     "pools",
+    "mounts",
     "shared_pools",
+    "shared_block_devices",
     "ip_pools",
     "cpu_shared_set",
     "cpu_dedicated_set",
@@ -67,8 +64,10 @@ def reports(nodes, host, options):
         if not isinstance(given, dict):
             raise DroverError(f"nodes, item {number}: must be a mapping such as host: kvm1, not {given!r}.")
         data = {"host": host, **given}
-        _check(data, f"nodes, item {number} ({data.get('hypervisor_hostname') or data['host']})")
+        where = f"nodes, item {number} ({data.get('hypervisor_hostname') or data['host']})"
+        _check(data, where)
         facts = data.get("hypervisor") or node.flat_facts(data)
+        facts = {**facts, "domains": _checked(facts["domains"], where)} if facts.get("domains") else facts
         found.setdefault(data["host"], []).append(node.describe(facts, {**options, **data}))
     return found
 
@@ -78,18 +77,18 @@ def _check(data, where):
     if unknown:
         raise DroverError(f"{where}: unknown key {', '.join(unknown)}. Known: {', '.join(sorted(KNOWN))}.")
     for name in _AMOUNTS:
-        _check_amount(data, name, where)
+        checked_facts.amount(data, name, where)
     # A disk that is over-committed may have less than nothing left.
     least = data.get("disk_available_least_gb")
-    if least is not None and (not isinstance(least, int) or isinstance(least, bool) or abs(least) > _MOST):
+    if least is not None and (not isinstance(least, int) or isinstance(least, bool) or abs(least) > checked_facts.MOST):
         raise DroverError(f"{where}: disk_available_least_gb must be a whole number, not {least!r}.")
     for name in _RATIOS:
         value = data.get(name)
-        if value is not None and not (_is_number(value) and 0 < value < math.inf):
+        if value is not None and not (checked_facts.is_number(value) and value > 0):
             raise DroverError(f"{where}: {name} must be a number above 0, not {value!r}.")
     for name in _TEXTS:
         if data.get(name) is not None or name == "host":
-            _check_text(data, name, where)
+            checked_facts.text(data, name, where)
     for name, kind in _STRUCTURES.items():
         value = data.get(name)
         if value is not None and not isinstance(value, kind):
@@ -97,58 +96,17 @@ def _check(data, where):
     names = data.get("traits") or []
     if not isinstance(names, list) or not all(isinstance(name, str) and 0 < len(name) <= 255 for name in names):
         raise DroverError(f"{where}: traits must be a list of texts of 1 to 255 characters, not {names!r}.")
-    _check_pools(data.get("pools"), where)
+    checked_facts.pools(data.get("pools"), where)
     facts = data.get("hypervisor")
     if facts is not None:
         if not isinstance(facts, dict):
             raise DroverError(f"{where}: hypervisor must be a mapping as hypervisor_info returns it, not {facts!r}.")
-        _check_text(facts, "hypervisor_hostname", f"{where}, hypervisor")
-    _check_domains((data if facts is None else facts).get("domains") or [], where)
+        checked_facts.host(facts, f"{where}, hypervisor")
 
 
-def _check_pools(pools, where):
-    if pools is not None and not (isinstance(pools, list) and all(isinstance(pool, dict) for pool in pools)):
-        raise DroverError(f"{where}: pools must be a list of mappings as hypervisor_info returns them, not {pools!r}.")
-    for pool in pools or []:
-        _check_text(pool, "name", f"{where}, pools")
-        for name in ("path", "shared_id", "state"):
-            if pool.get(name) is not None:
-                _check_text(pool, name, f"{where}, pools, {pool['name']}")
-
-
-def _check_domains(domains, where):
+def _checked(domains, where):
+    """Of data that people give nothing is mended or left out."""
     if not isinstance(domains, list):
         raise DroverError(f"{where}: domains must be a list, not {domains!r}.")
     seen = set()
-    for number, domain in enumerate(domains, start=1):
-        if not isinstance(domain, dict) or not domain.get("uuid") or not domain.get("name"):
-            raise DroverError(f"{where}: domain {number} needs a uuid and a name.")
-        place = f"{where}: domain {number} ({domain['name']})"
-        _check_text(domain, "name", place)
-        try:
-            same = str(uuid.UUID(domain["uuid"])) == domain["uuid"]
-        except (ValueError, AttributeError, TypeError):
-            same = False
-        if not same:
-            raise DroverError(f"{place}: {domain['uuid']!r} is no uuid in lower case.")
-        if domain["uuid"] in seen:
-            raise DroverError(f"{place}: uuid {domain['uuid']} stands twice. Each domain has its own.")
-        seen.add(domain["uuid"])
-        for name in _DOMAIN_AMOUNTS:
-            _check_amount(domain, name, place)
-
-
-def _check_amount(data, name, where):
-    value = data.get(name)
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST):
-        raise DroverError(f"{where}: {name} must be a whole number of 0 or more, at most {_MOST}, not {value!r}.")
-
-
-def _check_text(data, name, where):
-    value = data.get(name)
-    if not isinstance(value, str) or not 0 < len(value) <= 255:
-        raise DroverError(f"{where}: {name} must be a text of 1 to 255 characters, not {value!r}.")
-
-
-def _is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return [checked_facts.domain(each, f"{where}: domain {number}", seen) for number, each in enumerate(domains, start=1)]

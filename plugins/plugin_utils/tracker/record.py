@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils import instance_policy
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty, instance_policy
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
     allocations,
@@ -14,9 +14,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
     providers,
     supply,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, moving, services
+from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, files, moving, orders, services
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances as instance_rows
 from ansible_collections.drover.compute.plugins.plugin_utils.store import nodes as node_rows
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain as domain_facts
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record_sharing
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.node import INITIAL_RATIOS
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.reconcile import reconcile
@@ -50,7 +51,8 @@ def record(connection, reports, now):
     reported.update({row.id: {} for row in gone.values()})
     hosts = {rows[key].id: key[0] for key in wanted} | {row.id: key[0] for key, row in gone.items()}
     left, cleared = _clear_evacuated(connection, hosts, reported, now)
-    found = _write_instances(connection, reported, provider_ids["ids"], provider_ids["disk"], left, now)
+    facts = {rows[key].id: node["columns"]["facts"] for key, node in wanted.items()}
+    found = _write_instances(connection, reported, facts, provider_ids["ids"], provider_ids["disk"], left, now)
     instances_changed = found.pop("changed")
     removed, unreported = _retire(connection, gone)
     tidied = record_sharing.tidy(connection, before.values())
@@ -154,19 +156,24 @@ def _clear_evacuated(connection, hosts, reported, now):
         if nodes:
             left.update((each["uuid"], node) for node in nodes)
         else:
-            moves.clear_source(connection, each["migration"], now)
+            moves.clear_source(connection, each["migration"], certainty.is_not_shown(each["source"]), now)
             cleared.append(each["name"])
     return left, sorted(cleared)
 
 
-def _write_instances(connection, reported, provider_ids, disk, stale, now):
+def _write_instances(connection, reported, facts, provider_ids, disk, stale, now):
     uuids = {uuid for domains in reported.values() for uuid in domains}
     known = instance_rows.concerned(connection, uuids, reported)
     migrations = moving.holding(connection, uuids | set(known))
     seen = node_rows.sightings(connection, uuids | set(known))
-    result = reconcile(reported, known, seen, set(migrations), stale)
+    result = reconcile(reported, known, seen, set(migrations) | _being_built(reported, known), stale)
     leaving = [uuid for uuid, migration in migrations.items() if migration.status in moves.UNDER_WAY]
     node_rows.write_domains(connection, reported, now, leaving)
+    needs = {
+        node: {uuid: domain_facts.files(found["columns"], facts.get(node) or {}) for uuid, found in domains.items()}
+        for node, domains in reported.items()
+    }
+    files.write(connection, needs, leaving)
 
     held = allocations.read(connection, result["here"])
     shares = _shares(connection, held, result["here"], provider_ids, disk)
@@ -183,6 +190,7 @@ def _write_instances(connection, reported, provider_ids, disk, stale, now):
         if held.get(uuid, {}) != taken:
             claims[uuid] = taken
     changed = instance_rows.write(connection, wanted, known, now)
+    orders.forget(connection, [known[uuid] for uuid in wanted if uuid in known])
     allocations.replace(connection, claims, now, owners=owners)
     allocations.confirm(connection, result["here"])
     lost = [known[uuid] for uuid in result["missing"] if known[uuid].state != "missing"]
@@ -198,6 +206,17 @@ def _write_instances(connection, reported, provider_ids, disk, stale, now):
         "doubled": [_doubled(uuid, nodes, reported, names) for uuid, nodes in result["doubled"]],
         "policies": sorted(row["policy"]["error"] for row in wanted.values() if "error" in (row["policy"] or {})),
     }
+
+
+def _being_built(reported, known):
+    """Instances whose build has defined the domain and not started it yet: that is the build's to do, or the next run's."""
+    off = {
+        uuid
+        for domains in reported.values()
+        for uuid, domain in domains.items()
+        if domain["columns"]["state"] == "shutoff"
+    }
+    return {uuid for uuid in off if uuid in known and known[uuid].task_state == orders.SPAWNING}
 
 
 def _shares(connection, held, here, provider_ids, disk):
@@ -310,7 +329,7 @@ def record_built(connection, uuid, host, domain, now):
             f"Instance {domain['columns']['name']} ({uuid}) was built on {host}, but the store has its claim on "
             f"{where}. Run drover.compute.discover, which records what really runs."
         )
-    node_rows.write_domain(connection, node.id, domain, now)
+    _write_domain(connection, node, domain, now)
     allocations.confirm(connection, [uuid])
     node_rows.clear_failed_builds(connection, node)
     instance_rows.set_policy(connection, row, _policy(domain))
@@ -327,4 +346,9 @@ def record_seen(connection, uuid, host, domain, now):
     """
     node = instance_rows.place(connection, uuid)
     if node is not None and node.host == host:
-        node_rows.write_domain(connection, node.id, domain, now)
+        _write_domain(connection, node, domain, now)
+
+
+def _write_domain(connection, node, domain, now):
+    node_rows.write_domain(connection, node.id, domain, now)
+    files.write_one(connection, node.id, domain["columns"]["uuid"], domain_facts.files(domain["columns"], node.facts or {}))

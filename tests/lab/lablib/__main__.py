@@ -55,6 +55,8 @@ def up(layout: Layout, count: int | None) -> None:
         for_each(layout.hosts(), lambda host: power_on(layout, host))
         for_each(layout.hosts(), lambda host: check(layout, host))
     names = ", ".join(host.name for host in layout.hosts())
+    if reason := control.ask(layout, "kvm", timeout=10):
+        print(f"/dev/kvm is hidden from the lab's hosts, for no guest starts with it on this machine: {reason}")
     print(f"The lab is up: {names} ({time.monotonic() - began:.1f} s).")
 
 

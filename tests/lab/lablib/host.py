@@ -5,11 +5,12 @@
 """The first process of a host: makes its root, wires it up, starts its services, reaps.
 
 Runs as PID 1 of the host. Says on standard output how far it has come: ``unshared``, then, once
-the switch has said ``wired``, ``up`` or what went wrong.
+the switch has said ``wired``, ``up`` or what went wrong. ``up without KVM: REASON`` means that it
+found out that no guest starts with KVM, and hid /dev/kvm.
 
 It heeds the signals that systemd heeds as PID 1: SIGRTMIN+4 (the switch sends it when the power
 button is pressed) switches the host off in order, SIGRTMIN+5 restarts it.
-Usage: python3 -m lablib.host FOLDER NAME
+Usage: python3 -m lablib.host FOLDER NAME KVM  (KVM is ask, works or broken)
 """
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import time
 
-from . import host_root
+from . import host_root, kvm
 from .layout import POWER_OFF, RESTART, Host, LabError, Layout, run
 
 START_TIMEOUT = 60  # seconds; a second or two on an idle machine
@@ -70,7 +71,8 @@ def wait_for(name: str, service: subprocess.Popen[bytes], family: int, address: 
         time.sleep(0.05)
 
 
-def boot(layout: Layout, host: Host) -> None:
+def boot(layout: Layout, host: Host, kvm_state: str) -> str:
+    """Start the host's services; returns why it does without KVM, where that is news."""
     socket.sethostname(host.name)
     host_root.enter(layout, host)
     make_network(host)
@@ -81,9 +83,23 @@ def boot(layout: Layout, host: Host) -> None:
     if list(pathlib.Path("/etc/rc2.d").glob("S*virtlockd")):
         virtlockd = start("virtlockd", "/usr/sbin/virtlockd")
         wait_for("virtlockd", virtlockd, socket.AF_UNIX, "/run/libvirt/virtlockd-sock")
-    libvirtd = start("libvirtd", "/usr/sbin/libvirtd")
+    if kvm_state == "broken":
+        kvm.hide()
+    libvirtd = start_libvirtd()
     wait_for("sshd", sshd, socket.AF_INET, ("127.0.0.1", 22))
+    reason = kvm.problem() if kvm_state == "ask" else ""
+    if reason:
+        libvirtd.terminate()
+        libvirtd.wait(STOP_TIMEOUT)
+        kvm.hide()
+        start_libvirtd()
+    return reason
+
+
+def start_libvirtd() -> subprocess.Popen[bytes]:
+    libvirtd = start("libvirtd", "/usr/sbin/libvirtd")
     wait_for("libvirtd", libvirtd, socket.AF_UNIX, "/run/libvirt/libvirt-sock")
+    return libvirtd
 
 
 def heed_the_power_button() -> None:
@@ -127,11 +143,11 @@ def main() -> int:
     if sys.stdin.readline().strip() != "wired":
         return 1
     try:
-        boot(layout, layout.host(sys.argv[2]))
+        reason = boot(layout, layout.host(sys.argv[2]), sys.argv[3])
     except (LabError, OSError) as problem:
         say(str(problem))
         return 1
-    say("up")
+    say(f"up without KVM: {reason}" if reason else "up")
     try:
         heed_the_power_button()
         # Nothing is started again when it ends: a dead libvirtd is something to be noticed.

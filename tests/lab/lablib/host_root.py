@@ -61,7 +61,7 @@ stdio_handler = "file"
 migration_host = "{address}"
 """
 
-#: There is no systemd; what Ansible starts and restarts it finds here.
+#: There is no systemd; what Ansible starts and restarts it finds here. What does not stop is killed, as systemd does.
 SERVICE = """\
 #!/bin/sh
 ### BEGIN INIT INFO
@@ -76,7 +76,12 @@ pid() {{ cat /run/{name}.pid 2> /dev/null || echo none; }}
 runs() {{ [ "$(readlink /proc/"$(pid)"/exe)" = /usr/sbin/{name} ]; }}
 case "$1" in
     start) runs || /usr/sbin/{name} -d ;;
-    stop) runs && kill "$(pid)"; for i in $(seq 100); do runs || exit 0; sleep 0.1; done; exit 1 ;;
+    stop)
+        for signal in TERM KILL; do
+            runs && kill -s "$signal" "$(pid)"
+            for i in $(seq 100); do runs || exit 0; sleep 0.1; done
+        done
+        exit 1 ;;
     restart) "$0" stop && "$0" start ;;
     status) runs && echo running && exit 0; echo stopped; exit 3 ;;
     *) exit 2 ;;

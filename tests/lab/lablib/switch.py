@@ -40,12 +40,26 @@ def children(pid: int) -> list[int]:
     return found
 
 
+class Kvm:
+    """Whether guests start with the machine's /dev/kvm: found out by the hosts that start first."""
+
+    def __init__(self) -> None:
+        self.state = "ask" if os.path.exists("/dev/kvm") else "works"
+        self.reason = ""
+
+    def learn(self, line: str) -> None:
+        """Take what a host said when it was up."""
+        self.reason = self.reason or line.partition(" without KVM: ")[2]
+        self.state = "broken" if self.reason else "works"
+
+
 class Machine:
     """One host as the switch sees it: a cable and a power button."""
 
-    def __init__(self, layout: Layout, host: Host) -> None:
+    def __init__(self, layout: Layout, host: Host, kvm: Kvm) -> None:
         self.layout = layout
         self.host = host
+        self.kvm = kvm
         self.button = threading.RLock()
         self.process: subprocess.Popen[str] | None = None
 
@@ -62,7 +76,7 @@ class Machine:
             with open(self.layout.log / f"{self.host.name}.log", "a", encoding="utf-8") as log:
                 self.process = subprocess.Popen(
                     ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork",
-                     sys.executable, "-m", "lablib.host", self.layout.folder, self.host.name],
+                     sys.executable, "-m", "lablib.host", self.layout.folder, self.host.name, self.kvm.state],
                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
             self.expect("unshared")
             # The process is in the host's network namespace; only its child is in all the others.
@@ -70,7 +84,7 @@ class Machine:
                 "peer", "name", "eth0", "netns", str(self.process.pid))
             run("ip", "link", "set", self.host.name, "master", BRIDGE, "up")
             print("wired", file=self.process.stdin, flush=True)
-            self.expect("up")
+            self.kvm.learn(self.expect("up"))
             threading.Thread(target=self.restart_at_its_end, args=[self.process], daemon=True).start()
             return "started"
 
@@ -85,13 +99,14 @@ class Machine:
                 except LabError as problem:
                     print(problem, file=sys.stderr, flush=True)
 
-    def expect(self, word: str) -> None:
-        """Read the host's next line; anything but the word is what went wrong."""
+    def expect(self, word: str) -> str:
+        """Read the host's next line; what does not begin with the word is what went wrong."""
         line = self.process.stdout.readline().strip()
-        if line != word:
+        if line.split()[:1] != [word]:
             self.cut_power()
             log = self.layout.log / f"{self.host.name}.log"
             raise LabError(f"{self.host.name} did not start: {line or 'it ended'}. See {log}.")
+        return line
 
     def kill(self) -> str:
         """A power failure: every process of the host ends at once."""
@@ -131,7 +146,8 @@ class Switch:
     """Answers the control socket."""
 
     def __init__(self, layout: Layout) -> None:
-        self.machines = {host.name: Machine(layout, host) for host in layout.hosts()}
+        self.kvm = Kvm()
+        self.machines = {host.name: Machine(layout, host, self.kvm) for host in layout.hosts()}
 
     def machine(self, name: str) -> Machine:
         if name not in self.machines:
@@ -163,6 +179,8 @@ class Switch:
             return self.machine(name).press()
         if do == "status":
             return {name: machine.is_on() for name, machine in self.machines.items()}
+        if do == "kvm":
+            return self.kvm.reason
         if do == "down":
             os._exit(0)  # the kernel kills the rest
         raise LabError(f"The switch does not know how to {do!r}.")

@@ -38,12 +38,14 @@ def run(module, variables=None, check=False, diff=False, **args):
     plugin = importlib.import_module(f"{PACKAGE}.{module}").ActionModule(
         task=task,
         # What is run here never goes to a host; that much is looked at all the same.
-        connection=types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir=None)),
+        connection=types.SimpleNamespace(host=task_vars["inventory_hostname"], _shell=types.SimpleNamespace(tmpdir=None)),
         play_context=PlayContext(),
         loader=loader,
         templar=Templar(loader=loader, variables=task_vars),
         shared_loader_obj=None,
     )
+    # As Ansible's loader leaves it; before ansible-core 2.19 what refuses arguments reads it.
+    plugin._load_name = task.action
     return plugin.run(task_vars=task_vars)
 
 

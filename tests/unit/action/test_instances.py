@@ -2,15 +2,22 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The actions instance and resize on a real store, with hypervisors that are a dict: what is recorded, and when."""
+"""The actions instance and resize on a real store and hypervisors in this process: what is recorded, and when."""
 
 from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
 
 import pytest
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.plugin_utils import on_host
+libvirt = pytest.importorskip("libvirt")
+
+from ansible_collections.drover.compute.plugins.module_utils import _power
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, decisions, flavors
+from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
@@ -19,96 +26,40 @@ SMALL = {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1}
 BIG = {"VCPU": 2, "MEMORY_MB": 128, "DISK_GB": 2}
 
 
-class Hypervisors:
-    """What the modules domain and domain_power do, as far as these actions can tell."""
-
-    def __init__(self):
-        self.domains = {("kvm1", uuid_of(name)): self.facts(name) for name in ("web", "db")}
-        self.refuses = set()
-        self.calls = []
-
-    @staticmethod
-    def facts(name):
-        return {**domain(name, disk_gb=1), "metadata": {}}
-
-    def run(self, action, target, module, args, task_vars, lost):
-        changing = not action._task.check_mode
-        if changing:
-            self.calls.append((target, module, args["state"]))
-        if module == "domain_power":
-            return self.power(target, args, changing)
-        return self.domain(target, args, changing)
-
-    def power(self, target, args, changing):
-        answers = []
-        for each in args["domains"]:
-            found = self.domains.get((target, each["uuid"]))
-            answer = {
-                "uuid": each["uuid"],
-                "name": each["name"],
-                "changed": False,
-                "status": "done",
-                "message": "",
-                "domain": found,
-            }
-            if found is None:
-                answer.update(status="absent", message="there is no domain")
-            elif each["uuid"] in self.refuses:
-                answer.update(status="failed", message=f"{found['name']} on {target} did not shut down")
-            elif found["state"] != args["state"]:
-                answer["changed"] = True
-                answer["domain"] = {**found, "state": args["state"]}
-                if changing:
-                    self.domains[target, each["uuid"]] = answer["domain"]
-            answers.append(answer)
-        return {"changed": any(each["changed"] for each in answers), "domains": answers}
-
-    def domain(self, target, args, changing):
-        key = (target, args["uuid"])
-        found = self.domains.get(key)
-        if args["state"] == "absent":
-            if changing and args["uuid"] in self.refuses:
-                return {"failed": True, "msg": "it did not shut down.", "domain_left": True}
-            if changing:
-                self.domains.pop(key, None)
-            return {
-                "changed": found is not None,
-                "domain": None,
-                "removed_disks": ["/x"] if found else [],
-                "kept_disks": [],
-            }
-        if found is None:
-            return {"failed": True, "msg": "There is no domain.", "domain_left": False}
-        if changing and args["uuid"] in self.refuses and args["state"] == "shutoff" and found["state"] == "running":
-            return {"failed": True, "msg": "it did not shut down.", "domain_left": True}
-        new = dict(found)
-        new.update({name: args[name] for name in ("vcpus", "memory_mb", "disk_gb") if args.get(name) is not None})
-        if args.get("flavor"):
-            new["metadata"] = {"flavor": args["flavor"]}
-        if args["state"] in ("running", "shutoff"):
-            new["state"] = args["state"]
-        if changing:
-            self.domains[key] = new
-        return {"changed": new != found, "domain": new}
-
-    def move(self, uuid, source, destination):
-        self.domains[destination, uuid] = self.domains.pop((source, uuid))
-
-
 @pytest.fixture
-def there(monkeypatch):
-    hypervisors = Hypervisors()
+def there(fleet_url, tmp_path, monkeypatch):
+    """The hypervisors: the shipped modules on libvirt's test driver. Guests have a disk of 1 GiB each."""
+    fleet = hypervisors.Fleet(tmp_path / "hosts", monkeypatch)
+    hypervisors.connect_actions(fleet, monkeypatch)
+    for name in ("web", "db"):
+        path = str(tmp_path / f"{name}.qcow2")
+        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", path, "1G"], check=True)
+        fleet.hosts["kvm1"].define(name, uuid_of(name), disks=[path])
+    yield fleet
+    fleet.close()
 
-    def foretell(action, *arguments):
-        before, action._task.check_mode = action._task.check_mode, True
-        try:
-            return hypervisors.run(action, *arguments)
-        finally:
-            action._task.check_mode = before
 
-    monkeypatch.setattr(on_host, "run", hypervisors.run)
-    monkeypatch.setattr(on_host, "foretell", foretell)
-    return hypervisors
+def at(there, host, name="web"):
+    """The domain on a host, as hypervisor_info shows it; None where it is not there."""
+    domains = there.hand(host).read("hypervisor_info", {})["hypervisor"]["domains"]
+    return next((each for each in domains if each["name"] == name), None)
+
+
+def move(there, name, source, destination):
+    """Somebody moves it cold, by hand."""
+    found = there.hosts[source].domains()[uuid_of(name)]
+    there.moved(there.hosts[source], there.hosts[destination], found)
+
+
+def refuses(monkeypatch):
+    """Guests do not heed the power button."""
+    monkeypatch.setattr(libvirt.virDomain, "shutdown", lambda domain: 0)
+    monkeypatch.setattr(_power, "PRESS_AGAIN", 0.1)
+
+
+def acts(there):
+    """The calls that were to change something: (host, module, state)."""
+    return [(host, module.rpartition(".")[2], args.get("state")) for host, module, args, check in there.calls if not check]
 
 
 @pytest.fixture
@@ -141,7 +92,7 @@ def test_stopped_and_started_are_recorded_and_room_stays(fleet_url, there):
     assert on("kvm1", "instance", fleet_url, check=True, **args)["changed"] is True
     assert states(fleet_url) == {"web": "running", "db": "running"}
     assert on("kvm1", "instance", fleet_url, **args)["changed"] is True
-    assert len(there.calls) == 1, "one call for all of a host"
+    assert acts(there) == [("kvm1", "domain_power", "shutoff")], "one call for all of a host"
     assert states(fleet_url) == {"web": "shutoff", "db": "shutoff"}
     assert fleets.holdings(fleet_url) == held
     assert on("kvm1", "instance", fleet_url, **args)["changed"] is False
@@ -150,53 +101,62 @@ def test_stopped_and_started_are_recorded_and_room_stays(fleet_url, there):
 
 
 def test_the_failure_of_one_is_told_and_the_other_recorded(fleet_url, there):
-    there.refuses.add(uuid_of("web"))
+    there.hosts["kvm1"].domains()[uuid_of("web")].suspend()
     said = failure("kvm1", "instance", fleet_url, state="stopped", instances=["web", "db"])
-    assert said == "web on kvm1 did not shut down."
-    assert states(fleet_url) == {"web": "running", "db": "shutoff"}
+    assert said.startswith("web on kvm1 is paused and cannot shut down")
+    assert states(fleet_url) == {"web": "paused", "db": "shutoff"}
     assert "Delegate it there" in failure("kvm2", "instance", fleet_url, state="stopped", instances=["web"])
 
 
-def test_absent(fleet_url, there):
-    args = {"state": "absent", "instances": ["web"]}
+def test_absent(fleet_url, there, tmp_path):
+    args, disk = {"state": "absent", "instances": ["web"]}, str(tmp_path / "web.qcow2")
     before = fleets.snapshot(fleet_url)
-    assert on("kvm1", "instance", fleet_url, check=True, **args)["instances"][0]["removed_disks"] == ["/x"]
-    assert fleets.snapshot(fleet_url) == before
+    assert on("kvm1", "instance", fleet_url, check=True, **args)["instances"][0]["removed_disks"] == [disk]
+    assert fleets.snapshot(fleet_url) == before and os.path.exists(disk)
     assert on("kvm1", "instance", fleet_url, **args)["changed"] is True
+    assert not os.path.exists(disk) and at(there, "kvm1") is None
     assert states(fleet_url) == {"db": "running"} and list(fleets.holdings(fleet_url)) == [uuid_of("db")]
     assert on("kvm1", "instance", fleet_url, **args)["changed"] is False
 
 
-def test_one_that_could_not_be_removed_is_as_it_was(fleet_url, there):
-    before = fleets.snapshot(fleet_url)
-    there.refuses.add(uuid_of("web"))
-    assert "it did not shut down" in failure("kvm1", "instance", fleet_url, state="absent", instances=["web"])
-    assert fleets.snapshot(fleet_url) == before
-
-
-def test_a_removal_that_was_killed_is_finished(fleet_url, there, monkeypatch):
-    """Killed when the domain was gone and the store did not know it yet."""
-    real = there.run
-
-    def killed(action, *arguments):
-        result = real(action, *arguments)
-        if not action._task.check_mode:
-            raise KeyboardInterrupt
-        return result
-
-    monkeypatch.setattr(on_host, "run", killed)
-    with pytest.raises(KeyboardInterrupt):
-        on("kvm1", "instance", fleet_url, state="absent", instances=["web"])
-    monkeypatch.setattr(on_host, "run", real)
-    assert fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm1": SMALL}, (
-        "it holds its room until it is known to be gone"
-    )
+def test_one_that_could_not_be_removed_holds_its_room_and_can_be_removed_later(fleet_url, there, monkeypatch):
+    held = fleets.holdings(fleet_url)
+    with monkeypatch.context() as patch:
+        refuses(patch)
+        said = failure("kvm1", "instance", fleet_url, state="absent", instances=["web"], timeout=0)
+    assert "did not shut down" in said and "Run drover.compute.instance_delete again" in said
+    assert fleets.holdings(fleet_url) == held and at(there, "kvm1")["state"] == "running"
+    assert "is being removed" in failure("kvm1", "instance", fleet_url, state="stopped", instances=["web"])
     assert on("kvm1", "instance", fleet_url, state="absent", instances=["web"])["changed"] is True
     assert states(fleet_url) == {"db": "running"}
 
 
+def killed(there, monkeypatch, when):
+    """The run ends before the module does its work, or when its result is on its way."""
+
+    def hook(host, module, rest):
+        if not there.calls[-1][3]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(there, when, [hook])
+    with pytest.raises(KeyboardInterrupt):
+        yield
+    monkeypatch.setattr(there, when, [])
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_removal_that_was_killed_is_finished(fleet_url, there, monkeypatch, when):
+    with contextlib.contextmanager(killed)(there, monkeypatch, when):
+        on("kvm1", "instance", fleet_url, state="absent", instances=["web"])
+    assert fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm1": SMALL}, (
+        "it holds its room until it is known to be gone"
+    )
+    assert on("kvm1", "instance", fleet_url, state="absent", instances=["web"])["changed"] is True
+    assert states(fleet_url) == {"db": "running"} and at(there, "kvm1") is None
+
+
 def test_one_that_is_elsewhere_is_not_taken_for_removed(fleet_url, there):
-    there.move(uuid_of("web"), "kvm1", "kvm2")
+    move(there, "web", "kvm1", "kvm2")
     assert "it is not on kvm1 any more" in failure("kvm1", "instance", fleet_url, state="absent", instances=["web"])
     assert uuid_of("web") in fleets.holdings(fleet_url)
 
@@ -208,7 +168,7 @@ def step(url, state, target="kvm1", **more):
 def test_a_resize_step_by_step(fleet_url, there):
     before = fleets.snapshot(fleet_url)
     told = step(fleet_url, "begun", flavor="big", host="kvm2", check=True, diff=True)
-    assert told["changed"] is True and fleets.snapshot(fleet_url) == before and there.calls == []
+    assert told["changed"] is True and fleets.snapshot(fleet_url) == before and acts(there) == []
     begun = step(fleet_url, "begun", flavor="big", host="kvm2")
     assert begun["resize"]["running"] is True and begun["resize"]["order"]["destination"] == "kvm2"
     held = fleets.holdings(fleet_url)
@@ -216,17 +176,17 @@ def test_a_resize_step_by_step(fleet_url, there):
     # Each step may be taken twice.
     for changed in (True, False):
         assert step(fleet_url, "left")["changed"] is changed
-    assert there.domains["kvm1", uuid_of("web")]["vcpus"] == 2
-    there.move(uuid_of("web"), "kvm1", "kvm2")
+    assert at(there, "kvm1")["vcpus"] == 2
+    move(there, "web", "kvm1", "kvm2")
     assert step(fleet_url, "left")["changed"] is False, "it has gone already"
     for changed in (True, False):
         assert step(fleet_url, "arrived", "kvm2")["changed"] is changed
-    assert there.domains["kvm2", uuid_of("web")]["state"] == "running" and states(fleet_url)["web"] == "running"
+    assert at(there, "kvm2")["state"] == "running" and states(fleet_url)["web"] == "running"
     assert step(fleet_url, "begun", flavor="big")["changed"] is False
     assert fleets.holdings(fleet_url) == held, "both until it is confirmed"
-    assert there.domains["kvm2", uuid_of("web")]["disk_gb"] == 1
+    assert at(there, "kvm2")["disks"][0]["capacity_bytes"] == 2**30
     assert step(fleet_url, "confirmed", "kvm2")["changed"] is True
-    assert there.domains["kvm2", uuid_of("web")]["disk_gb"] == 2
+    assert at(there, "kvm2")["disks"][0]["capacity_bytes"] == 2**31
     assert fleets.holdings(fleet_url) == {uuid_of("db"): {"kvm1": SMALL}, uuid_of("web"): {"kvm2": BIG}}
     assert step(fleet_url, "confirmed", "kvm2") == {"changed": False, "resize": None}
 
@@ -248,25 +208,25 @@ def test_a_resize_that_is_reverted(fleet_url, there):
     step(fleet_url, "begun", flavor="big", host="kvm2")
     assert "has not ended yet" in failure("kvm2", "resize", fleet_url, state="confirmed", instance="web")
     step(fleet_url, "left")
-    there.move(uuid_of("web"), "kvm1", "kvm2")
+    move(there, "web", "kvm1", "kvm2")
     step(fleet_url, "arrived", "kvm2")
     back = step(fleet_url, "leaving_again", "kvm2")["resize"]["back"]
-    assert back["destination"] == "kvm1" and there.domains["kvm2", uuid_of("web")]["vcpus"] == 1
+    assert back["destination"] == "kvm1" and at(there, "kvm2")["vcpus"] == 1
     assert "Nothing was taken back" in failure("kvm1", "resize", fleet_url, state="reverted", instance="web")
-    there.move(uuid_of("web"), "kvm2", "kvm1")
+    move(there, "web", "kvm2", "kvm1")
     step(fleet_url, "reverted")
-    assert there.domains["kvm1", uuid_of("web")]["state"] == "running"
+    assert at(there, "kvm1")["state"] == "running"
     assert fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm1": SMALL} and fleets.where(fleet_url)["web"] == "kvm1"
 
 
-def test_a_guest_that_does_not_shut_down_keeps_its_size_and_its_room(fleet_url, there):
+def test_a_guest_that_does_not_shut_down_keeps_its_size_and_its_room(fleet_url, there, monkeypatch):
     before = fleets.holdings(fleet_url)
-    there.refuses.add(uuid_of("web"))
+    refuses(monkeypatch)
     step(fleet_url, "begun", flavor="big", host="kvm2")
-    assert "did not shut down" in failure("kvm1", "resize", fleet_url, state="left", instance="web")
+    assert "did not shut down" in failure("kvm1", "resize", fleet_url, state="left", instance="web", timeout=0)
     step(fleet_url, "undone", message="it did not shut down")
     assert fleets.holdings(fleet_url) == before and states(fleet_url)["web"] == "running"
-    assert there.domains["kvm1", uuid_of("web")]["vcpus"] == 1
+    assert at(there, "kvm1")["vcpus"] == 1
 
 
 def test_another_resize_has_to_wait(fleet_url, there):
@@ -308,7 +268,7 @@ def test_a_policy_keeps_an_instance_on_its_host(fleet_url, there, policy, words)
         said = failure("kvm1", "resize", fleet_url, state="begun", instance="web", **wanted)
         assert words in said and "Instance web is not moved from kvm1 to kvm" in said
         assert "drover_despite_policy=true" in said
-    assert fleets.snapshot(fleet_url) == before and there.calls == []
+    assert fleets.snapshot(fleet_url) == before and acts(there) == []
     (told,) = run("instance_info", store_url=fleet_url, instances=["web"])["instances"]
     assert bool(told["kept_by_policy"]) is (policy["move"] != "live"), "a live one moves live"
     assert step(fleet_url, "begun", flavor="big", despite_policy=True)["resize"]["destination"] != "kvm1"
@@ -356,7 +316,8 @@ def test_what_is_done_by_hand_is_nothing_for_undrain(fleet_url, there, done):
         run("host", name="kvm1", state="draining", shuts_down=[uuid_of(name)], store_url=fleet_url)
     off = [domain(name, disk_gb=1, state="shutoff") for name in ("web", "db")]
     fleets.discover(fleet_url, host("kvm1", *off))
-    there.domains = {("kvm1", each["uuid"]): {**there.facts(each["name"]), "state": "shutoff"} for each in off}
+    for each in there.hosts["kvm1"].domains().values():
+        each.destroy()
     told = run("host", name="kvm1", state="restored", store_url=fleet_url, check=True)
     assert [each["name"] for each in told["to_start"]] == ["db", "web"]
     on("kvm1", "instance", fleet_url, state=done, instances=["db"], check=True)

@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+import errno
+import re
+import socket
+import sys
 import time
 
 import pytest
@@ -14,7 +18,7 @@ from ansible_collections.drover.compute.plugins.action import silent_host as plu
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.silent_host import Limits
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, power, services
-from ansible_collections.drover.compute.tests.unit.action.running import is_plain, run
+from ansible_collections.drover.compute.tests.unit.action.running import is_plain, play, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 POOL = {"name": "nfs", "path": "/nfs", "shared_id": "nfs:a:/x"}
@@ -53,7 +57,7 @@ def test_whom_to_ask(url):
     others = ["kvm6", "kvm5", "kvm4", "kvm3", "kvm2", "kvm1"]
     found = run("silent_host", host="kvm1", state="asked", others=others, store_url=url)
     assert found["peers"] == ["kvm2", "kvm4", "kvm5"]  # kvm3 is down
-    assert "kvm1" in found["addresses"] and found["disks"] == ["/nfs/web"]
+    assert found["addresses"] == ["kvm1"] and found["disks"] == ["/nfs/web"]
     assert run("silent_host", host="kvm1", state="asked", store_url=url)["peers"] == []
 
 
@@ -89,13 +93,101 @@ def test_mistakes(url):
     for args, words in (
         ({"host": "kvm9"}, "Host kvm9 is not in the store"),
         ({"host": "kvm 1\n"}, "is not in the store"),
-        ({"force": ["everything"]}, "no rule named everything to lift; the rules are driver_says_on, login_refused, peers_reach, "),
+        ({"force": ["everything"]}, "no rule named everything to lift; the rules are driver_says_on, login_refused, unclear_answer, "),
         ({"force": ["true"]}, "no rule named true to lift"),
         ({"quiet_seconds": -1}, "quiet_seconds must be 0 or more"),
         ({"quiet_seconds": "soon"}, "quiet_seconds"),
     ):
         with pytest.raises(AnsibleActionFail, match=words):
             decide(url, **args)
+
+
+def test_addresses_are_what_the_operator_says(url):
+    """Not the name that the host has for itself: another machine may have that one, localhost for one."""
+    node = fleets.host("kvm1", hypervisor_hostname="localhost", migration_uri="qemu+tls://m1.example.com/system", migration_address="10.0.0.1")
+    fleets.discover(url, node, now=time.time())
+    variables = {"hostvars": {"kvm1": {"ansible_host": "192.0.2.1"}}}
+    found = run("silent_host", variables, host="kvm1", state="asked", store_url=url)["addresses"]
+    assert found == ["m1.example.com", "10.0.0.1", "192.0.2.1", "kvm1"]
+
+
+SILENT_WORDS = "Failed to connect to the host via ssh: ssh: connect to host kvm1 port 22: Connection timed out"
+
+
+def answered(address, port, words=SILENT_WORDS):
+    variables = {"hostvars": {"kvm1": {"ansible_host": address, "ansible_port": port}}}
+    found = run("silent_host", variables, host="kvm1", state="answered", tried={"unreachable": True, "msg": words})
+    assert found["changed"] is False and is_plain(found)
+    return found["answer"], found["reached"], found["words"]
+
+
+def test_safety_14_this_controller_looks_whether_tcp_answers():
+    """Whatever SSH's words are. A closed port is an answer too."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert answered("127.0.0.1", port)[:2] == ("refused", True)
+        assert answered("127.0.0.1", port, "something odd")[:2] == ("refused", True)
+    answer, reached, words = answered("127.0.0.1", port)
+    assert (answer, reached) == ("refused", True) and "127.0.0.1 answers, but not on port" in words
+    assert answered("nowhere.invalid", 22)[:2] == ("silent", None)
+    assert answered("nowhere.invalid", 22, "something odd")[:2] == ("unclear", None)
+
+
+@pytest.mark.parametrize(
+    ("error", "answer"),
+    [
+        (errno.ECONNREFUSED, "refused"),
+        (errno.ECONNRESET, "refused"),
+        (errno.ETIMEDOUT, "silent"),
+        (errno.EHOSTUNREACH, "silent"),
+        (errno.ENETUNREACH, "silent"),
+    ],
+)
+def test_safety_14_what_tcp_says(monkeypatch, error, answer):
+    def connect(_self, _where):
+        raise OSError(error, "it says")
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    assert answered("127.0.0.1", 22)[0] == answer
+
+
+#: host -> its variables, and what the role makes of it.
+TRIED = {
+    "here": ({"ansible_connection": "local"}, "login True"),
+    # Its Python is broken, which only a host that lives can say.
+    "broken": ({"ansible_connection": "local", "ansible_python_interpreter": "/nonexistent/python"}, "login True"),
+    # A port that is closed is an answer: until now it was silence.
+    "closed": ({"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}, "refused True"),
+    "unknown": ({"ansible_connection": "ssh", "ansible_host": "nowhere.invalid"}, "unclear False"),
+    # Nothing of it left this machine.
+    "unused": ({"ansible_connection": "ssh", "ansible_host": "nowhere.invalid", "ansible_ssh_executable": "/nonexistent/ssh"}, "unclear False"),
+}
+
+
+def test_safety_14_as_the_role_asks_it(tmp_path):
+    tasks = [{"ansible.builtin.add_host": {"name": name, **variables}} for name, (variables, dummy) in TRIED.items()]
+    for name in TRIED:
+        include = {"name": "drover.compute.power", "tasks_from": "answers"}
+        tasks.append({"ansible.builtin.include_role": include, "vars": {"power_host": name, "power_boot_id": ""}})
+        tasks.append({"ansible.builtin.debug": {"msg": f"<{name} {{{{ power_answer.answer }}}} {{{{ power_answers }}}}>"}})
+    code, text = play(tmp_path, tasks, vars={"ansible_python_interpreter": sys.executable})
+    assert code == 0, text
+    assert re.findall("<(.*)>", text) == [f"{name} {expected}" for name, (dummy, expected) in TRIED.items()], text
+
+
+def test_who_is_let_in_needs_no_tcp():
+    found = run("silent_host", host="nowhere.invalid", state="answered", tried={"content": "YQ==", "changed": False})
+    assert (found["answer"], found["reached"]) == ("login", None)
+
+
+def test_safety_13_and_14_reach_the_decision(url):
+    active = [{**SILENT[0], "storage": "active"}, SILENT[1]]
+    assert decide(url, power="off") == ("restart", None)
+    assert decide(url, power="off", seen=active) == ("wait", "storage_active")
+    assert decide(url, power="off", seen=active, force=["storage_active"]) == ("restart", None)
+    assert decide(url, power="none", said=True, seen=active) == ("wait", "storage_active")
+    assert decide(url, power="off", unclear="something odd") == ("nothing", "unclear_answer")
+    assert decide(url, power="off", seen=[*SILENT, {"item": "kvm4", "reached": True}]) == ("nothing", "contradiction")
 
 
 def test_the_limits_are_those_of_the_planner():

@@ -5,12 +5,25 @@
 
 from __future__ import annotations
 
-import pytest
+import pathlib
 
-from ansible_collections.drover.compute.plugins.plugin_utils.definitions import check, document, identity
+import pytest
+import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+
+from ansible_collections.drover.compute.plugins.plugin_utils.definitions import check, disk_files, document, identity
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
+
+try:
+    from ansible.template import trust_as_template as trusted
+except ImportError:
+    # Before ansible-core 2.19 every text is a template.
+    trusted = str
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -104,6 +117,10 @@ instances:
         (["memory_mb: 64", "cloud_init: {user_data: [x]}"], "user_data must be a text or a mapping"),
         (["memory_mb: 64", "server_group: [a]"], "server_group must be a text"),
         (["memory_mb: 64", "host: 2024-01-01"], "host must be a text"),
+        (["memory_mb: 64", "domain_type: xen"], "domain_type must be kvm or qemu, not 'xen'"),
+        (["memory_mb: 64", "cpu: qemu64"], "cpu must be a mapping"),
+        (["memory_mb: 64", "cpu: {mode: fast}"], "the mode of cpu must be custom, .*not 'fast'"),
+        (["memory_mb: 64", "cpu: {mode: custom}"], "cpu has a model with the mode custom"),
     ],
 )
 def test_what_is_wrong_is_told_with_file_and_line(read, lines, message):
@@ -140,6 +157,19 @@ def test_two_with_one_uuid(read):
     lines = f"    uuid: {uuid_of('web')}\n    memory_mb: 64\n"
     with pytest.raises(DroverError, match=r"line 5: instance b: the uuid .* stands twice; first at .* line 2"):
         read(f"instances:\n  - name: a\n{lines}  - name: b\n{lines}")
+
+
+@pytest.mark.parametrize("spelling", ["/srv/one.qcow2", "//srv/one.qcow2", "/srv//./one.qcow2", "/srv/x/../one.qcow2"])
+def test_safety_22_two_with_one_disk(read, spelling):
+    text = "instances:\n  - {name: a, memory_mb: 64, disks: [{size_gb: 1, path: /srv/one.qcow2}]}\n"
+    text += "  - {name: b, memory_mb: 64, disks: [{size_gb: 1}, {size_gb: 1, path: %s}]}\n" % spelling
+    with pytest.raises(DroverError, match=r"line 3: instance b, disk 2: the path /srv/one.qcow2 stands twice; first at .* line 2.*a, disk 1"):
+        read(text)
+    # One that is to be removed leaves its disk to the other.
+    assert len(read(text.replace("name: a,", "name: a, state: absent,"))[1]) == 2
+    same = "instances:\n  - {name: a, memory_mb: 64, disks: [{size_gb: 1, path: /srv/one.qcow2}, {size_gb: 1, path: %s}]}\n"
+    with pytest.raises(DroverError, match="disk 2: the path .* stands twice"):
+        read(same % spelling)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +239,7 @@ def test_sections_may_be_empty_or_missing(read):
 
 
 def known(name, **more):
-    return {"uuid": uuid_of(name), "name": name, "host": "kvm1", "node": "kvm1", "state": "running", **more}
+    return {"uuid": uuid_of(name), "name": name, "host": "kvm1", "node": "kvm1", "state": "running", "definition": None, **more}
 
 
 def definition(name, **more):
@@ -230,6 +260,36 @@ def test_one_that_is_there_is_found(more):
     assert (found["uuid"], found["host"], found["state"]) == (uuid_of("web"), "kvm1", "running")
     selection = found["selection"]
     assert (selection["host"], selection["resources"]) == ("kvm1", {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 2})
+
+
+def test_safety_22_a_path_that_another_ones_file_has_by_default():
+    web = definition("web 1", uuid=uuid_of("web"), disks=[{"size_gb": 1}, {"size_gb": 1, "path": "/srv/data"}])
+    for path in (f"/srv/web_1-{uuid_of('web')[:8]}-vda.qcow2", f"/other//web_1-{uuid_of('web')[:8]}-seed.iso"):
+        other = definition("db", disks=[{"size_gb": 1}, {"size_gb": 1, "path": path}])
+        for definitions in ([web, other], [other, web]):
+            with pytest.raises(DroverError, match="Instance db, disk 2: .* is what a file of instance web 1 is called by itself"):
+                identity.resolve(definitions, [])
+        # Known by its name alone.
+        without = {key: value for key, value in web.items() if key != "uuid"}
+        with pytest.raises(DroverError, match="Instance db, disk 2"):
+            identity.resolve([without, other], [{**known("web 1"), "uuid": uuid_of("web")}])
+    # The second disk has a path of its own, so nothing else gets that one.
+    free = definition("db", disks=[{"size_gb": 1, "path": f"/srv/web_1-{uuid_of('web')[:8]}-vdb.qcow2"}])
+    assert len(identity.resolve([web, free], [])) == 2
+
+
+def test_the_role_place_calls_files_what_is_looked_for():
+    """The rule stands in the role, which is YAML, and in the engine: they say the same."""
+    tasks = yaml.safe_load((ROOT / "roles/place/tasks/build.yml").read_text())
+    block = next(task for task in tasks if "place_path" in task.get("vars", {}))
+    claim = {"name": "wéb 1/<x>", "uuid": uuid_of("web"), "host": "kvm1"}
+    variables = {"place_claim": claim, "hostvars": {"kvm1": {"drover_instances_path": "/srv"}}}
+    said = {}
+    for name in ("place_path", "place_seed"):
+        text = trusted(block["vars"][name].replace("place_claim.cloud_init | default({})", "true"))
+        said[name] = Templar(loader=DataLoader(), variables={**variables, **said}).template(text)
+    assert said["place_path"].strip() == f"/srv/{disk_files.base(claim['name'], claim['uuid'])}"
+    assert said["place_seed"]["path"] == said["place_path"] + disk_files.SEED
 
 
 def test_a_uuid_of_its_own_is_kept():

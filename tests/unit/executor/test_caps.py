@@ -9,6 +9,7 @@ import functools
 
 import pytest
 import sqlalchemy as sa
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.executor import mover as mover_module
 from ansible_collections.drover.compute.plugins.plugin_utils.executor.mover import Mover
@@ -21,6 +22,8 @@ from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+PROOF = certainty.word("a test")
 
 HOSTS = ("kvm1", "kvm2", "kvm3", "kvm4")
 NAMES = ("web1", "web2", "web3", "other")
@@ -63,9 +66,9 @@ def under_way(url):
 def end(url, uuid, well):
     with Store.open(url).write(together=True) as connection:
         if well:
-            moves.finish(connection, uuid, "running", fleets.NOW)
+            moves.finish(connection, uuid, PROOF, "running", fleets.NOW)
         else:
-            moves.undo(connection, uuid, "broke", fleets.NOW)
+            moves.undo(connection, uuid, PROOF, "broke", fleets.NOW)
 
 
 @pytest.mark.parametrize(

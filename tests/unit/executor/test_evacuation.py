@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.executor.evacuation import Evacuation
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, power, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, uuid_of
@@ -54,9 +54,9 @@ class World:
         ]
         return fleets.discover(self.url, *nodes, now=time.time())
 
-    def run(self, read=("kvm2", "kvm3"), rounds=3, kill=None):
+    def run(self, read=("kvm2", "kvm3"), rounds=3, kill=None, lifted=()):
         """The role's way through the steps; with ``kill`` it stops before that step, or after it when it is negative."""
-        evacuation = Evacuation(Store.open(self.url), "kvm1", read, lambda connection: None)
+        evacuation = Evacuation(Store.open(self.url), "kvm1", read, lambda connection: None, lifted)
         failed, steps = {}, 0
         for dummy in range(rounds):
             evacuation.settle()
@@ -72,6 +72,8 @@ class World:
                     place,
                     wanted,
                     lambda: None,
+                    # What was ordered before has ended: a call of this fake is over when it answers.
+                    lambda uri, wanted: {uuid: {"busy": False, "domain": None} for uuid in wanted},
                     lambda uri, orders, place=place: self.start(place, orders, kill == -steps),
                 )
                 for each in done["failed"]:
@@ -169,6 +171,59 @@ def test_lost_on_the_way_is_left_until_it_answers(world):
     world.look()
     world.run()
     assert world.where() == WHOLE
+
+
+def test_suspected_2_nothing_is_restarted_while_a_host_that_may_have_it_was_not_read(world):
+    """Somebody moved it there with virsh since the last discovery; or the run had --limit."""
+    left = world.run(read=("kvm2",))
+    assert world.calls == [] and world.statuses() == [] and left["restarts"] == left["lost"] == []
+    assert {each["name"] for each in left["left"]} == set(NAMES)
+    for each in left["left"]:
+        assert "it may run on kvm3, not read now" in each["reason"] and "drover_evacuate_force=unread_hosts" in each["reason"]
+    # Once it is read, what it has is found, and what nobody has is restarted.
+    world.there["kvm3"] = {"web": "running"}
+    world.look()
+    left = world.run()
+    assert world.where() == WHOLE and not left["left"] and "web" not in {name for dummy, name in world.calls}
+
+
+def test_suspected_2_the_rule_is_lifted_by_its_name_alone(world):
+    world.run(read=("kvm2",), lifted=["no_witness", "storage_active", "peers_reach"])
+    assert world.calls == []
+    world.run(read=("kvm2",), lifted=["unread_hosts"])
+    assert world.where() == WHOLE
+
+
+def test_suspected_2_what_was_begun_is_gone_on_with_where_it_was_begun(world):
+    """Nobody else was told to start it."""
+    world.lost = {"kvm2", "kvm3"}
+    world.run(rounds=1)
+    world.lost = set()
+    left = world.run(read=("kvm2",), rounds=1)
+    there = set(world.there["kvm2"])
+    assert there and not world.there["kvm3"] and {each["name"] for each in left["left"]} == set(NAMES) - there
+    world.run()
+    assert world.where() == WHOLE
+
+
+@pytest.mark.parametrize("seen_later, restarted", [(False, True), (True, False)])
+def test_suspected_2_a_host_that_was_seen_to_be_off_holds_nothing_back(world, seen_later, restarted):
+    """Unless it was seen up since."""
+    now = time.time() + 1
+    with Store.open(world.url).write() as connection:
+        event = power.begin(connection, "kvm3", "fence", "ipmi", None, now)
+        power.finish(connection, event["uuid"], "completed", "off", None, "", now)
+    if seen_later:
+        fleets.discover(world.url, host("kvm3"), now=now + 1)
+    world.run(read=("kvm2",))
+    assert bool(world.calls) is restarted
+
+
+def test_suspected_2_a_host_that_cannot_see_the_disks_holds_nothing_back(prepared_url):
+    world = World(prepared_url, instance("web"))
+    fleets.discover(prepared_url, host("kvm3", pools=[{**POOL, "shared_id": "nfs:b:/x"}]), now=time.time())
+    world.run(read=("kvm2",))
+    assert world.where() == {"web": "running"}
 
 
 def test_local_disks_are_named_and_left(prepared_url):

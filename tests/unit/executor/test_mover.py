@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.executor.mover import Mover
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import journal, moves
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.caps import Caps
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances, services, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
@@ -57,7 +57,8 @@ class World:
         orders = [*start, *follow]
         assert len({order["uuid"] for order in orders}) == len(orders)
         for order in start:
-            if order["uuid"] not in self.jobs and self.place[order["uuid"]] == order["source"]:
+            # What is not to be begun is only found out about, and then no longer begins.
+            if order["uuid"] not in self.jobs and self.place[order["uuid"]] == order["source"] and order["begin"]:
                 self.jobs[order["uuid"]] = [order, self.rounds]
                 self.begun.append(order["name"])
         self.most = max(self.most, len(self.jobs))
@@ -429,6 +430,73 @@ def test_a_run_killed_while_it_settles_is_settled_by_the_next(fleet_url):
     assert agree(fleet_url, world)
     # No move was begun twice.
     assert sorted(world.begun) == ["web1", "web2"]
+
+
+def disabled(connection):
+    host_status.change(connection, "kvm2", "disabled", "its disks are exchanged")
+
+
+def forced_down(connection):
+    host_status.change(connection, "kvm2", forced_down=True)
+
+
+def down(connection):
+    services.record_unreachable(connection, "kvm2", "it did not answer", time.time())
+
+
+@pytest.fixture(params=[disabled, forced_down, down], ids=lambda change: change.__name__)
+def close_kvm2(request, fleet_url):
+    """A function that sees to it that nothing more is to land on kvm2."""
+
+    def close():
+        with Store.open(fleet_url).write() as connection:
+            request.param(connection)
+
+    return close
+
+
+def test_safety_15_what_was_never_begun_is_not_begun_to_a_host_that_is_closed_by_now(fleet_url, close_kvm2):
+    """Its run died before it asked the hypervisor, weeks ago."""
+    world = World()
+    world.killed_at = 1
+    with pytest.raises(Killed):
+        mover(fleet_url, world).run([*plan("web1", "web2"), *plan("web3", to="kvm3")])
+    assert open_moves(fleet_url) == set(NAMES) and world.begun == []
+    close_kvm2()
+    outcomes = mover(fleet_url, world).settle("kvm1")
+    assert statuses(outcomes) == {"web1": "failed", "web2": "failed", "web3": "completed"}
+    assert world.begun == ["web3"] and agree(fleet_url, world)
+
+
+def test_safety_15_what_has_begun_is_followed_to_a_host_that_is_closed_by_now(fleet_url, close_kvm2):
+    world = World(rounds=3)
+    world.killed_at, world.after = 1, True
+    with pytest.raises(Killed):
+        mover(fleet_url, world).run(plan("web1"))
+    close_kvm2()
+    assert statuses(mover(fleet_url, world).settle("kvm1")) == {"web1": "completed"}
+    assert world.begun == ["web1"] and agree(fleet_url, world)
+
+
+def test_safety_15_a_host_that_is_closed_since_the_plan_gets_nothing(fleet_url, close_kvm2):
+    """At once, and while others of the same run are under way."""
+    wanted = [*plan("web1", to="kvm3"), *plan("web2", "web3")]
+    close_kvm2()
+    world = World()
+    outcomes = mover(fleet_url, world).run(wanted)
+    assert statuses(outcomes) == {"web1": "completed", "web2": "failed", "web3": "failed"}
+    assert world.begun == ["web1"] and agree(fleet_url, world)
+    assert all(outcome["message"] for outcome in outcomes if outcome["status"] == "failed")
+
+
+def test_safety_15_an_undrain_begins_nothing(fleet_url):
+    """It ends what an earlier run has left open; a host that comes back is not emptied by that."""
+    world = World()
+    world.killed_at = 1
+    with pytest.raises(Killed):
+        mover(fleet_url, world).run(plan("web1"))
+    assert statuses(mover(fleet_url, world).settle("kvm1", begin=False)) == {"web1": "failed"}
+    assert world.begun == [] and agree(fleet_url, world)
 
 
 def test_settling_concerns_one_host(fleet_url):

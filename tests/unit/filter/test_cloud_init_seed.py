@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import base64
 import io
+import re
+import sys
 import time
 
 import pycdlib
@@ -15,6 +17,7 @@ import yaml
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.drover.compute.plugins.filter.cloud_init_seed import FilterModule
+from ansible_collections.drover.compute.tests.unit.action.running import play
 
 seed = FilterModule().filters()["cloud_init_seed"]
 
@@ -78,6 +81,32 @@ def test_what_cloud_init_needs_is_always_there():
     assert yaml.safe_load(files["meta-data"]) == {"instance-id": "i-7"}
     made = [yaml.safe_load(read_back(seed({"user_data": text}))[1]["meta-data"])["instance-id"] for text in "aab"]
     assert made[0] == made[1] != made[2]
+
+
+class Unsafe(str):
+    """As ansible-core before 2.19 marks what it was given by a host: str() leaves it what it is."""
+
+    def __str__(self):  # pylint: disable=invalid-str-returned
+        return self
+
+
+def test_safety_11_texts_of_ansibles_own_types_are_texts():
+    given = {"user_data": {"name": Unsafe("x")}}
+    dummy, files = read_back(seed(given, instance_id=Unsafe("some-uuid"), hostname=Unsafe("web1")))
+    assert yaml.safe_load(files["meta-data"]) == {"instance-id": "some-uuid", "local-hostname": "web1"}
+
+
+def test_safety_11_in_a_play_with_what_a_host_has_said(tmp_path):
+    """Whichever ansible-core it is, with its own types: a registered result is what it trusts least."""
+    say = {"ansible.builtin.command": {"argv": ["echo", "web1"]}, "register": "said"}
+    make = {
+        "ansible.builtin.debug": {
+            "msg": "seed of {{ {'user_data': {'a': said.stdout}} | drover.compute.cloud_init_seed("
+            "instance_id=said.stdout, hostname=said.stdout) | length }} characters"
+        }
+    }
+    code, text = play(tmp_path, [say, make], vars={"ansible_python_interpreter": sys.executable})
+    assert code == 0 and re.search(r"seed of \d{4,} characters", text), text
 
 
 def test_the_same_input_gives_the_same_bytes_at_any_time(monkeypatch):

@@ -13,16 +13,22 @@ import sys
 import time
 
 import pytest
+import sqlalchemy as sa
 import yaml
+from hypothesis import given, strategies
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, aggregates
+from ansible_collections.drover.compute.plugins.plugin_utils import instance_names
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, aggregates, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
 from ansible_collections.drover.compute.tests.unit import examples
 from ansible_collections.drover.compute.tests.unit import postgres as server
-from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store import fleets, prepared
 
 postgres = server.postgres
 store_url = server.store_url
+prepared_sqlite = prepared.prepared_sqlite
+prepared_postgres = prepared.prepared_postgres
+prepared_url = prepared.prepared_url
 
 
 def nic(*addresses):
@@ -70,7 +76,11 @@ def inventory(folder, url, *options, environment=None, **settings):
 def listed(folder, url, **settings):
     code, text = inventory(folder, url, **settings)
     assert code == 0, text
-    # As it writes what is never taken for a template.
+    return unwrapped(text)
+
+
+def unwrapped(text):
+    """What ansible-inventory lists; it wraps what is never taken for a template."""
     return json.loads(text, object_hook=lambda found: found.get("__ansible_unsafe", found))
 
 
@@ -114,6 +124,129 @@ def test_instances_as_hosts(url, tmp_path):
     assert "ansible_host" not in found["_meta"]["hostvars"][twins[0]]
 
 
+# What an instance may be called
+
+OTHERS = {
+    "all": {
+        "hosts": {"other": {"ansible_host": "192.0.2.9", "drover_power_password": "theirs"}, "bare": None},
+        "children": {
+            "databases": {"hosts": {"db1": {"ansible_host": "192.0.2.8"}}, "vars": {"port": 5432}},
+            "hypervisors": {"hosts": {"kvm1": {"ansible_host": "192.0.2.1"}, "kvm2": None}},
+        },
+    }
+}
+# Names of all kinds of things that are there, whose guests have addresses.
+TAKEN = ["kvm1", "kvm2", "other", "bare", "db1", "localhost", "127.0.0.1", "::1", "all", "ungrouped", "databases", "hypervisors",
+         "instances", "state_up", "zone_az1", "roomy", "-oProxyCommand=touch pwned"]  # fmt: skip
+
+
+def hostile(url):
+    guests = [{**fleets.domain(f"guest {name}"), "name": name, "interfaces": nic("198.51.100.7")} for name in TAKEN]
+    fleets.discover(
+        url,
+        fleets.host("kvm1", *guests, fleets.domain("plain", interfaces=nic("198.51.100.8")), availability_zone="az1"),
+        fleets.host("kvm2"),
+        now=time.time(),
+    )
+
+
+def form(name):
+    return f"{name if name[0] != '-' else 'instance' + name}-{fleets.uuid_of(f'guest {name}')[:8]}"
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_safety_08_an_instance_is_never_taken_for_a_host_a_group_or_this_machine(prepared_url, tmp_path, place):
+    """Whatever domains are called, and in whichever order the sources stand: all else is as without them."""
+    hostile(prepared_url)
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump(OTHERS))
+    sources = ["-i", "hosts.yml", "-i", "fleet.drover.yml"]
+    sources = sources[2:] + sources[:2] if place == "after" else sources
+    settings = {"groups": {"roomy": "drover_compute.memory_mb_free is defined"}, "compose": {"where": "drover_compute.host"}}
+
+    def read(instances):
+        (tmp_path / "fleet.drover.yml").write_text(
+            yaml.safe_dump({"plugin": "drover.compute.compute", "instances": instances, **settings})
+        )
+        done = examples.command(tmp_path, "ansible-inventory", *sources, "--list", url=prepared_url)
+        assert done.returncode == 0, done.stdout
+        return done.stdout.partition("{\n")[0], unwrapped("{" + done.stdout.partition("{")[2])
+
+    dummy, without = read(False)
+    said, found = read(True)
+    expected = {form(name) for name in TAKEN} | {"plain"}
+    assert set(found["instances"]["hosts"]) == expected
+    variables = found["_meta"]["hostvars"]
+    for name in expected:
+        assert variables[name]["ansible_host"] in ("198.51.100.7", "198.51.100.8") and variables[name]["where"] == "kvm1"
+    assert {name: values for name, values in variables.items() if name not in expected} == without["_meta"]["hostvars"]
+    groups = {name: group for name, group in found.items() if name not in ("_meta", "instances", "all")}
+    assert groups == {name: group for name, group in without.items() if name not in ("_meta", "all")}
+    assert "localhost" not in variables
+    text = " ".join(said.split())
+    assert f"{len(TAKEN)} instance(s) have other names" in text and f"kvm2 is {form('kvm2')}" in text and "plain is" not in text
+
+
+def test_safety_08_no_group_of_others_by_what_an_instance_is_called(prepared_url, tmp_path):
+    """keyed_groups make names of data: a project, a name, metadata."""
+    names = {"a": "hypervisors", "b": "kvm2", "c": "databases", "d": "shop", "e": "zone_az1", "f": "trusted", "g": "instances"}
+    guests = [fleets.domain(name, metadata={"project": project}) for name, project in names.items()]
+    fleets.discover(prepared_url, fleets.host("kvm1", *guests, availability_zone="az1"), fleets.host("kvm2"), now=time.time())
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump(OTHERS))
+    keyed = [{"key": "drover_compute.project | default('')", "prefix": "", "separator": "", "parent_group": "databases"}]
+    settings = {"plugin": "drover.compute.compute", "instances": True, "keyed_groups": keyed}
+    settings["groups"] = {"trusted": "drover_compute.name | default('') == 'd'"}
+    (tmp_path / "fleet.drover.yml").write_text(yaml.safe_dump(settings))
+    done = examples.command(tmp_path, "ansible-inventory", "-i", "fleet.drover.yml", "-i", "hosts.yml", "--list", url=prepared_url)
+    assert done.returncode == 0, done.stdout
+    found = unwrapped("{" + done.stdout.partition("{")[2])
+    groups = members(found)
+    assert (groups["hypervisors"], groups["databases"], groups["zone_az1"]) == (["kvm1", "kvm2"], ["db1"], ["kvm1"])
+    # A name of its own it may have, also below a group that is written down.
+    assert groups["trusted"] == ["d"] and sorted(groups["instances"]) == sorted(names)
+    assert groups["shop"] == ["d"] and "shop" in found["databases"]["children"] and "kvm2" not in found
+    assert "keyed_groups would put instances into databases, hypervisors, kvm2, trusted, zone_az1" in " ".join(done.stdout.split())
+
+
+def test_safety_08_an_address_that_is_none_is_not_given_to_ssh(prepared_url, tmp_path):
+    """What is in the store may be older than the checks of what hosts report."""
+    fleets.discover(prepared_url, fleets.host("kvm1", fleets.domain("web"), fleets.domain("app")), now=time.time())
+    with Store.open(prepared_url).write() as connection:
+        for name, address in (("web", "-oProxyCommand=touch pwned"), ("app", "{{ 6 * 7 }}")):
+            facts = {"interfaces": [{"mac": None, "addresses": [address]}]}
+            connection.execute(sa.update(tables.domains).where(tables.domains.c.name == name).values(facts=facts))
+    found = listed(tmp_path, prepared_url, instances=True)
+    assert not any("ansible_host" in values for values in found["_meta"]["hostvars"].values())
+
+
+NAMES = strategies.sampled_from(["kvm1", "a", "b", "a-", "-a", "localhost", ""]) | strategies.text(max_size=3)
+UUIDS = strategies.uuids(version=4).map(str)
+
+
+@given(
+    strategies.lists(strategies.tuples(NAMES, UUIDS), max_size=8, unique_by=lambda each: each[1]),
+    strategies.sets(NAMES, max_size=5),
+    strategies.data(),
+)
+def test_safety_08_each_instance_has_a_name_that_nothing_else_has(pairs, taken, data):
+    instances = [{"name": name, "uuid": uuid} for name, uuid in pairs]
+    if pairs:
+        # Whoever knows what another one would be called may call his so.
+        name, uuid = data.draw(strategies.sampled_from(pairs))
+        for end in (8, 13, 36):
+            instances.append({"name": f"{name}-{uuid[:end]}", "uuid": data.draw(UUIDS)})
+    found = instance_names.choose(instances, taken)
+    assert sorted(each["uuid"] for each in found["names"].values()) == sorted(each["uuid"] for each in instances)
+    assert not set(found["names"]) & taken and not any(name.startswith("-") for name in found["names"])
+    for name, each in found["names"].items():
+        alone = [other["name"] for other in instances].count(each["name"]) == 1
+        if alone and each["name"] and each["name"] not in taken and not each["name"].startswith("-"):
+            assert name == each["name"]
+        else:
+            assert each["uuid"][:8] in name
+    turned = instance_names.choose(list(reversed(instances)), taken)
+    assert turned["names"] == found["names"] and turned["changed"] == found["changed"]
+
+
 def test_what_the_constructed_plugins_have(url, tmp_path):
     found = listed(
         tmp_path,
@@ -123,7 +256,8 @@ def test_what_the_constructed_plugins_have(url, tmp_path):
         keyed_groups=[{"key": "drover_compute.zones", "prefix": "az"}],
         strict=True,
     )
-    assert found["_meta"]["hostvars"]["kvm1"]["free_vcpus"] == 2
+    # A text before ansible-core 2.19.
+    assert str(found["_meta"]["hostvars"]["kvm1"]["free_vcpus"]) == "2"
     groups = members(found)
     assert (groups["roomy"], groups["az_az1"], groups["az_az2"]) == (["kvm2"], ["kvm1"], ["kvm2"])
 
@@ -148,8 +282,10 @@ def test_the_cache_answers_until_it_is_flushed(url, tmp_path):
     before = listed(tmp_path, url, **settings)
     fleets.discover(url, fleets.host("kvm3"), now=time.time())
     assert listed(tmp_path, url, **settings) == before
-    code, text = inventory(tmp_path, url, "--list", "--flush-cache", **settings)
-    assert (code, json.loads(text)["hypervisors"]["hosts"]) == (0, ["kvm1", "kvm2", "kvm3"])
+    # Of ansible-inventory itself it is an option since ansible-core 2.19.
+    words = ("ansible", "localhost", "-i", "fleet.drover.yml", "-m", "ansible.builtin.debug", "-a", "var=groups.hypervisors", "--flush-cache")
+    done = examples.command(tmp_path, *words, url=url)
+    assert done.returncode == 0 and "kvm3" in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize(

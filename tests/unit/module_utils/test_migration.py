@@ -478,8 +478,43 @@ def test_a_migration_that_failed_once_stands_by_when_it_is_another_one(fleet, mo
 
     look_at(monkeypatch, act)
     monkeypatch.setattr(worker_module.Worker, "_wait_for_turn", lambda worker: 0)
-    assert fleet.move(most=1, migration=second)[0]["status"] == "completed"
+    again = first is not None and first == second
+    assert fleet.move(most=1, migration=second)[0]["status"] == ("failed" if again else "completed")
     assert phases == (["checking", "waiting", "waiting"] if stands_by else [])
+
+
+def test_another_migration_of_what_has_moved_already_is_answered_as_its_own(fleet):
+    """A store that was brought back from a backup does not know of the first: to it the second was carried out."""
+    assert fleet.move(migration="m1")[0]["status"] == "completed"
+    record, word = fleet.move(migration="m2")
+    assert (record["status"], word, record["move"]["migration"], len(fleet.calls)) == ("completed", "completed", "m2", 1)
+    wanted = {"uuid": record["uuid"], "migration": "m2"}
+    told = _migration.report(wanted, fleet.records, None)
+    assert (told["status"], told["source_state"], told["destination_state"]) == ("completed", "absent", "running")
+
+
+def test_a_migration_that_has_ended_is_never_begun_again(fleet):
+    """The call that begins it may come late, when its run is dead and another one has settled it."""
+    assert fleet.move(may_start=False, migration="m1")[0]["status"] == "failed"
+    record, dummy = fleet.move(migration="m1")
+    assert (record["status"], fleet.states(), fleet.calls) == ("failed", ("running", "absent"), [])
+    # Not even after another one.
+    fleet.behave = fleet.fail
+    fleet.move(migration="m2")
+    fleet.behave = fleet.succeed
+    assert (fleet.move(migration="m1")[0]["status"], fleet.states()) == ("failed", ("running", "absent"))
+    assert (fleet.move(migration="m3")[0]["status"], fleet.states()) == ("completed", ("absent", "running"))
+
+
+def test_safety_16_the_record_of_another_move_is_not_this_ones(fleet):
+    fleet.move(migration="m1")
+    mine = {"uuid": UUID, "migration": "m1", "destination_uri": "test:///kvm2"}
+    assert _migration.report(mine, fleet.records, None)["status"] == "completed"
+    assert _migration.report({"uuid": UUID}, fleet.records, None)["status"] == "completed"
+    for other in ({"migration": "m2"}, {"migration": None, "destination_uri": "test:///kvm3"}):
+        found = _migration.report({**mine, **other}, fleet.records, None)
+        assert found["status"] == "lost" and found["source_state"] is None and found["destination_state"] is None
+        assert "Another move of it is recorded on this host" in found["message"]
 
 
 def test_no_more_are_checked_at_a_time_than_may_move(fleet, monkeypatch):
@@ -593,7 +628,8 @@ def test_following_ends_when_so_few_are_under_way(fleet, monkeypatch, until, lef
     """One ends at each look after the first."""
     looks = []
 
-    def report(uuid, records, conn):
+    def report(wanted, records, conn):
+        uuid = wanted["uuid"]
         # The last look is one of libvirt too.
         if conn is None:
             looks.append(uuid)
@@ -602,7 +638,7 @@ def test_following_ends_when_so_few_are_under_way(fleet, monkeypatch, until, lef
 
     monkeypatch.setattr(_migration, "report", report)
     monkeypatch.setattr(_migration, "POLL", 0.001)
-    answers = _migration.follow(["0", "1", "2"], "test:///kvm1", fleet.records, 60, until)
+    answers = _migration.follow([{"uuid": each} for each in "012"], "test:///kvm1", fleet.records, 60, until)
     assert sum(answer["status"] == "running" for answer in answers) == left
 
 

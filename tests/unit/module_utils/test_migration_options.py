@@ -10,6 +10,7 @@ The two hosts are those of ``test_migration``; a slow migration there ends only 
 from __future__ import annotations
 
 import threading
+import time
 import types
 
 import pytest
@@ -234,6 +235,26 @@ def test_when_the_time_is_over(slow, action, end, done):
     if action == "shutdown":
         assert "it was shut down, moved cold and started again" in record["message"]
         assert slow.calls[-1] & libvirt.VIR_MIGRATE_OFFLINE
+
+
+@pytest.mark.parametrize("step", [86400, -86400])
+def test_suspected_9_a_clock_that_is_set_ends_no_time(slow, monkeypatch, step):
+    """A migration whose time is not over is left alone, and one whose time is over is not."""
+    monkeypatch.setattr(worker_module, "time_limit", lambda *args: 20 if step > 0 else LIMIT)
+
+    def set_the_clock(domain, flags):
+        monkeypatch.setattr(time, "time", lambda real=time.time: real() + step)
+        if step < 0:
+            return slow.crawl(domain, flags)
+        slow.job = True
+        time.sleep(20 * watch_module.POLL)
+        slow.job = False
+        return slow.succeed(domain)
+
+    slow.behave = set_the_clock
+    record, dummy = slow.move()
+    expected = ("completed", [], None) if step > 0 else ("failed", ["abort"], "abort")
+    assert (record["status"], slow.done[:1], record["escalated"]) == expected, record["message"]
 
 
 @pytest.mark.parametrize(

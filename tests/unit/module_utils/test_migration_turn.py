@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+from ansible_collections.drover.compute.plugins.module_utils._migration_record import uptime
 from ansible_collections.drover.compute.plugins.module_utils._migration_turn import Turn
 
 fork = multiprocessing.get_context("fork")
@@ -50,10 +51,21 @@ def test_leaving_twice_or_without_a_place_does_no_harm(tmp_path):
 
 
 def test_what_goes_on_without_having_waited_stands_where_it_began(tmp_path):
-    began = time.time()
+    began = uptime()
     waits = turn(tmp_path, 1)
     goes_on = turn(tmp_path, 2, since=began)
     assert (goes_on.has_come(1), waits.has_come(1)) == (True, False)
+
+
+@pytest.mark.parametrize("now", [0.0, 1e9, 1e11])
+def test_suspected_9_a_clock_that_is_set_lets_nobody_past(tmp_path, monkeypatch, now):
+    first = turn(tmp_path, 1)
+    monkeypatch.setattr(time, "time", lambda: now)
+    second = turn(tmp_path, 2)
+    monkeypatch.undo()
+    third = turn(tmp_path, 3)
+    assert [each.has_come(1) for each in (first, second, third)] == [True, False, False]
+    assert [each.has_come(2) for each in (first, second, third)] == [True, True, False]
 
 
 def test_a_place_is_free_when_its_process_dies(tmp_path):

@@ -10,14 +10,33 @@ to ``test:///PATH`` a host of its own: so the fixtures keep one connection and h
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import pathlib
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
+from ansible.module_utils import basic
+
+try:
+    from ansible.module_utils import _internal
+    from ansible.module_utils.testing import patch_module_args
+except ImportError:
+    _internal = None
+
+    @contextlib.contextmanager
+    def patch_module_args(arguments):
+        """As ansible-core has it since 2.19."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(basic, "_ANSIBLE_ARGS", json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode())
+            yield
+
+
+from ansible_collections.drover.compute.tests.unit.dead_storage import dead_storage, fresh_looks  # noqa: F401  pylint: disable=unused-import
 
 libvirt = pytest.importorskip("libvirt")
+
+from ansible_collections.drover.compute.plugins.module_utils import _digests, _migration_record
 
 NODE = """<node>
 {domains}
@@ -25,6 +44,30 @@ NODE = """<node>
   <memory>16777216</memory>
 </node>
 """
+
+
+@pytest.fixture(autouse=True)
+def records(tmp_path_factory, monkeypatch):
+    """The folder of what is under way on the fake hypervisor; never the machine's own."""
+    folder = str(tmp_path_factory.mktemp("run"))
+    monkeypatch.setattr(_migration_record, "default_folder", lambda: folder)
+    return _migration_record.Records(folder)
+
+
+@pytest.fixture(autouse=True)
+def own_digests(tmp_path_factory, monkeypatch):
+    """Digests are kept for the length of a test."""
+    folder = str(tmp_path_factory.mktemp("digests"))
+    monkeypatch.setattr(_digests, "folder", lambda: folder)
+
+
+@contextlib.contextmanager
+def as_on_a_host():
+    """Where a test before has imported a controller's code, ansible-core would print warnings instead of returning them."""
+    with pytest.MonkeyPatch.context() as patch:
+        if _internal is not None:
+            patch.setattr(_internal, "is_controller", False)
+        yield
 
 
 @pytest.fixture
@@ -47,7 +90,7 @@ def run_module(capfd):
     def run(name: str, /, check_mode: bool = False, diff_mode: bool = False, **arguments):
         module = importlib.import_module(f"ansible_collections.drover.compute.plugins.modules.{name}")
         capfd.readouterr()
-        with patch_module_args({**arguments, "_ansible_check_mode": check_mode, "_ansible_diff": diff_mode}):
+        with as_on_a_host(), patch_module_args({**arguments, "_ansible_check_mode": check_mode, "_ansible_diff": diff_mode}):
             with pytest.raises(SystemExit) as ended:
                 module.main()
         captured = capfd.readouterr()

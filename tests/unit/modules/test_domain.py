@@ -16,6 +16,8 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
+from ansible_collections.drover.compute.plugins.module_utils import _orders
+
 UUID = "00000000-0000-4000-8000-000000000007"
 
 
@@ -232,7 +234,7 @@ def test_qemu_img_missing(run_module, fake_host, vm_xml, image, monkeypatch):
 
 
 def test_absent_and_its_disks(run_module, fake_host, domain_xml, tmp_path):
-    own, seed, shared, library = (str(tmp_path / n) for n in ("vm.qcow2", "vm-seed.iso", "data.img", "debian.iso"))
+    own, seed, shared, library = (str(tmp_path / n) for n in ("vm.qcow2", f"vm-{UUID[:8]}-seed.iso", "data.img", "debian.iso"))
     for path in (own, seed, shared, library):
         open(path, "w", encoding="utf-8").close()
 
@@ -269,3 +271,17 @@ def test_the_missing_binding_is_named_with_its_package(run_module, no_binding):
     result = run_module("domain", name="x")
     assert result["rc"] == 1
     assert "python3-libvirt" in result["msg"]
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_of_an_order_that_was_withdrawn_it_is_told_whether_the_domain_is_here(run_module, fake_host, vm_xml, image, records, here):
+    """A move withdraws the order that it ended; the next run goes on where the domain has left, as its move has been done."""
+    uri, connection = fake_host()
+    if here:
+        run_module("domain", uri=uri, xml=vm_xml, disks=[image[1]])
+    _orders.withdraw(records, UUID, ["done"])
+    before = names(connection)
+    result = run_module("domain", uri=uri, uuid=UUID, name="vm", state="shutoff", order="done")
+    assert "was withdrawn by a later run" in result["msg"]
+    assert (result["begun"], result["domain_left"]) == (False, here)
+    assert names(connection) == before and (not here or connection.lookupByName("vm").isActive())

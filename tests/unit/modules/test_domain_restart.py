@@ -6,9 +6,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 libvirt = pytest.importorskip("libvirt")
+
+from ansible_collections.drover.compute.plugins.module_utils._migration_record import Records
 
 UUID = "00000000-0000-4000-8000-000000000007"
 
@@ -48,6 +52,38 @@ def test_defined_and_left_off_and_started_later(run_module, fake_host, order):
     # A run that was killed between defining and starting.
     assert run_module("domain_restart", uri=uri, instances=[order])["instances"][0]["status"] == "restarted"
     assert connection.lookupByName("vm").isActive()
+
+
+def test_suspected_3_what_was_withdrawn_begins_nothing(run_module, fake_host, order, domain_xml):
+    """Its controller is dead, and the call is still at work on others: what a later run has withdrawn is left out."""
+    uri, connection = fake_host()
+    other = {**order, "uuid": "00000000-0000-4000-8000-000000000008", "name": "vm2", "xml": domain_xml("vm2", 8), "files": []}
+    call = [{**other, "order": "first"}, {**order, "order": "first"}]
+    looked = run_module("domain_order", uri=uri, domains=[{"uuid": UUID, "withdraw": ["first"]}])
+    assert looked["domains"] == [{"uuid": UUID, "busy": False, "domain": None}]
+    answers = run_module("domain_restart", uri=uri, instances=call)["instances"]
+    assert [each["status"] for each in answers] == ["restarted", "uncertain"] and "was withdrawn by a later run" in answers[1]["message"]
+    assert names(connection) == ["vm2"]
+    # The next order is another one, and the first stays withdrawn.
+    answers = run_module("domain_restart", uri=uri, instances=[{**order, "order": "second"}])["instances"]
+    assert answers[0]["status"] == "restarted"
+    connection.lookupByName("vm").destroy()
+    run_module("domain_restart", uri=uri, instances=call)
+    assert not connection.lookupByName("vm").isActive()
+
+
+def test_suspected_3_nothing_is_withdrawn_from_a_call_that_is_at_work(run_module, fake_host, order):
+    """Whoever looks is told so, and takes nothing for absent."""
+    uri, connection = fake_host()
+    lock = Records().lock(UUID)
+    try:
+        looked = run_module("domain_order", uri=uri, domains=[{"uuid": UUID, "withdraw": ["first"]}], patience=0)
+    finally:
+        os.close(lock)
+    assert looked["domains"] == [{"uuid": UUID, "busy": True, "domain": None}]
+    assert run_module("domain_restart", uri=uri, instances=[{**order, "order": "first"}])["instances"][0]["status"] == "restarted"
+    looked = run_module("domain_order", uri=uri, domains=[{"uuid": UUID, "withdraw": ["first"]}])
+    assert looked["domains"][0]["domain"]["state"] == "running" and names(connection) == ["vm"]
 
 
 def test_what_cannot_start_here_leaves_nothing(run_module, fake_host, order, domain_xml, monkeypatch):

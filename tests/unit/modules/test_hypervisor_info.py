@@ -25,7 +25,7 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
     assert set(host) == {
         "uri", "hypervisor_hostname", "hypervisor_type", "hypervisor_version", "libvirt_version", "host_uuid", "cpu",
         "memory_mb", "memory_used_mb", "numa_cells", "storage", "pools", "networks", "supported_instances",
-        "pci_devices", "mdev_devices", "domains",
+        "pci_devices", "mdev_devices", "domains", "mounts", "block_devices", "images", "untold_domains",
     }
     assert host["hypervisor_type"] == "TEST"
     assert host["memory_mb"] == 3072
@@ -47,6 +47,7 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
     assert (domain["name"], domain["state"], domain["vcpus"], domain["memory_mb"]) == ("test", "running", 2, 8192)
     assert set(domain["disks"][0]) == {
         "target", "device", "bus", "type", "source", "format", "cache", "readonly", "shareable", "capacity_bytes", "allocation_bytes",
+        "path", "shared_id", "chain",
     }
     assert domain["interfaces"] == [
         {"mac": "aa:bb:cc:dd:ee:ff", "type": "network", "source": "default", "model": None, "target": "testnet0", "addresses": []}
@@ -197,3 +198,10 @@ def test_the_missing_binding_is_named_with_its_package(run_module, no_binding):
     assert result["rc"] == 1
     assert "python3-libvirt" in result["msg"]
     assert os.uname().nodename in result["msg"]
+
+
+def test_kvm_that_is_not_offered_is_not_probed(run_module, default_host):
+    found = run_module("hypervisor_info", uri="test:///default", probe_kvm=True)["hypervisor"]["kvm"]
+    assert (found["offered"], found["works"]) == (False, None)
+    refused = run_module("hypervisor_info", uri="test:///default", probe_kvm=True, probe_cpu={"mode": "fast"})
+    assert refused["rc"] == 1 and "mode" in refused["msg"]

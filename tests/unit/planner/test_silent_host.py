@@ -14,6 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner.silent_host
     LIFTABLE,
     NOTHING,
     RESTART,
+    RULES,
     SOFT_FENCE,
     WAIT,
     WORD,
@@ -53,12 +54,16 @@ TABLE = {
     ("nobody", "unknown", "on"): (HARD_FENCE, None),
     ("nobody", "unknown", "unknown"): (HARD_FENCE, None),
     ("nobody", "unknown", "none"): (WORD, "no_driver"),
-    # Locks may outlive a host; its power does not.
-    ("nobody", "*", "off"): (RESTART, None),
+    # Locks may outlive a host; but where they do not it is another machine that is off.
+    ("nobody", "active", "off"): (WAIT, "storage_active"),
+    ("nobody", "silent", "off"): (RESTART, None),
+    ("nobody", "unknown", "off"): (RESTART, None),
     ("not asked", "*", "on"): (NOTHING, "no_witness"),
     ("not asked", "*", "unknown"): (NOTHING, "no_witness"),
     ("not asked", "*", "none"): (NOTHING, "no_witness"),
-    ("not asked", "*", "off"): (RESTART, None),
+    ("not asked", "active", "off"): (WAIT, "storage_active"),
+    ("not asked", "silent", "off"): (RESTART, None),
+    ("not asked", "unknown", "off"): (RESTART, None),
 }
 EVERY = sorted(itertools.product(NETWORK, ("active", "silent", "unknown"), ("on", "off", "unknown", "none")))
 CLOCK = {
@@ -92,7 +97,12 @@ def test_a_persons_word_is_taken_unless_something_speaks_against_it(network, sto
     elif power == "on":
         # Somebody may have switched off another machine; or the driver is what is broken, and the operator says so too.
         assert (decision.act, decision.rule) == (NOTHING, "driver_says_on")
-        assert decide(known, lifted=["driver_says_on"]).act == RESTART
+        lifted = decide(known, lifted=["driver_says_on"])
+        assert (lifted.act, lifted.rule) == ((WAIT, "storage_active") if storage == "active" else (RESTART, None))
+        assert decide(known, lifted=["driver_says_on", "storage_active"]).act == RESTART
+    elif storage == "active":
+        assert (decision.act, decision.rule) == (WAIT, "storage_active")
+        assert decide(known, lifted=["storage_active"]).act == RESTART
     else:
         assert (decision.act, decision.rule) == (RESTART, None)
 
@@ -164,6 +174,28 @@ def test_a_host_that_refuses_the_login_lives():
     assert decide(evidence(refused=True, said=True)).rule == "contradiction"
 
 
+@pytest.mark.parametrize("known", [{"power": "off"}, {"power": "none", "said": True}, {"power": "unknown", "said": True}])
+def test_safety_13_disks_in_use_hold_back_a_restart_too(known):
+    """A person at the wrong machine, a management controller of another one: the locks are what speaks for the guests."""
+    seen = evidence(**{**CALM, **known, "storage": "active"})
+    decision = decide(seen)
+    assert (decision.act, decision.rule) == (WAIT, "storage_active")
+    assert "disks of its instances are in use" in decision.sentence and "-e drover_evacuate_force=storage_active," in decision.sentence
+    assert decide(seen, lifted=["storage_active"]).act == RESTART
+    assert decide(seen, lifted=[each for each in LIFTABLE if each != "storage_active"]).rule == "storage_active"
+    for storage in ("silent", "unknown"):
+        assert decide(evidence(**{**CALM, **known, "storage": storage})).act == RESTART
+
+
+@pytest.mark.parametrize("power, said", list(itertools.product(("on", "off", "unknown", "none"), (False, True))))
+def test_safety_14_what_nobody_understands_is_no_silence(power, said):
+    known = evidence(**{**CALM, "power": power, "said": said, "unclear": "Something odd happened."})
+    decision = decide(known, lifted=["driver_says_on"])
+    assert (decision.act, decision.rule) == (NOTHING, "unclear_answer")
+    assert "which says: Something odd happened. See" in decision.sentence
+    assert decide(known, lifted=["driver_says_on", "unclear_answer"]).act in (RESTART, HARD_FENCE, WORD)
+
+
 def test_in_maintenance_libvirt_is_not_restarted_either():
     known = {"ssh": True, "maintenance": True, "power": "on"}
     assert decide(evidence(**known)).rule == "maintenance"
@@ -177,14 +209,15 @@ BROKEN = {
     "storage_active": {"storage": "active"},
     "driver_says_on": {"said": True},
     "login_refused": {"refused": True},
+    "unclear_answer": {"unclear": "Something odd happened"},
 }
 
 
 def test_every_rule_that_can_be_lifted_is_tested():
-    assert set(BROKEN) == set(LIFTABLE)
+    assert set(BROKEN) == set(RULES)
 
 
-@pytest.mark.parametrize("rule", LIFTABLE)
+@pytest.mark.parametrize("rule", RULES)
 def test_a_flag_lifts_just_its_rule(rule):
     """Rule S13: the message names the flag; it lifts that rule, and no other flag does."""
     broken = evidence(**{**CALM, **BROKEN[rule]})
@@ -192,7 +225,7 @@ def test_a_flag_lifts_just_its_rule(rule):
     assert decision.rule == rule and f"-e drover_evacuate_force={rule}," in decision.sentence
     assert decide(broken, lifted=[rule]).act == (RESTART if broken.said else HARD_FENCE)
     assert decide(broken, lifted=[each for each in LIFTABLE if each != rule]).rule == rule
-    for other in set(LIFTABLE) - {rule}:
+    for other in set(RULES) - {rule}:
         # These cannot be at the same time.
         if {rule, other} != {"peers_reach", "no_witness"} and "driver_says_on" not in (rule, other):
             both = evidence(**{**CALM, **BROKEN[rule], **BROKEN[other]})

@@ -27,7 +27,7 @@ from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
 NOW = fleets.NOW
-NASTY = "<script>alert('x')</script>\"&\u202eevil\u0007 データ"
+NASTY = "<script>alert('x')</script>\"&\u202eevil データ"
 
 
 def picture(url, now=NOW, service_down_time=0, plans=()):
@@ -165,6 +165,6 @@ def plan():
     ]  # fmt: skip
     return {
         "host": "kvm1", "status": "partial", "moves": moves, "extra_moves": 0, "shutdowns": [], "waves": 2, "seconds": 24.0,
-        "unmovable": [{"uuid": "u", "name": NASTY, "state": "paused", "reason": "a PCI device is passed through"}],
+        "unmovable": [{"uuid": "u", "name": NASTY, "state": "paused", "reason": "a PCI device is passed through\u0007"}],
         "proof": None, "lines": [],
     }  # fmt: skip

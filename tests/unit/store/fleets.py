@@ -152,7 +152,7 @@ def snapshot(url):
     with Store.open(url).read() as connection:
         return {
             table.name: sorted(map(repr, connection.execute(sa.select(table)).all()))
-            for table in tables.metadata.sorted_tables
+            for table in tables.EXPORTED
         }
 
 

@@ -11,11 +11,14 @@ import random
 import pytest
 import sqlalchemy as sa
 
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, moves
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.audit import audit, findings
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, selection, uuid_of
+
+PROOF = certainty.word("a test")
 
 HOUR = 3600
 WEB = uuid_of("web")
@@ -215,7 +218,7 @@ def test_an_old_migration_is_information(fleet_url):
 def test_a_closed_migration_gives_its_room_back(fleet_url):
     uuid = begin(fleet_url, "web", "kvm2")
     with Store.open(fleet_url).write() as connection:
-        moves.undo(connection, uuid, "x", NOW)
+        moves.undo(connection, uuid, PROOF, "x", NOW)
     right = fleets.holdings(fleet_url)
     hold(fleet_url, uuid, "kvm2", allocations.MIGRATION, VCPU=2)
     found = heal(fleet_url)
@@ -227,7 +230,7 @@ def test_a_resize_that_waits_to_be_confirmed_holds_both_sizes(fleet_url):
     with Store.open(fleet_url).write() as connection:
         wanted = {"flavor": None, "resources": {"VCPU": 3, "MEMORY_MB": 64}}
         opened = moves.begin_resize(connection, WEB, "kvm2", None, wanted, NOW)
-        moves.finish(connection, opened["uuid"], "running", NOW)
+        moves.finish(connection, opened["uuid"], PROOF, "running", NOW)
     show(fleet_url, "kvm1", "web", state="shutoff")
     held = fleets.holdings(fleet_url)
     assert kinds(heal(fleet_url)) == []
@@ -237,7 +240,7 @@ def test_a_resize_that_waits_to_be_confirmed_holds_both_sizes(fleet_url):
 def test_an_evacuation_holds_both_ends_until_its_source_is_back(fleet_url):
     with Store.open(fleet_url).write() as connection:
         opened = moves.begin(connection, WEB, "kvm2", None, moves.EVACUATION, NOW)
-        moves.finish(connection, opened["uuid"], "running", NOW)
+        moves.finish(connection, opened["uuid"], PROOF, "running", NOW)
     held = fleets.holdings(fleet_url)
     assert kinds(heal(fleet_url)) == [] and set(held[WEB]) == {"kvm1", "kvm2"}
     # It is back, and shows what was started elsewhere.

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, groups, moves
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import selection
+
+PROOF = certainty.word("a test")
 
 ROUNDS = range(4)
 
@@ -30,11 +33,11 @@ def in_store(url, function, *arguments):
 
 
 def release(url, *names):
-    return in_store(url, claims.release, [fleets.uuid_of(name) for name in names], fleets.NOW)
+    return in_store(url, claims.release, [fleets.uuid_of(name) for name in names], PROOF, fleets.NOW)
 
 
 def reclaim(url, name, *hosts):
-    return in_store(url, claims.reclaim, fleets.uuid_of(name), [{"host": host} for host in hosts], fleets.NOW)
+    return in_store(url, claims.reclaim, fleets.uuid_of(name), [{"host": host} for host in hosts], PROOF, fleets.NOW)
 
 
 def set_host(url, name, *arguments):
@@ -244,7 +247,7 @@ def test_members_that_are_moving_count_on_both_hosts(fleet_url):
     with pytest.raises(DroverError) as caught:
         fleets.claim(fleet_url, selection("web2", "kvm1", "kvm2", server_group="web"))
     assert [text.split(":")[0] for text in caught.value.details["refusals"]] == ["kvm1", "kvm2"]
-    in_store(fleet_url, moves.finish, move["uuid"], "running", fleets.NOW)
+    in_store(fleet_url, moves.finish, move["uuid"], PROOF, "running", fleets.NOW)
     assert fleets.claim(fleet_url, selection("web2", "kvm1", server_group="web"))[0]["host"] == "kvm1"
 
 

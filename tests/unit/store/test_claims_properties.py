@@ -9,10 +9,13 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, moves
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, moving, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
+
+PROOF = certainty.word("a test")
 
 # host -> (VCPU, reserved, ratio, MEMORY_MB). Capacities of 4.5, 3, 2 and 8 VCPU.
 HOSTS = {"kvm1": (3, 0, 1.5, 900), "kvm2": (4, 1, 1.0, 600), "kvm3": (2, 0, 1.0, 1000), "kvm4": (4, 2, 4.0, 300)}
@@ -130,13 +133,13 @@ class Real:
         return self._do(close)
 
     def finish(self, name):
-        return self._close(name, moves.finish, "running")
+        return self._close(name, moves.finish, PROOF, "running")
 
     def undo(self, name):
-        return self._close(name, moves.undo, "no")
+        return self._close(name, moves.undo, PROOF, "no")
 
     def release(self, name):
-        return self._do(claims.release, [fleets.uuid_of(name)], fleets.NOW)
+        return self._do(claims.release, [fleets.uuid_of(name)], PROOF, fleets.NOW)
 
 
 def empty(url):

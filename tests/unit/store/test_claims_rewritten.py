@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, claims, rewrite, selections
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
+
+PROOF = certainty.word("a test")
 
 A, B = uuid_of("a"), uuid_of("b")
 
@@ -189,7 +192,7 @@ def test_a_claim_made_again_is_renewed(fleet_url):
         fleets.claim(fleet_url, selection("web", "kvm1"), now=now)
     assert expired(fleet_url, fleets.NOW + 3600) == []
     with Store.open(fleet_url).write(together=True) as connection:
-        claims.reclaim(connection, uuid_of("web"), [{"host": "kvm2"}], fleets.NOW + 6000)
+        claims.reclaim(connection, uuid_of("web"), [{"host": "kvm2"}], PROOF, fleets.NOW + 6000)
     assert expired(fleet_url, fleets.NOW + 9000) == []
     assert len(expired(fleet_url, fleets.NOW + 9600)) == 1
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, claims, moves
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, bulk, pools, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
+
+PROOF = certainty.word("a test")
 
 
 def in_store(url, function, *arguments):
@@ -155,13 +158,13 @@ def test_a_shared_pool_is_not_held_twice_during_a_move(moving_url):
     during = {uuid_of("web"): {"kvm2": HERE, **POOL}, move: {"kvm1": HERE}}
     assert held(moving_url) == during
     for status in ("failed", "cancelled"):
-        in_store(moving_url, moves.undo, move, "no", fleets.NOW, status)
+        in_store(moving_url, moves.undo, move, PROOF, "no", fleets.NOW, status)
         assert held(moving_url) == before
         move = begin(moving_url)
-    in_store(moving_url, moves.finish, move, "running", fleets.NOW)
+    in_store(moving_url, moves.finish, move, PROOF, "running", fleets.NOW)
     assert held(moving_url) == {uuid_of("web"): {"kvm2": HERE, **POOL}}
     # And back.
-    in_store(moving_url, moves.finish, begin(moving_url, "kvm1"), "running", fleets.NOW)
+    in_store(moving_url, moves.finish, begin(moving_url, "kvm1"), PROOF, "running", fleets.NOW)
     assert held(moving_url) == before
 
 
@@ -174,7 +177,7 @@ def test_a_move_away_from_the_pool_frees_it_when_it_is_done(moving_url):
         bulk.insert(connection, tables.inventories, [{"provider_id": key, "class_id": kind, "total": 50, **values}])
     move = begin(moving_url, "kvm3", "migration")
     assert held(moving_url) == {uuid_of("web"): {"kvm3": {**HERE, "DISK_GB": 20}}, move: {"kvm1": HERE, **POOL}}
-    in_store(moving_url, moves.finish, move, "shutoff", fleets.NOW)
+    in_store(moving_url, moves.finish, move, PROOF, "shutoff", fleets.NOW)
     assert held(moving_url) == {uuid_of("web"): {"kvm3": {**HERE, "DISK_GB": 20}}}
 
 
@@ -199,30 +202,30 @@ def test_a_resize_holds_both_until_it_is_confirmed(moving_url, to, end):
     both = {uuid_of("web"): new, move: {"kvm1": HERE}}
     assert (held(moving_url), sizes(moving_url)) == (both, size_before)
     if end == "undo":
-        in_store(moving_url, moves.undo, move, "no", fleets.NOW)
+        in_store(moving_url, moves.undo, move, PROOF, "no", fleets.NOW)
         assert (held(moving_url), sizes(moving_url)) == (before, size_before)
         return
-    in_store(moving_url, moves.finish, move, "running", fleets.NOW)
+    in_store(moving_url, moves.finish, move, PROOF, "running", fleets.NOW)
     assert (held(moving_url), sizes(moving_url)) == (both, (to, "large", 2, 128, 25))
     with pytest.raises(DroverError, match="was resized and still holds"):
         begin(moving_url, "kvm2" if to == "kvm1" else "kvm1")
     if end == "confirm":
-        in_store(moving_url, moves.confirm, move, fleets.NOW)
+        in_store(moving_url, moves.confirm, move, PROOF, fleets.NOW)
         assert (held(moving_url), sizes(moving_url)) == ({uuid_of("web"): new}, (to, "large", 2, 128, 25))
         with pytest.raises(DroverError, match="is confirmed, not finished"):
-            in_store(moving_url, moves.revert, move, "running", fleets.NOW)
-        in_store(moving_url, moves.confirm, move, fleets.NOW)
+            in_store(moving_url, moves.revert, move, PROOF, "running", fleets.NOW)
+        in_store(moving_url, moves.confirm, move, PROOF, fleets.NOW)
     else:
-        in_store(moving_url, moves.revert, move, "running", fleets.NOW)
+        in_store(moving_url, moves.revert, move, PROOF, "running", fleets.NOW)
         assert (held(moving_url), sizes(moving_url)) == (before, size_before)
 
 
 def test_a_smaller_size_can_always_go_back(moving_url):
     small = {"flavor": "small", "resources": {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 5}}
     move = in_store(moving_url, moves.begin_resize, uuid_of("web"), "kvm2", None, small, fleets.NOW)["uuid"]
-    in_store(moving_url, moves.finish, move, "running", fleets.NOW)
+    in_store(moving_url, moves.finish, move, PROOF, "running", fleets.NOW)
     assert held(moving_url)[uuid_of("web")]["pool"] == {"DISK_GB": 20}
-    in_store(moving_url, moves.confirm, move, fleets.NOW)
+    in_store(moving_url, moves.confirm, move, PROOF, fleets.NOW)
     assert held(moving_url) == {uuid_of("web"): {"kvm2": HERE, "pool": {"DISK_GB": 5}}}
 
 
@@ -233,24 +236,24 @@ def test_an_evacuation_holds_both_until_the_source_is_cleaned_up(moving_url):
     move = begin(moving_url, "kvm2", moves.EVACUATION)
     both = {uuid_of("web"): {"kvm1": HERE, "kvm2": HERE, **POOL}}
     assert held(moving_url) == both
-    in_store(moving_url, moves.finish, move, "running", fleets.NOW)
+    in_store(moving_url, moves.finish, move, PROOF, "running", fleets.NOW)
     assert (held(moving_url), fleets.where(moving_url)) == (both, {"web": "kvm2"})
     # Discovery of where it runs now leaves that alone.
     fleets.discover(moving_url, host("kvm2", domain("web"), local_gb=0))
     assert held(moving_url) == both
-    in_store(moving_url, moves.clear_source, move, fleets.NOW)
+    in_store(moving_url, moves.clear_source, move, PROOF, fleets.NOW)
     assert held(moving_url) == {uuid_of("web"): {"kvm2": HERE, **POOL}}
 
 
 def test_an_evacuation_that_failed(moving_url):
     before = held(moving_url)
-    in_store(moving_url, moves.undo, begin(moving_url, "kvm2", moves.EVACUATION), "no", fleets.NOW)
+    in_store(moving_url, moves.undo, begin(moving_url, "kvm2", moves.EVACUATION), PROOF, "no", fleets.NOW)
     assert held(moving_url) == before
 
 
 def test_reclaim_counts_a_failed_build_and_a_build_clears_it(pool_url):
     fleets.claim(pool_url, wanted("web", "kvm1", "kvm2"))
-    in_store(pool_url, claims.reclaim, uuid_of("web"), [{"host": "kvm2"}], fleets.NOW)
+    in_store(pool_url, claims.reclaim, uuid_of("web"), [{"host": "kvm2"}], PROOF, fleets.NOW)
     assert held(pool_url) == {uuid_of("web"): {"kvm2": HERE, "pool": {"DISK_GB": 10}}}
     table = tables.compute_nodes
     with Store.open(pool_url).read() as connection:

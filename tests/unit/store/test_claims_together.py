@@ -13,11 +13,14 @@ import time
 import pytest
 import sqlalchemy as sa
 
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import host, selection, uuid_of
+
+PROOF = certainty.word("a test")
 
 
 def check_sums(url):
@@ -70,7 +73,7 @@ def test_batches_in_opposite_orders_do_not_hang(prepared_url):
                 claims.claim(connection, batch, fleets.NOW)
             if turn % 2:
                 with store.write(together=True) as connection:
-                    claims.release(connection, [item["uuid"] for item in batch], fleets.NOW)
+                    claims.release(connection, [item["uuid"] for item in batch], PROOF, fleets.NOW)
         return "done"
 
     assert fleets.race(*(lambda number=number: work(number) for number in range(4))) == ["done"] * 4
@@ -137,6 +140,6 @@ def test_a_failure_half_way_leaves_nothing(prepared_url, verb, monkeypatch):
             if verb == "claim":
                 claims.claim(connection, [selection("new", "kvm1")], fleets.NOW)
             else:
-                claims.release(connection, [uuid_of("old")], fleets.NOW)
+                claims.release(connection, [uuid_of("old")], PROOF, fleets.NOW)
     monkeypatch.undo()
     assert fleets.snapshot(prepared_url) == before

@@ -11,6 +11,7 @@ import math
 import pytest
 import sqlalchemy as sa
 
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils import deciding, refusals
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
@@ -20,6 +21,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.rendering
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, decisions, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, selection, uuid_of
+
+PROOF = certainty.word("a test")
 
 PART = {"raw": 0.123456789, "normalised": 1.0, "multiplier": 2.0}
 NOTHING = {"raw": 0.0, "normalised": 0.0, "multiplier": 1.0}
@@ -119,7 +122,7 @@ def test_an_alternate_says_why_it_was_taken(fleet_url):
 def test_the_next_alternate_after_a_build_that_failed(fleet_url):
     claim(fleet_url, [selection("web", "kvm1", "kvm3", explanation=WHY)])
     with Store.open(fleet_url).write(together=True) as connection:
-        claims.reclaim(connection, uuid_of("web"), [{"host": "kvm3"}], NOW + 5, actor="bob")
+        claims.reclaim(connection, uuid_of("web"), [{"host": "kvm3"}], PROOF, NOW + 5, actor="bob")
     last, first = newest(fleet_url)
     assert (first["host"], last["host"], last["actor"], last["created_at"]) == ("kvm1", "kvm3", "bob", NOW + 5)
     assert "could not be built" in last["message"] and last["explanation"] is None

@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import time
 import types
 
 import pytest
+import sqlalchemy as sa
 
+from ansible_collections.drover.compute.plugins.plugin_utils import actor as actor_module
 from ansible_collections.drover.compute.plugins.plugin_utils.actor import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, leases
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, clock, leases
 
 
-def actor(name, gone=()):
-    return types.SimpleNamespace(holder=f"{name}@ctrl", process=name, is_gone=lambda process: process in gone)
+def actor(name, gone=(), alive=()):
+    def lives(process):
+        return False if process in gone else True if process in alive else None
+
+    return types.SimpleNamespace(holder=f"{name}@ctrl", process=name, lives=lives)
 
 
 @pytest.fixture(name="store")
@@ -25,52 +31,72 @@ def opened(prepared_url):
     return Store.open(prepared_url)
 
 
-def take(store, who, now, **more):
-    with store.write() as connection:
-        return leases.take(connection, "kvm1", who, "drain", now, **more)
+@pytest.fixture(name="at")
+def database_clock(monkeypatch):
+    """A function that sets the database's clock."""
+    return lambda now: monkeypatch.setattr(clock, "now", lambda connection: now)
 
 
-def test_a_second_one_is_told_who_is_at_work(store):
-    assert take(store, actor("a"), 1000) == {"changed": True, "taken_over": None}
-    assert take(store, actor("a"), 1100) == {"changed": False, "taken_over": None}
+@pytest.fixture(name="take")
+def taking(store, at, monkeypatch):
+    monkeypatch.setattr(clock, "refuse_other_time", lambda connection: None)
+
+    def take(who, now, **more):
+        at(now)
+        with store.write() as connection:
+            return leases.take(connection, "kvm1", who, "drain", **more)
+
+    return take
+
+
+def test_a_second_one_is_told_who_is_at_work(store, take):
+    assert take(actor("a"), 1000) == {"changed": True, "taken_over": None}
+    assert take(actor("a"), 1100) == {"changed": False, "taken_over": None}
     with pytest.raises(
         DroverError,
         match=r"kvm1 is being worked on by a@ctrl \(drain\), since 200 s, last heard of 100 s ago.*ends in 201 s",
     ):
-        take(store, actor("b"), 1200)
+        take(actor("b"), 1200)
     with store.read() as connection:
         (lease,) = leases.read(connection)
     assert (lease["holder"], lease["acquired_at"], lease["renewed_at"]) == ("a@ctrl", 1000, 1100)
-    assert take(store, actor("a"), 1110, seconds=900)["changed"] is False
-    take(store, actor("a"), 1120)
+    assert take(actor("a"), 1110, seconds=900)["changed"] is False
+    take(actor("a"), 1120)
     with store.read() as connection:
         assert leases.read(connection)[0]["expires_at"] == 2010
 
 
-def test_one_whose_time_is_over_is_taken_over_in_the_open(store):
-    take(store, actor("a"), 1000, seconds=60)
-    found = take(store, actor("b"), 1061)
+def test_one_whose_time_is_over_is_taken_over_in_the_open(store, take, at):
+    take(actor("a"), 1000, seconds=60)
+    found = take(actor("b"), 1061)
     assert found["changed"] and "by a@ctrl" in found["taken_over"] and "time is over" in found["taken_over"]
+    at(1062)
     with store.write() as connection:
         with pytest.raises(DroverError, match="worked on by b@ctrl.*lost it, so it stops"):
-            leases.renew(connection, "kvm1", actor("a"), 1062)
-        leases.renew(connection, "kvm1", actor("b"), 1062)
+            leases.renew(connection, "kvm1", actor("a"))
+        leases.renew(connection, "kvm1", actor("b"))
 
 
-def test_one_whose_run_is_gone_is_taken_over_at_once(store):
-    take(store, actor("a"), 1000)
-    assert "process is gone" in take(store, actor("b", gone=["a"]), 1001)["taken_over"]
+def test_one_whose_time_is_over_and_whose_run_lives_is_not_taken_over(take):
+    take(actor("a"), 1000, seconds=60)
+    with pytest.raises(DroverError, match="Its time is over, but its process lives on this machine: end that"):
+        take(actor("b", alive=["a"]), 1061)
 
 
-def test_only_the_holder_gives_it_back(store):
-    take(store, actor("a"), 1000)
+def test_one_whose_run_is_gone_is_taken_over_at_once(take):
+    take(actor("a"), 1000)
+    assert "process is gone" in take(actor("b", gone=["a"]), 1001)["taken_over"]
+
+
+def test_only_the_holder_gives_it_back(store, take):
+    take(actor("a"), 1000)
     with store.write() as connection:
         with pytest.raises(DroverError, match="held by a@ctrl.*force"):
             leases.release(connection, "kvm1", actor("b"))
         assert leases.release(connection, "kvm1", actor("b"), force=True) is True
         assert leases.release(connection, "kvm1", actor("a")) is False
         with pytest.raises(DroverError, match="taken away"):
-            leases.renew(connection, "kvm1", actor("a"), 1001)
+            leases.renew(connection, "kvm1", actor("a"))
 
 
 def test_a_process_is_gone_when_it_ended(store):
@@ -79,17 +105,56 @@ def test_a_process_is_gone_when_it_ended(store):
     process = Actor(child.pid).process
     child.join()
     me = Actor(os.getpid())
-    assert me.is_gone(process)
-    assert not me.is_gone(me.process)
+    assert me.lives(process) is False
+    assert me.lives(me.process) is True
     # Of another machine, or another boot, nothing is known.
-    assert not me.is_gone("elsewhere/" + process.partition("/")[2])
-    assert not me.is_gone("nonsense")
+    assert me.lives("elsewhere/" + process.partition("/")[2]) is None
+    assert me.lives("nonsense") is None
+
+
+def test_the_number_of_a_process_that_is_another_ones_by_now():
+    process = Actor(os.getpid()).process
+    assert Actor(os.getpid()).lives(process.rpartition(":")[0] + ":1") is False
+
+
+def test_safety_07_a_process_that_cannot_be_seen_is_not_gone(monkeypatch):
+    """With hidepid=2 /proc shows nothing of the processes of other users."""
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    child.start()
+    other = Actor(child.pid).process
+    monkeypatch.setattr(actor_module, "_started", lambda pid: "")
+    assert Actor(os.getpid()).lives(other) is None
+    child.kill()
+    child.join()
+    assert Actor(os.getpid()).lives(other) is False
+
+
+def test_safety_18_the_clock_of_a_controller_takes_no_lease_over(store, monkeypatch):
+    with store.write() as connection:
+        leases.take(connection, "kvm1", actor("a"), "drain")
+        postgresql = connection.dialect.name == "postgresql"
+    ahead = types.SimpleNamespace(time=lambda: time.time() + 360)
+    if not postgresql:
+        # All controllers are this machine, whose processes can be seen.
+        monkeypatch.setattr(clock, "time", ahead)
+        with store.write() as connection, pytest.raises(DroverError, match="but its process lives on this machine"):
+            leases.take(connection, "kvm1", actor("b", alive=["a"]), "drain")
+        return
+    monkeypatch.setattr(clock, "time", ahead)
+    with store.write() as connection:
+        with pytest.raises(DroverError, match="The clock of this controller is 360 s ahead of that of the database"):
+            leases.take(connection, "kvm1", actor("b"), "drain")
+        monkeypatch.setattr(clock, "TOLERANCE", 3600)
+        with pytest.raises(leases.Held):
+            leases.take(connection, "kvm1", actor("b"), "drain")
+        (row,) = leases.read(connection)
+        assert abs(row["acquired_at"] - connection.execute(sa.text("SELECT extract(epoch FROM now())::float")).scalar()) < 30
 
 
 def _race(url, number, queue):
     try:
         with Store.open(url).write() as connection:
-            leases.take(connection, "kvm1", actor(f"run{number}"), "drain", 1000)
+            leases.take(connection, "kvm1", actor(f"run{number}"), "drain")
         queue.put(True)
     except DroverError:
         queue.put(False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils import resizing
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, journal, moves, resizes
@@ -15,6 +16,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy im
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, flavors, named
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
+
+PROOF = certainty.word("a test")
 
 OLD = {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 5}
 NEW = {"VCPU": 2, "MEMORY_MB": 128, "DISK_GB": 10}
@@ -100,33 +103,25 @@ def test_while_it_is_resized(fleet_url):
         fleet_url, moves.begin_resize, uuid_of("web"), "kvm2", None, {"flavor": "big", "resources": NEW}, fleets.NOW
     )
     assert "open resize from kvm1 to kvm2" in refusal(fleet_url, "web")
-    write(fleet_url, moves.finish, opened["uuid"], "running", fleets.NOW)
+    write(fleet_url, moves.finish, opened["uuid"], PROOF, "running", fleets.NOW)
     (instance,) = find(fleet_url, "web")
     named.refuse(instance, "It is not started", settled=False)
     assert "waits to be confirmed" in refusal(fleet_url, "web")
     with pytest.raises(DroverError, match="was resized"):
-        write(fleet_url, claims.forget, [uuid_of("web")], fleets.NOW)
+        write(fleet_url, claims.forget, [uuid_of("web")], PROOF, fleets.NOW)
     assert find(fleet_url, "web")[0]["state"] == "running"
 
 
 def test_forget_gives_all_back(fleet_url):
     before = fleets.holdings(fleet_url)
-    write(fleet_url, claims.forget, [uuid_of("web")], fleets.NOW)
+    write(fleet_url, claims.forget, [uuid_of("web")], PROOF, fleets.NOW)
     del before[uuid_of("web")]
     assert fleets.holdings(fleet_url) == before
     assert find(fleet_url, "web", unknown=[]) == []
     # A second time there is nothing to do.
     after = fleets.snapshot(fleet_url)
-    write(fleet_url, claims.forget, [uuid_of("web")], fleets.NOW)
+    write(fleet_url, claims.forget, [uuid_of("web")], PROOF, fleets.NOW)
     assert fleets.snapshot(fleet_url) == after
-
-
-def test_files_of_other_hosts(fleet_url):
-    disk = {"type": "file", "source": "/srv/base.qcow2", "device": "disk"}
-    fleets.discover(fleet_url, host("kvm2", domain("twin", disks=[disk]), domain("late")))
-    with Store.open(fleet_url).read() as connection:
-        assert named.files_of_others(connection, uuid_of("web"), "kvm1") == ["/srv/base.qcow2"]
-        assert named.files_of_others(connection, uuid_of("web"), "kvm2") == []
 
 
 def begin(url, wanted=None):
@@ -153,12 +148,12 @@ def test_a_resize_can_be_gone_on_with_by_another_run(fleet_url):
     assert (
         found["order"]["destination"] == "kvm2" and found["back"]["destination"] == "kvm1" and found["arrived"] is False
     )
-    write(fleet_url, moves.finish, opened["uuid"], "shutoff", fleets.NOW)
+    write(fleet_url, moves.finish, opened["uuid"], PROOF, "shutoff", fleets.NOW)
     write(fleet_url, moves.note, opened["uuid"], {"arrived": True}, fleets.NOW)
     with Store.open(fleet_url).read() as connection:
         found = resizes.describe(connection, opened["uuid"])
     assert (found["status"], found["arrived"], found["old"]["vcpus"]) == ("finished", True, 1)
-    write(fleet_url, moves.revert, opened["uuid"], "running", fleets.NOW)
+    write(fleet_url, moves.revert, opened["uuid"], PROOF, "running", fleets.NOW)
     assert fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm1": OLD}
 
 

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import journal, moves
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances, moving
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
+
+PROOF = certainty.word("a test")
 
 HELD = {"VCPU": 2, "MEMORY_MB": 64, "DISK_GB": 5}
 
@@ -43,11 +46,11 @@ def test_an_instance_that_somebody_else_moved_is_left_alone(fleet_url):
 
 
 def finish(url, move, state="running"):
-    in_store(url, moves.finish, move["uuid"], state, fleets.NOW)
+    in_store(url, moves.finish, move["uuid"], PROOF, state, fleets.NOW)
 
 
 def undo(url, move):
-    in_store(url, moves.undo, move["uuid"], "the network broke", fleets.NOW)
+    in_store(url, moves.undo, move["uuid"], PROOF, "the network broke", fleets.NOW)
 
 
 def listing(url):

@@ -8,14 +8,19 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
 import tempfile
+import time
 import traceback
 
 import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, engine, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 NOBODY = 65534
@@ -188,6 +193,44 @@ def test_a_store_of_somebody_else_is_told(open_folder):
 def test_the_folder_of_the_store_is_closed_to_others(tmp_path):
     Store.open(f"sqlite:///{tmp_path}/a/b/store.db").upgrade()
     assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
+def test_safety_23_the_file_is_for_its_owner_in_a_folder_that_is_there(tmp_path, mask):
+    tmp_path.chmod(0o755)
+    path, before = tmp_path / "store.db", os.umask(mask)
+    try:
+        with Store.open(f"sqlite:///{path}").write() as connection:
+            connection.execute(sa.insert(tables.traits).values(name="CUSTOM_X"))
+            found = {each.name: each.stat().st_mode & 0o777 for each in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    assert found == {name: 0o600 for name in ("store.db", "store.db-wal", "store.db-shm")}
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
+def test_safety_23_there_is_no_moment_with_other_rights(tmp_path, monkeypatch):
+    """It is SQLite that would make the file: it is there when SQLite opens it."""
+    path, seen = tmp_path / "store.db", []
+    connect = sqlite3.connect
+
+    def look(*arguments, **options):
+        seen.append(path.stat().st_mode & 0o777)
+        return connect(*arguments, **options)
+
+    # SQLAlchemy has it from there.
+    monkeypatch.setattr(sqlite3.dbapi2, "connect", look)
+    monkeypatch.setattr(sqlite3, "connect", look)
+    Store.open(f"sqlite:///{path}").upgrade()
+    assert seen and set(seen) == {0o600}
+
+
+def test_rights_that_an_operator_gave_stay(tmp_path):
+    path = tmp_path / "store.db"
+    Store.open(f"sqlite:///{path}").upgrade()
+    path.chmod(0o640)
+    Store.open(f"sqlite:///{path}").upgrade()
+    assert path.stat().st_mode & 0o777 == 0o640
 
 
 @pytest.mark.parametrize("use", ["read", "write", "upgrade"])
@@ -377,6 +420,122 @@ def test_a_deleted_file_is_told(prepared_url, tmp_path):
             with transaction():
                 pytest.fail("there is a store")
     assert list(tmp_path.iterdir()) == []
+
+
+# What is committed is on the disk
+
+WRITER = """
+import sys
+sys.path.insert(0, {root!r})
+import conftest
+import sqlalchemy as sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, engine, tables
+for number in range({count}):
+    with Store.open({url!r}).write() as connection:
+        connection.execute(sa.insert(tables.traits).values(name=f"CUSTOM_{{number}}"))
+"""
+
+
+def write_elsewhere(url, count=1, before=()):
+    """Write transactions in another process."""
+    root = str(pathlib.Path(__file__).resolve().parents[3])
+    words = [*before, sys.executable, "-c", WRITER.format(root=root, url=url, count=count)]
+    subprocess.run(words, check=True, stdin=subprocess.DEVNULL, timeout=60)
+
+
+def test_safety_19_each_commit_waits_for_the_disk(prepared_url, tmp_path):
+    """While another process has the store open, closing it syncs nothing: the commit itself has to."""
+    if not prepared_url.startswith("sqlite"):
+        return
+    with Store.open(prepared_url).read() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == 2, "it is not FULL"
+        if shutil.which("strace") is None:
+            return
+        calls = tmp_path / "calls"
+        write_elsewhere(prepared_url, 4, ["strace", "-f", "-y", "-e", "trace=fsync,fdatasync", "-o", str(calls)])
+    synced = [line for line in calls.read_text().splitlines() if "store.db-wal>) " in line]
+    assert len(synced) >= 4, calls.read_text()
+
+
+def test_a_second_connection_of_a_process_leaves_the_first_its_locks(prepared_url, tmp_path):
+    """Without them another process would take the log away when it ends, and with it what is written later."""
+    if not prepared_url.startswith("sqlite"):
+        return
+    log = tmp_path / "store.db-wal"
+    store = Store.open(prepared_url)
+    with store.read() as connection:
+        connection.execute(sa.select(tables.traits)).all()
+        number = log.stat().st_ino
+        with store.read() as other:
+            other.execute(sa.select(tables.traits)).all()
+        write_elsewhere(prepared_url)
+        assert log.exists() and log.stat().st_ino == number
+
+
+# A client that stops
+
+STOPPED = "-c lock_timeout=700 -c idle_in_transaction_session_timeout=3000"
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_safety_12_a_client_that_stopped_holds_nobody_up_for_ever(postgres, together):
+    with postgres.database() as url:
+        Store.open(url).upgrade()
+        short = sa.make_url(url).update_query_dict({"options": STOPPED}).render_as_string(False)
+        child = os.fork()
+        if not child:
+            with Store.open(short).write():
+                os.kill(os.getpid(), signal.SIGSTOP)
+            os._exit(0)
+        try:
+            os.waitpid(child, os.WUNTRACED)
+            began = time.monotonic()
+            with pytest.raises(DroverError, match="held it for over 60 s.* nothing was written: wait for that run") as caught:
+                with Store.open(short).write(together=together):
+                    pytest.fail("two at once")
+            assert time.monotonic() - began < 10 and postgres.password not in str(caught.value)
+            # The server ends the step of the one that stopped.
+            while True:
+                try:
+                    fleets.discover(short, fleets.host("kvm1"))
+                    break
+                except DroverError:
+                    assert time.monotonic() - began < 30
+            assert fleets.columns(url)["host"] == ["kvm1"]
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def limits(url):
+    """What is in force in a step that writes: (limits of the server, options of the connection)."""
+    with Store.open(url).write() as connection:
+        shown = {name: connection.exec_driver_sql(f"SHOW {name}").scalar_one() for name in engine.LIMITS}
+        return shown, connection.connection.dbapi_connection.info.get_parameters()
+
+
+def test_safety_12_limits_are_there_without_being_asked_for(postgres):
+    with postgres.database() as url:
+        Store.open(url).upgrade()
+        shown, options = limits(url)
+        assert shown == {"lock_timeout": "1min", "idle_in_transaction_session_timeout": "2min"}
+        assert (options["tcp_user_timeout"], options["keepalives_idle"], options["connect_timeout"]) == ("30000", "30", "15")
+        # They are gone with the step: a pooler may give the connection to somebody else.
+        store = Store.open(url)
+        with store.write() as connection:
+            number = connection.execute(BACKEND).scalar_one()
+        with store.read() as connection:
+            assert connection.execute(BACKEND).scalar_one() == number
+            assert connection.exec_driver_sql("SHOW lock_timeout").scalar_one() == "0"
+
+
+def test_safety_12_what_the_url_says_itself_goes_first(postgres):
+    with postgres.database() as url:
+        Store.open(url).upgrade()
+        own = {"options": "-c lock_timeout=9s", "tcp_user_timeout": "7000", "keepalives": "0"}
+        shown, options = limits(sa.make_url(url).update_query_dict(own).render_as_string(False))
+        assert shown == {"lock_timeout": "9s", "idle_in_transaction_session_timeout": "2min"}
+        assert (options["tcp_user_timeout"], options["keepalives"]) == ("7000", "0")
 
 
 # Check mode

@@ -113,6 +113,11 @@ VALUES (1, 1700000000.5, 'place', 'admin@ctrl, process 7', '{uuid_of("web")}', '
 INSERT INTO decisions (id, created_at, purpose, instance_name, alternates, message)
 VALUES (2, 1700000001.5, 'place', 'big', '[]', 'No valid host for big.');
 """,
+    "0009": f"""
+INSERT INTO domain_files (id, compute_node_id, uuid, path, identity)
+VALUES (1, 1, '{uuid_of("web")}', '/srv/vms/web.qcow2', 'nfs:filer:/vms/web.qcow2');
+INSERT INTO domain_files (id, compute_node_id, uuid, path) VALUES (2, 1, '{uuid_of("web")}', '/srv/images/base.qcow2');
+""",
 }
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 import sqlalchemy as sa
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.deciding import told, wanted_to_move
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import groups, moves
@@ -16,6 +17,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import Store,
 from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_host_instances, read_instances
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
+
+PROOF = certainty.word("a test")
 
 
 def discover(url, metadata=None, **more):
@@ -162,6 +165,33 @@ def test_moves_that_make_room_are_known_by_the_host_they_are_for(prepared_url):
         assert moving.left_open_for(connection, "kvm2") == []
     before = fleets.holdings(prepared_url)
     with Store.open(prepared_url).write(together=True) as connection:
-        moves.undo(connection, opened["uuid"], "no", fleets.NOW)
+        moves.undo(connection, opened["uuid"], PROOF, "no", fleets.NOW)
     after = fleets.holdings(prepared_url)
     assert before != after and after[uuid_of("other")] == {"kvm3": {"VCPU": 1, "MEMORY_MB": 64}}
+
+
+def test_safety_02_a_disk_that_others_are_backed_by_is_planned_as_one_that_cannot_be_copied(prepared_url):
+    """Unless it is known to be on shared storage: then nothing of it is copied, and nothing is taken away from them."""
+
+    def disk(path, *behind):
+        return {"target": "vda", "type": "file", "source": path, "path": path, "chain": [{"path": each} for each in behind]}
+
+    clones = [domain(f"clone{number}", disks=[disk(f"/c{number}", "/base")]) for number in range(5)]
+    template = domain("tmpl", disks=[disk("/base")], state="shutoff")
+    other = domain("other", disks=[disk("/x", "/base")])
+
+    def plan(*domains, **more):
+        fleets.discover(prepared_url, host("kvm1", *domains, **more), host("kvm2", other, vcpus=16))
+        with Store.open(prepared_url).read() as connection:
+            instances, policy = read_host_instances(connection, "kvm1"), Policy.from_mapping({})
+            columns = host_columns.read_columns(connection, fleets.NOW, 0, wanted_to_move(instances, policy))
+            found = plan_drain(columns, told(instances, columns), "kvm1", policy)
+        return {each["name"]: each["reason"] for each in found["unmovable"]}
+
+    assert plan(template, *clones) == {
+        "tmpl": "a disk of it is what clone0, clone1, clone2 and 2 more on its host are backed by, and is not known to be on shared storage, "
+        "so it cannot be copied away; move what is backed by it first, or declare its pool with drover_shared_pools"
+    }
+    assert plan(template, *clones, pools=[{"name": "p", "path": "/", "shared_id": "declared:p"}]) == {}
+    # What an instance of another host is backed by, by that path, may be a file of its own.
+    assert "tmpl" not in plan(template)

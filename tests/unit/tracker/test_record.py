@@ -10,6 +10,7 @@ import time
 import pytest
 import sqlalchemy as sa
 
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
     allocations,
@@ -32,6 +33,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.tracker import doma
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status, node, record
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
+
+PROOF = certainty.word("a test")
 
 LATER = fleets.NOW + 1000
 
@@ -482,7 +485,7 @@ def test_an_open_migration_is_left_alone(prepared_url):
         found = fleets.discover(prepared_url, host("kvm1", *state[0]), host("kvm2", *state[1]))
         assert told(found) == {}, state
         assert (fleets.holdings(prepared_url), fleets.where(prepared_url)) == (held, {"web": "kvm1"})
-    in_store(prepared_url, moves.finish, move["uuid"], "running", fleets.NOW)
+    in_store(prepared_url, moves.finish, move["uuid"], PROOF, "running", fleets.NOW)
     assert told(fleets.discover(prepared_url, host("kvm1"), host("kvm2", domain("web")))) == {}
     assert fleets.used(prepared_url) == {"kvm2": 1}
 

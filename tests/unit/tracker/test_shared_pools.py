@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils import _shared_storage
+from ansible_collections.drover.compute.plugins.module_utils import _mounts, _shared_storage
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import ip_pools, node, shared_pools
@@ -126,11 +126,11 @@ too short
     ],
 )
 def test_paths_by_their_mount(path, expected):
-    assert _shared_storage.path_id(path, _shared_storage.parse_mounts(MOUNTINFO)) == expected
+    assert _shared_storage.path_id(path, _mounts.parse_mounts(MOUNTINFO)) == expected
 
 
 def test_a_cluster_file_system_is_known_by_its_superblock(tmp_path, monkeypatch):
-    mounts = _shared_storage.parse_mounts(MOUNTINFO)
+    mounts = _mounts.parse_mounts(MOUNTINFO)
     monkeypatch.setattr(_shared_storage, "BY_UUID", os.fspath(tmp_path))
     # The device's name is no proof: another cluster may have a vg-lv too.
     assert _shared_storage.path_id("/srv/gfs2/a", mounts) is None

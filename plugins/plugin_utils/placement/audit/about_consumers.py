@@ -57,6 +57,10 @@ def _expired(seen, found, consumer, now, release_expired, what):
     """A claim whose time is over and whose domain nobody has seen."""
     if consumer.expires_at is None or consumer.expires_at >= now or consumer.uuid in seen.domains:
         return
+    instance = seen.instances.get(consumer.uuid)
+    if instance is not None and instance.order_uuid is not None:
+        # A hypervisor was told to build it, and what became of that is for the next run of place to find out.
+        return
     hours = (now - consumer.expires_at) / 3600
     why = f"It was claimed and not built; the claim expired {hours:.1f} h ago."
     if not release_expired:

@@ -10,6 +10,7 @@ try:
 except ImportError:
     sa = None
 
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, claims
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 
@@ -25,7 +26,8 @@ def apply(connection, mends, now):
     bulk.update(connection, tables.instances, places)
     _confirm(connection, mends.places)
     if mends.releases:
-        claims.release(connection, mends.releases, now)
+        proof = certainty.never_begun("Their claims expired, and no hypervisor was told to build them.")
+        claims.release(connection, mends.releases, proof, now)
     _recount(connection, mends.recounts)
 
 

@@ -86,7 +86,7 @@ def read(connection):
     return Picture(
         instances=_by(
             connection,
-            _columns(tables.instances, "uuid id name compute_node_id state vcpus memory_mb disk_gb project user"),
+            _columns(tables.instances, "uuid id name compute_node_id state order_uuid vcpus memory_mb disk_gb project user"),
             "uuid",
         ),
         nodes=_by(connection, _columns(tables.compute_nodes, "id uuid host hypervisor_hostname service_id"), "id"),

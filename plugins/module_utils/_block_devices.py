@@ -1,0 +1,106 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which device is which, whatever it is called: by what the storage says of itself.
+
+Private to the collection. The uuid of a logical volume alone proves nothing, as machines that were cloned have
+volumes of one uuid; it counts together with what it lies on.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from ansible_collections.drover.compute.plugins.module_utils import _files
+
+SYSFS = "/sys"
+DEV = "/dev"
+
+#: Worldwide names. Those of vendor and serial number (t10) are the same for all disks that some virtual machines have.
+WORLDWIDE = ("naa.", "eui.", "uuid.")
+
+#: Below DEV, the folders that name devices; those of volume groups are found by their links.
+_FOLDERS = ("mapper", "disk/by-id", "disk/by-path", "disk/by-partuuid", "disk/by-uuid")
+
+
+def identity(path):
+    """The text that a device has on every host that sees it, or None where it has none.
+
+    :param path: a device, by whichever of its names.
+    """
+    try:
+        return _files.call(_identity_of_path, path)
+    except (OSError, _files.Unresponsive):
+        return None
+
+
+def _identity_of_path(path):
+    status = os.stat(path)
+    if not stat.S_ISBLK(status.st_mode):
+        return None
+    number = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+    return _identity(os.path.realpath(os.path.join(SYSFS, "dev/block", number)))
+
+
+def _identity(device):
+    """The same of a folder of sysfs."""
+    partition = _read(device, "partition")
+    if partition:
+        whole = _identity(os.path.dirname(device))
+        return whole and f"{whole}-part{partition}@{_read(device, 'start')}+{_read(device, 'size')}"
+    name = _read(device, "device/wwid") or _read(device, "wwid")
+    if name:
+        return name if name.startswith(WORLDWIDE) else None
+    mapped = _read(device, "dm/uuid")
+    below = {_identity(os.path.realpath(os.path.join(device, "slaves", each))) for each in _names(os.path.join(device, "slaves"))}
+    if not mapped or not below or None in below:
+        return None
+    if mapped.startswith("mpath-"):
+        # Several ways to one disk.
+        return below.pop() if len(below) == 1 else None
+    return f"{mapped}@{'+'.join(sorted(below))}"
+
+
+def listing():
+    """The devices of this host that have an identity: list of dicts id and names, all their paths, sorted."""
+    try:
+        return _files.call(_listing)
+    except (OSError, _files.Unresponsive):
+        return []
+
+
+def _listing():
+    names = {}
+    groups = [each for each in _names(DEV) if os.path.isdir(os.path.join(DEV, each))]
+    for place in ("", *_FOLDERS, *(each for each in groups if each not in ("mapper", "disk", "fd", "shm", "pts", "mqueue", "hugepages"))):
+        for each in _names(os.path.join(DEV, place)):
+            path = os.path.join(DEV, place, each)
+            try:
+                status = os.stat(path)
+            except OSError:
+                continue
+            if stat.S_ISBLK(status.st_mode):
+                names.setdefault(status.st_rdev, []).append(path)
+    found = []
+    for number, paths in names.items():
+        known = _identity(os.path.realpath(os.path.join(SYSFS, "dev/block", f"{os.major(number)}:{os.minor(number)}")))
+        if known:
+            found.append({"id": known, "names": sorted(paths)})
+    return sorted(found, key=lambda each: each["id"])
+
+
+def _names(folder):
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _read(folder, name):
+    try:
+        with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as handle:
+            return handle.read().strip() or None
+    except OSError:
+        return None

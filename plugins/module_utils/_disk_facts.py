@@ -1,0 +1,99 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which files the disks of domains are, what is behind them, and which storage all that is on.
+
+Private to the collection. Other hosts have to know it when this one is dead, and before a file of it is removed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ansible_collections.drover.compute.plugins.module_utils import _backing, _block_devices, _digests, _files
+from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import path_id
+
+#: Seconds that one discovery spends on reading images for their digests; the next one goes on from there.
+READING = 20
+
+
+def _place_of(path, kind, mounts):
+    found = _block_devices.identity(path) if kind == "block" else None
+    return f"device:{found}" if found else path_id(path, mounts)
+
+
+class DiskFacts:
+    """Adds to the facts of disks.
+
+    :param mounts: what is mounted on this host, as read_mounts() returns it.
+    :param pools: its storage pools, as read_pools() returns them.
+    :param declared: names of the pools that are shared by the operator's word.
+    :param conn: libvirt of this host.
+    """
+
+    def __init__(self, mounts, pools, conn, declared=()):
+        self._mounts, self._conn = mounts, conn
+        self._folders = {pool["name"]: pool["path"] for pool in pools if pool["type"] in FOLDER_POOLS and pool["path"]}
+        self._declared = [os.path.normpath(self._folders[name]) for name in declared if name in self._folders]
+        self._ids, self._references = {}, {}
+        # The images of this host alone that are behind disks, and whether one of these is on shared storage.
+        self._local = {}
+
+    def add(self, disks):
+        """Give each disk its ``path``, ``shared_id`` and ``chain``; each None where it is not known."""
+        for disk in disks:
+            disk.update(path=self._path(disk), shared_id=None, chain=None)
+        there = [disk for disk in disks if disk["path"] is not None]
+        _backing.learn([disk["path"] for disk in there if disk["format"] != "raw"], self._references)
+        chains = [_backing.chain(disk["path"], disk["format"], self._references, self._ask) for disk in there]
+        self._place([(disk["path"], disk["type"]) for disk in there] + [(path, "file") for chain in chains for path in chain.files])
+        for disk, chain in zip(there, chains):
+            disk["shared_id"] = self._ids[disk["path"]]
+            if not chain.troubles:
+                disk["chain"] = [{"path": path, "shared_id": self._ids[path]} for path in chain.files]
+                self._note_local(disk)
+
+    def _ask(self, path):
+        return _backing.by_libvirt(self._conn, path)
+
+    def _note_local(self, disk):
+        shared = self._is_shared(disk["path"], disk["shared_id"])
+        for layer in disk["chain"]:
+            if not self._is_shared(layer["path"], layer["shared_id"]):
+                self._local[layer["path"]] = shared or self._local.get(layer["path"], False)
+
+    def _path(self, disk):
+        if disk["source"] is None or disk["type"] not in ("file", "block", "volume"):
+            return None
+        if disk["type"] != "volume":
+            return disk["source"]
+        pool, dummy, volume = disk["source"].partition("/")
+        return os.path.join(self._folders[pool], volume) if pool in self._folders else None
+
+    def _place(self, many):
+        """Find out which storage files and devices are on."""
+        new = dict(each for each in many if each[0] not in self._ids)
+        answers = _files.call_each(_place_of, [(path, kind, self._mounts) for path, kind in new.items()])
+        self._ids.update((path, answer if good else None) for path, (good, answer) in zip(new, answers))
+
+    def _is_shared(self, path, shared_id):
+        path = os.path.normpath(path)
+        return bool(shared_id) or any(path.startswith(f"{folder.rstrip('/')}/") for folder in self._declared)
+
+    def images(self, seconds):
+        """The content of images that each host has by itself, behind disks on shared storage: list of dicts path, digest and stamp.
+
+        :param seconds: how long those may be read that were not read yet; others are told where they are known.
+        """
+        deadline, found = time.monotonic() + seconds, []
+        for path, needed in sorted(self._local.items()):
+            try:
+                digest, stamp = _digests.of_file(path, max(0, deadline - time.monotonic()) if needed else 0)
+            except (OSError, _files.Unresponsive):
+                continue
+            if digest:
+                found.append({"path": path, "digest": digest, **stamp})
+        return found

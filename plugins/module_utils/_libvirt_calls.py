@@ -1,0 +1,136 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Objects of libvirt's whose calls end; how long each may take is here and nowhere else.
+
+Private to the collection.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ansible_collections.drover.compute.plugins.module_utils._limits import Late, is_limited, within
+
+#: Seconds that a call may take.
+CALL_TIMEOUT = 60
+
+#: Those that may take longer, or no time at all (0: they only read what this process has). None is for as long as it
+#: takes: who migrates watches that from the side.
+CALL_TIMEOUTS = {
+    "name": 0,
+    "UUIDString": 0,
+    "close": 10,
+    # QEMU is asked about each running domain, and about each emulator that is new.
+    "getAllDomainStats": 120,
+    "domainListGetStats": 120,
+    "getCapabilities": 120,
+    "getDomainCapabilities": 120,
+    # libvirt waits for the guest's agent for a minute before it presses the power button.
+    "shutdown": 120,
+    "reboot": 120,
+    # The memory that was saved is read first; a pool or a volume is made.
+    "create": 900,
+    "createXML": 900,
+    # The memory of a large guest is given back, and its devices are reset.
+    "destroy": 180,
+    # Every image of a pool is opened, and who asks about a pool or its volumes waits for that.
+    "refresh": 300,
+    "storagePoolCreateXML": 300,
+    "listAllStoragePools": 300,
+    "storagePoolLookupByName": 300,
+    "storageVolLookupByName": 300,
+    "storageVolLookupByPath": 300,
+    # A large file goes at the speed of its file system.
+    "delete": 600,
+    # What was sent reaches the disk; libvirt answers when all of it has.
+    "finish": 900,
+    # From one piece to the next.
+    "sparseSendAll": 120,
+    "migrateToURI3": None,
+}
+
+#: Of these the limit is for what they call back: they go on for as long as something moves.
+BY_PIECES = ("sparseSendAll",)
+
+
+class Line:
+    """The calls over one connection.
+
+    :param host: whose libvirt it is.
+    :param error: the exception for one that does not answer in time, made of a sentence.
+    :param classes: of the objects that libvirt hands out.
+    """
+
+    def __init__(self, host, error, classes):
+        self._host, self._error, self._classes = host, error, classes
+        #: What there is to say of it, once it did not answer.
+        self._silent = None
+
+    def call(self, name, function, args, kwargs):
+        """What a method of that name returns, given as a function."""
+        limit = CALL_TIMEOUTS.get(name, CALL_TIMEOUT)
+        if limit == 0:
+            return function(*args, **kwargs)
+        if self._silent:
+            raise self._error(self._silent)
+        # Where all that is done together has a limit, no call needs its own.
+        if limit is None or is_limited():
+            return self.limited(function(*args, **kwargs))
+        alive = None
+        if name in BY_PIECES:
+            args, alive = _with_beat(args)
+        try:
+            return self.limited(within(limit, lambda: function(*args, **kwargs), alive))
+        except Late:
+            self._silent = (
+                f"libvirt on {self._host} did not answer within {limit} s ({name}): look whether libvirtd or storage hangs there"
+            )
+            raise self._error(self._silent) from None
+
+    def limited(self, value):
+        """``value`` with the objects of libvirt's in it limited too."""
+        if isinstance(value, self._classes):
+            return Limited(value, self)
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.limited(each) for each in value)
+        return value
+
+
+class Limited:
+    """An object of libvirt's, all of whose calls end, and those of the objects that it returns.
+
+    After one that did not answer in time nothing more is sent, and each raises the same error at once.
+    """
+
+    __slots__ = ("_object", "_line")
+
+    def __init__(self, obj, line):
+        self._object, self._line = obj, line
+
+    def __getattr__(self, name):
+        found = getattr(self._object, name)
+        if not callable(found):
+            return found
+        return lambda *args, **kwargs: self._line.call(name, found, [_bare(each) for each in args], kwargs)
+
+
+def _bare(argument):
+    if isinstance(argument, list):
+        return [_bare(each) for each in argument]
+    return argument._object if isinstance(argument, Limited) else argument
+
+
+def _with_beat(args):
+    """(The arguments, what says when one of the functions among them was last called)."""
+    last = [time.monotonic()]
+
+    def with_beat(function):
+        def call(*given):
+            last[0] = time.monotonic()
+            return function(*given)
+
+        return call
+
+    return [with_beat(each) if callable(each) else each for each in args], lambda: last[0]

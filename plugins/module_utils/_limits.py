@@ -1,0 +1,95 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Calls that are waited for so long and no longer.
+
+Private to the collection. Each is made in a helper thread. One that does not come back is left to itself: it keeps
+nobody from ending the process, as long as it waits for another process (libvirt's answer) and not for a disk, see
+``_files``.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+
+#: Helpers that wait for work.
+_IDLE = []
+
+# No thread survives a fork.
+os.register_at_fork(after_in_child=_IDLE.clear)
+
+
+class Late(Exception):
+    """What was called did not end in time."""
+
+
+def within(seconds, call, alive=None):
+    """What ``call()`` returns; what it raises is raised here too.
+
+    :param alive: says when something last moved (time.monotonic()); the seconds are counted from then.
+    :raises Late: it has not ended by then.
+    """
+    try:
+        helper = _IDLE.pop()
+    except IndexError:
+        helper = _Helper()
+    helper.begin(call)
+    del call
+    try:
+        over = helper.wait(seconds, alive)
+    except BaseException:
+        # A signal ends this process. What is under way is seen through, or nobody would know what became of it.
+        if helper.wait(seconds, alive):
+            helper.answer()
+        raise
+    if not over:
+        raise Late
+    good, value = helper.answer()
+    _IDLE.append(helper)
+    if good:
+        return value
+    raise value
+
+
+def is_limited():
+    """Whether this very code is run by :func:`within`."""
+    return isinstance(threading.current_thread(), _Helper)
+
+
+class _Helper(threading.Thread):
+    def __init__(self):
+        super().__init__(name="drover-helper", daemon=True)
+        self._asked, self._over, self._answer = queue.SimpleQueue(), threading.Semaphore(0), None
+        self.start()
+
+    def run(self):
+        while True:
+            call = self._asked.get()
+            try:
+                self._answer = True, call()
+            except BaseException as exc:  # pylint: disable=broad-except
+                self._answer = False, exc
+            # A connection that somebody here still knew would never be closed.
+            del call
+            self._over.release()
+
+    def begin(self, call):
+        self._asked.put(call)
+
+    def wait(self, seconds, alive):
+        """Whether it ended in time."""
+        began = time.monotonic()
+        while True:
+            if self._over.acquire(timeout=max(0, began + seconds - time.monotonic())):
+                return True
+            if alive is None or alive() <= began:
+                return False
+            began = alive()
+
+    def answer(self):
+        found, self._answer = self._answer, None
+        return found

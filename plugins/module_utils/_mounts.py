@@ -1,0 +1,56 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is mounted where in this process's sight; the kernel says that without any file system being touched.
+
+Private to the collection.
+"""
+
+from __future__ import annotations
+
+import re
+
+MOUNTINFO = "/proc/self/mountinfo"
+
+
+def all_mounts():
+    """List of (mount point, root, type, source), those that hide others after them."""
+    try:
+        with open(MOUNTINFO, encoding="utf-8", errors="backslashreplace") as file:
+            return parse_mounts(file.read())
+    except OSError:
+        return []
+
+
+def parse_mounts(text):
+    """The same from the text of /proc/self/mountinfo (see proc(5))."""
+    mounts = []
+    for line in text.splitlines():
+        fields = line.split(" ")
+        if "-" not in fields[6:]:
+            continue
+        # Optional fields come before the dash.
+        after = fields[fields.index("-", 6) + 1 :]
+        if len(after) >= 2:
+            mounts.append((_plain(fields[4]), _plain(fields[3]), after[0], _plain(after[1])))
+    return mounts
+
+
+def _plain(text):
+    """A field without the kernel's escapes (octal: blank, tab, newline, backslash)."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
+
+
+def mount_of(path, mounts):
+    """The mount that a path lies on, as all_mounts() returns it, or None.
+
+    :param path: absolute and without links.
+    """
+    best = None
+    for mount in mounts:
+        point = mount[0].rstrip("/")
+        # Of two mounts on one point the later one is seen.
+        if (path == point or path.startswith(point + "/")) and (best is None or len(point) >= len(best[0].rstrip("/"))):
+            best = mount
+    return best

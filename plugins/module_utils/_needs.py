@@ -1,0 +1,313 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What of a hypervisor's files somebody needs.
+
+Private to the collection. Nothing is taken for free because it could not be read: what may be behind it is
+not known then, and that is a doubt about every file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import IMAGE, OTHER, PLAIN, Mentions
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
+from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
+
+#: Pools whose volumes are files in a folder.
+FOLDER_POOLS = ("dir", "fs", "netfs")
+
+#: Seconds to read the headers of all images in one folder.
+FOLDER_LIMIT = 120
+
+USES = "uses it"
+
+#: What libvirt says of what is not there, by kind.
+_GONE = ("VIR_ERR_NO_DOMAIN", "VIR_ERR_NO_STORAGE_POOL", "VIR_ERR_NO_STORAGE_VOL")
+
+
+class Sighting:
+    """One look at a path, by way of all links.
+
+    :ivar real: its real path.
+    :ivar status: what is there (os.stat_result), or None.
+    :ivar is_link: whether the path itself is a link.
+    """
+
+    def __init__(self, real, status, is_link):
+        self.real, self.status, self.is_link = real, status, is_link
+
+    @property
+    def inode(self):
+        """What is the same for all names of one file; None where nothing is there."""
+        return None if self.status is None else (self.status.st_dev, self.status.st_ino)
+
+
+def look(path):
+    """The Sighting of a path.
+
+    :raises OSError: it cannot be looked at.
+    :raises Unresponsive: its file system does not answer.
+    """
+    return _files.call(_look, path)
+
+
+def _look(path):
+    real, is_link = os.path.realpath(path), os.path.islink(path)
+    try:
+        return Sighting(real, os.stat(real), is_link)
+    except OSError as exc:
+        if exc.errno in (errno.ENOENT, errno.ENOTDIR):
+            return Sighting(real, None, is_link)
+        raise
+
+
+def texts_of(domain):
+    """All the XML that libvirt has of a domain: as it runs, as it would be started, and that of its snapshots.
+
+    :raises libvirt.libvirtError: it cannot be read.
+    """
+    texts = [domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)]
+    if domain.isActive():
+        texts.append(domain.XMLDesc(0))
+    try:
+        if domain.snapshotNum(0):
+            texts += [snapshot.getXMLDesc(0) for snapshot in domain.listAllSnapshots(0)]
+    except libvirt.libvirtError as exc:
+        # A driver without snapshots has none.
+        if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_SUPPORT:
+            raise
+    return texts
+
+
+def folder_of(pool):
+    """The folder of a storage pool whose volumes are files in it, None of others.
+
+    :raises libvirt.libvirtError: it cannot be read.
+    """
+    root = parse(pool.XMLDesc(0))
+    return child_text(root, "target/path") if root.get("type") in FOLDER_POOLS else None
+
+
+def volume_path(conn, pool, volume):
+    """The path of a volume of this host.
+
+    :raises libvirt.libvirtError: it is not known: libvirt does not have the pool or the volume, and no such file is there.
+    """
+    found = conn.storagePoolLookupByName(pool)
+    try:
+        return found.storageVolLookupByName(volume).path()
+    except libvirt.libvirtError:
+        # A pool that is stopped, or was not refreshed since: the file is where it would be then.
+        folder = folder_of(found)
+        if folder is None or not _files.call(os.path.exists, os.path.join(folder, volume)):
+            raise
+        return os.path.join(folder, volume)
+
+
+def is_gone(error):
+    """Whether libvirt says that what was looked for does not exist."""
+    return _libvirt.code_of(error) in {getattr(libvirt, name) for name in _GONE}
+
+
+class Needs:
+    """What the domains of this host need, and what the images lying around are backed by.
+
+    :param conn: libvirt of this host.
+    :param but: the uuid of the instance whose own needs do not count.
+    :param elsewhere: paths that instances of other hosts need.
+    """
+
+    def __init__(self, conn, but=None, elsewhere=()):
+        self._conn = conn
+        self._real, self._inodes, self._folders, self._followed = {}, {}, {}, set()
+        self._doubts, self._words, self._near, self._scanned = [], [], set(), set()
+        for path in elsewhere:
+            self._note(path, ("a domain of another hypervisor", USES), PLAIN)
+        for domain in conn.listAllDomains(0):
+            try:
+                if domain.UUIDString() != but:
+                    self._note_domain(domain)
+            except libvirt.libvirtError as exc:
+                if not is_gone(exc):
+                    self._doubts.append(f"what another domain of this host uses cannot be read ({_libvirt.text_of(exc)})")
+            except ValueError as exc:
+                self._doubts.append(f"what another domain of this host uses cannot be read ({exc})")
+        self._note_pools()
+
+    def _note_domain(self, domain):
+        name, mentions = domain.name(), Mentions()
+        for text in texts_of(domain):
+            mentions.add(text)
+        for path, kind in mentions.paths.items():
+            self._note(path, (f"the domain {name}", USES), kind)
+        for (pool, volume), kind in mentions.volumes.items():
+            self._note_volume(pool, volume, name, kind)
+        for folder in mentions.folders:
+            self._note_folder(folder, f"the domain {name} is given its folder {folder}")
+        self._words += [(word, f"an argument for the QEMU of the domain {name} may mean it") for word in mentions.words]
+
+    def _note_volume(self, pool, volume, name, kind):
+        try:
+            self._note(volume_path(self._conn, pool, volume), (f"the domain {name}", USES), kind)
+        except libvirt.libvirtError as exc:
+            unknown = f"which file the volume {pool}/{volume} of the domain {name} is cannot be told ({_libvirt.text_of(exc)})"
+            # Its file may have any name where its pool is not of files.
+            (self._doubts if kind == IMAGE else self._words).append(unknown if kind == IMAGE else (volume, unknown))
+
+    def _note_folder(self, folder, reason):
+        try:
+            self._folders.setdefault(look(folder).real, reason)
+        except (OSError, _files.Unresponsive) as exc:
+            self._doubts.append(f"{folder} cannot be looked at ({_backing.reason_of(exc)})")
+
+    def _note_pools(self):
+        try:
+            pools = self._conn.listAllStoragePools(0)
+        except libvirt.libvirtError as exc:
+            if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_SUPPORT:
+                self._doubts.append(f"the storage pools of this host cannot be read ({_libvirt.text_of(exc)})")
+            return
+        for pool in pools:
+            try:
+                path = folder_of(pool)
+            except libvirt.libvirtError as exc:
+                if not is_gone(exc):
+                    self._doubts.append(f"a storage pool of this host cannot be read ({_libvirt.text_of(exc)})")
+                continue
+            if path:
+                self._near.add(path)
+
+    def _note(self, path, need, kind):
+        """Remember a file and everything behind it.
+
+        :param need: who needs it, and how: a pair of texts.
+        """
+        left = [(path, kind)]
+        while left:
+            path, kind = left.pop()
+            try:
+                found = look(path)
+            except (OSError, _files.Unresponsive) as exc:
+                self._real.setdefault(path, need)
+                if kind != OTHER:
+                    self._doubt(f"{path} cannot be looked at ({_backing.reason_of(exc)})", need)
+                continue
+            self._real.setdefault(found.real, need)
+            if found.status is None:
+                if kind == IMAGE:
+                    self._doubt(f"{path} is not there, so what it is backed by is not known", need)
+                continue
+            if not stat.S_ISREG(found.status.st_mode):
+                continue
+            self._inodes.setdefault(found.inode, need)
+            if kind != OTHER:
+                self._near.add(os.path.dirname(found.real))
+            # By another folder what is behind it may be another file too.
+            if (os.path.dirname(path), found.real) not in self._followed:
+                self._followed.add((os.path.dirname(path), found.real))
+                left += [(behind, kind) for behind in self._behind(path, need, kind)]
+
+    def _behind(self, path, need, kind):
+        try:
+            references = self._references_of(path)
+        except (OSError, _files.Unresponsive) as exc:
+            if kind != OTHER:
+                self._doubt(f"what {path} is backed by cannot be read ({_backing.reason_of(exc)})", need)
+            return []
+        self._words += [(each.words, " ".join(need)) for each in references if each.words is not None]
+        return [behind for each in references for behind in each.paths]
+
+    def _references_of(self, path):
+        try:
+            return _files.call(_backing.references_of, path)
+        except PermissionError:
+            found = _backing.by_libvirt(self._conn, path)
+            if found is None:
+                raise
+            return found
+
+    def _doubt(self, what, need):
+        self._doubts.append(f"{what}, and {' '.join(need).replace(' it', ' that')}")
+
+    # -- what lies around --------------------------------------------------------------------
+
+    def look_around(self, folders):
+        """Take up what images in these folders are backed by, and those in the folders of domains' disks and of pools."""
+        for folder in [*folders, *self._near]:
+            self._look_into(folder)
+
+    def _look_into(self, folder):
+        try:
+            folder = look(folder).real
+            if folder in self._scanned:
+                return
+            self._scanned.add(folder)
+            named, unread = _files.call(_references_in, folder, limit=FOLDER_LIMIT)
+        except (OSError, _files.Unresponsive) as exc:
+            if getattr(exc, "errno", None) not in (errno.ENOENT, errno.ENOTDIR):
+                self._doubts.append(f"the images in {folder} cannot be looked at ({_backing.reason_of(exc)})")
+            return
+        for path, exc in unread:
+            found = _backing.by_libvirt(self._conn, path) if isinstance(exc, PermissionError) else None
+            if found is None:
+                self._doubts.append(f"what {path} is backed by cannot be read ({_backing.reason_of(exc)})")
+            elif found:
+                named.append((path, found))
+        for image, references in named:
+            for reference in references:
+                if reference.words is not None:
+                    self._words.append((reference.words, f"the image {image} may be backed by it"))
+                for path in reference.paths:
+                    self._note(path, (f"the image {image}", "is backed by it"), PLAIN)
+
+    # -- the answer --------------------------------------------------------------------------
+
+    def user(self, path, sighting):
+        """Who needs a file for certain: who and how, a pair of texts; None when nobody is known to."""
+        return self._real.get(sighting.real) or self._real.get(path) or (sighting.inode and self._inodes.get(sighting.inode))
+
+    def why(self, path, sighting):
+        """Why somebody needs a file, or may need it, in words; None when nobody does for certain.
+
+        :param sighting: what look() has found there.
+        """
+        known = self.user(path, sighting)
+        if known:
+            return " ".join(known)
+        for folder, reason in self._folders.items():
+            if sighting.real.startswith(folder.rstrip("/") + "/"):
+                return reason
+        names = {os.path.basename(path), os.path.basename(sighting.real)}
+        for words, reason in self._words:
+            if any(name in words for name in names):
+                return reason
+        return self._doubts[0] if self._doubts else None
+
+
+def _references_in(folder):
+    """What the images in a folder name: ([(path, references)] of those that name any, [(path, error)] of those that cannot be read)."""
+    named, unread = [], []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                if not entry.is_file():
+                    continue
+                references = _backing.references_of(entry.path)
+                own = os.path.realpath(entry.path)
+            except FileNotFoundError:
+                continue
+            except OSError as exc:
+                unread.append((entry.path, exc))
+                continue
+            # The extents of an image may be in itself.
+            for reference in references:
+                reference.paths = [path for path in reference.paths if os.path.realpath(path) != own]
+            if references:
+                named.append((entry.path, references))
+    return named, unread

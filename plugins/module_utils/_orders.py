@@ -1,0 +1,88 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What controllers order: one call works on a domain at a time, and what was withdrawn no longer begins.
+
+Private to the collection. A call whose controller has given it up may still be on its way, or at work. Whoever
+wants to know what became of it waits for the domain's lock and withdraws the order under it: from then on what
+libvirt shows is what there is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name
+
+#: So many withdrawn orders are remembered of one domain; a call is on its way for minutes at most.
+REMEMBERED = 200
+
+
+class Withdrawn(LibvirtProblem):
+    """The order was withdrawn before it began."""
+
+
+class Busy(LibvirtProblem):
+    """Another call works on the domain."""
+
+
+@contextlib.contextmanager
+def alone(records, uuid, name, patience, order=None):
+    """Be the only call that works on a domain, for as long as the ``with`` block lasts.
+
+    :param records: _migration_record.Records, which has the locks.
+    :param name: what to call the domain in a sentence.
+    :param patience: seconds to wait for another call.
+    :param order: the order that this call carries out, or None.
+    :raises Busy: another call still works on it.
+    :raises Withdrawn: the order no longer counts.
+    """
+    lock = records.lock(uuid, patience)
+    if lock is None:
+        raise Busy(
+            f"another call works on {name} on {host_name()}, such as a move of it, and was not done within {patience} s: "
+            "wait for its end, then run this again"
+        )
+    try:
+        refuse_withdrawn(records, uuid, name, order)
+        yield
+    finally:
+        os.close(lock)
+
+
+def refuse_withdrawn(records, uuid, name, order):
+    """See that an order still counts; the caller has the lock of the domain."""
+    if order is not None and order in read_withdrawn(records, uuid):
+        raise Withdrawn(f"what was to be done with {name} on {host_name()} was withdrawn by a later run")
+
+
+def withdraw(records, uuid, orders):
+    """Let orders no longer begin; the caller has the lock of the domain."""
+    known = read_withdrawn(records, uuid)
+    new = [order for order in orders if order not in known]
+    if not new:
+        return
+    records.prepare()
+    path = _path(records, uuid)
+    part = f"{path}.{os.getpid()}.part"
+    with open(part, "w", encoding="utf-8") as handle:
+        json.dump((known + new)[-REMEMBERED:], handle)
+        handle.flush()
+        os.fsync(handle.fileno())
+    os.replace(part, path)
+
+
+def read_withdrawn(records, uuid):
+    """The orders of a domain that no longer begin, the oldest first."""
+    try:
+        with open(_path(records, uuid), encoding="utf-8") as handle:
+            return [str(order) for order in json.load(handle)]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def _path(records, uuid):
+    return os.path.join(records.folder, f"{uuid}.withdrawn")

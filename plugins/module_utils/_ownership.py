@@ -1,0 +1,309 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which files are an instance's own, and the one place that removes any.
+
+Private to the collection. A file goes when it is proven that it is the instance's own and that nobody else
+needs it. In doubt it stays and is named.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+
+from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt, _probe
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import nvram_path, parse_disk
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
+from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS, Needs, look, volume_path
+from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+
+#: What this collection's own files of the moment are called.
+TEMPORARY = ".drover-"
+
+CHANGED = "another file has its name by now"
+FOREIGN = "its name does not say that it is this instance's"
+
+#: A copy of which only the intention is recorded may be removed if it holds no data, that is, is this small (bytes).
+EMPTY = 2**20
+
+#: Seconds by which the clocks of two hosts may differ.
+CLOCKS = 600
+
+
+class Candidate:
+    """A file that goes with an instance, if it is its own.
+
+    :ivar path: as the instance names it.
+    :ivar by_use: it is the instance's by its use, a writable disk; everything else only by its name.
+    :ivar refused: why it stays whoever needs it, or None.
+    :ivar inode: what the file has to be (device, inode), or None for whatever is there.
+    :ivar foreign: why it stays when its name does not say whose it is.
+    :ivar pool: the storage pool that it is a volume of, or None.
+    """
+
+    def __init__(self, path, by_use=False, refused=None, inode=None, pool=None, foreign=FOREIGN):
+        self.path, self.by_use, self.refused, self.inode, self.pool, self.foreign = path, by_use, refused, inode, pool, foreign
+
+
+def candidates_of(conn, texts):
+    """The Candidates of a domain, each file once.
+
+    :param texts: its XML as _needs.texts_of() has it: that of its definition first.
+    """
+    found = {}
+    for number, text in enumerate(texts):
+        root = parse(text)
+        for element in root.iter("disk"):
+            disk = parse_disk(element)
+            if disk["source"] is not None:
+                candidate = _candidate(conn, disk)
+                if number:
+                    candidate.refused = candidate.refused or "it is not in the definition: a snapshot has it, or it is attached for a while"
+                found.setdefault(candidate.path, candidate)
+    nvram = nvram_path(texts[0])
+    if nvram is not None:
+        found.setdefault(nvram, Candidate(nvram))
+    return list(found.values())
+
+
+def _candidate(conn, disk):
+    path, pool, refused = disk["source"], None, None
+    if disk["type"] == "volume":
+        pool, dummy, volume = path.partition("/")
+        try:
+            kind = parse(conn.storagePoolLookupByName(pool).XMLDesc(0)).get("type")
+            refused = None if kind in FOLDER_POOLS else f"it is a volume of the pool {pool} ({kind}), which has no files"
+            path = volume_path(conn, pool, volume) if refused is None else path
+        except (libvirt.libvirtError, OSError, _files.Unresponsive) as exc:
+            why = _libvirt.text_of(exc) if isinstance(exc, libvirt.libvirtError) else _backing.reason_of(exc)
+            refused = f"which file it is cannot be told ({why})"
+    elif disk["type"] != "file":
+        refused = f"it is no image file ({disk['type']})"
+    if disk["shareable"]:
+        refused = refused or "it is shareable"
+    by_use = disk["device"] == "disk" and not disk["readonly"]
+    return Candidate(path, by_use, refused, pool=pool, foreign=f"it is read-only and {FOREIGN}")
+
+
+class Ownership:
+    """Decides about the files of one instance of this host, and removes them.
+
+    :param conn: libvirt of this host.
+    :param elsewhere: paths that instances of other hosts need.
+    :ivar removed: the paths that were removed.
+    :ivar kept: those that stay, dicts path and reason.
+    """
+
+    def __init__(self, conn, uuid, name, candidates, elsewhere=()):
+        self._conn, self._uuid, self._name, self._elsewhere = conn, uuid, name, elsewhere
+        self._candidates = candidates
+        self._own = []
+        self.removed, self.kept = [], []
+
+    def sort_out(self, locks=True):
+        """Find out which of the files go: their paths. The others that are there are in ``kept``.
+
+        :param locks: a lock that somebody has on a file keeps it. False for an instance that runs: the lock is its own then.
+        """
+        self._own, self.kept = [], []
+        there = [(each, sighting, why) for each in self._candidates for sighting, why in [_look(each)] if sighting or why]
+        needs = None
+        for each, sighting, why in there:
+            why = why or each.refused or self._why_not(each, sighting)
+            if why is None and needs is None:
+                needs = Needs(self._conn, self._uuid, self._elsewhere)
+                needs.look_around([os.path.dirname(sighting.real) for dummy, sighting, dummy2 in there if sighting])
+            why = why or needs.why(each.path, sighting) or (_why_locked(sighting.real) if locks else None)
+            if why is None:
+                self._own.append((each, sighting.inode))
+            else:
+                self.kept.append({"path": each.path, "reason": why})
+        return [each.path for each, dummy in self._own]
+
+    def remove(self, patient=False):
+        """Remove what sort_out() has found to be the instance's own.
+
+        :param patient: what cannot be removed is kept as well.
+        :raises OSError: one cannot be removed; its ``filename`` says which.
+        """
+        pools = set()
+        for each, inode in self._own:
+            try:
+                why = _remove(each.path, inode)
+            except _files.Unresponsive as exc:
+                why = str(exc)
+            except OSError as exc:
+                if not patient:
+                    raise
+                why = f"it cannot be removed ({_backing.reason_of(exc)})"
+            if why is None:
+                self.removed.append(each.path)
+                pools.add(each.pool)
+            else:
+                self.kept.append({"path": each.path, "reason": why})
+        self._own = []
+        for pool in pools - {None}:
+            try:
+                self._conn.storagePoolLookupByName(pool).refresh(0)
+            except libvirt.libvirtError:
+                # Then libvirt shows the volume until the pool is refreshed by somebody.
+                pass
+
+    def _why_not(self, candidate, sighting):
+        """Why a file is not the instance's own, None when it is."""
+        path = candidate.path
+        if sighting.is_link:
+            return f"it is a link to {sighting.real}, and whose that is the link does not say"
+        if not stat.S_ISREG(sighting.status.st_mode):
+            return "it is no image file but a device or a folder"
+        if sighting.status.st_nlink > 1:
+            return "the file has another name too"
+        if candidate.inode not in (None, sighting.inode):
+            return CHANGED
+        if not candidate.by_use and not is_named_for(path, self._uuid, self._name):
+            return candidate.foreign
+        return None
+
+
+def _look(candidate):
+    """``(sighting, why it cannot be looked at)``, one of them None, or both where nothing is there."""
+    if not os.path.isabs(candidate.path):
+        # Of another pool or on the network: refused already.
+        return None, candidate.refused
+    try:
+        sighting = look(candidate.path)
+    except (OSError, _files.Unresponsive) as exc:
+        return None, candidate.refused or f"it cannot be looked at ({_backing.reason_of(exc)})"
+    return (sighting if sighting.status is not None or sighting.is_link else None), None
+
+
+def is_named_for(path, uuid, name):
+    """Whether a file's name says whose it is: the whole uuid, the seed that place makes, or the UEFI variables that libvirt makes."""
+    folder, base = os.path.split(path)
+    # As role place spells it.
+    if uuid in base or base == f"{re.sub('[^A-Za-z0-9._-]', '_', name)}-{uuid[:8]}-seed.iso":
+        return True
+    of_libvirt = os.path.basename(folder) == "nvram" and os.path.basename(os.path.dirname(folder)) == "qemu"
+    return of_libvirt and base in (f"{name}_VARS.fd", f"{name}_VARS.qcow2")
+
+
+def _why_locked(path):
+    try:
+        found = _files.call(_probe.in_use, path)
+    except _files.Unresponsive:
+        found = None
+    if found is False:
+        return None
+    return "a process has it locked" if found else "whether a process has it locked cannot be told"
+
+
+def _remove(path, inode):
+    """Remove a file that was decided about; why not, or None when it is gone.
+
+    :param inode: what it was then: another file that has got its name meanwhile is another's.
+    """
+    try:
+        found = _files.call(os.lstat, path)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode) or (found.st_dev, found.st_ino) != inode:
+        return CHANGED
+    reason = _why_locked(path)
+    if reason is None:
+        try:
+            _files.call(os.unlink, path)
+        except FileNotFoundError:
+            pass
+    return reason
+
+
+# -- what this collection has made itself ------------------------------------------------------
+
+
+def made(part, path):
+    """The Candidate of a file that this process has made as ``part`` and now names ``path``: its own by that.
+
+    :raises OSError: it is not there.
+    """
+    found = os.lstat(part)
+    return Candidate(path, by_use=True, inode=(found.st_dev, found.st_ino))
+
+
+def drop_temporary(path):
+    """Remove a file of the moment that this process, or one of ours that died, has made under a name that nobody else uses."""
+    _refuse_foreign(path)
+    try:
+        _files.call(os.unlink, path)
+    except (OSError, _files.Unresponsive):
+        pass
+
+
+def drop_probe(path):
+    """Remove an empty folder made to see whether others see it; whether it is gone."""
+    _refuse_foreign(path)
+    try:
+        _files.call(os.rmdir, path)
+    except FileNotFoundError:
+        pass
+    except (OSError, _files.Unresponsive):
+        return False
+    return True
+
+
+def _refuse_foreign(path):
+    if not os.path.basename(path).startswith(TEMPORARY):
+        raise ValueError(f"{path} is no temporary file of drover")
+
+
+def drop_state(path):
+    """Remove a note of our own (a record, a place in a line), which is no file of any instance."""
+    os.unlink(path)
+
+
+# -- through libvirt ---------------------------------------------------------------------------
+
+
+def why_copy_stays(entry, there, users):
+    """Why a file at the destination is not removed after a move that came to nothing; None when this move has made it.
+
+    :param entry: the file in the record of the move.
+    :param there: what Folder.stat() says of the one at the destination.
+    :param users: names of the domains there that mention it.
+    """
+    if users:
+        return f"the domain {users[0]} there uses it"
+    if entry["made"] not in ("yes", "intent", "leftover"):
+        return "nothing proves that a move of this instance has made it"
+    if entry["made"] == "intent" and there["allocation"] > EMPTY:
+        return "it holds data, and nothing proves that a move of this instance has made it"
+    if entry.get("left_at") and there["modified"] and there["modified"] > entry["left_at"] + CLOCKS:
+        return "it was written to after the move of this instance had ended"
+    return None
+
+
+def delete_volume(volume):
+    """Remove a volume that why_copy_stays() has let go."""
+    volume.delete(0)
+
+
+def undefine(domain, with_state=False):
+    """Remove a definition, and what libvirt has saved of its memory. The files that it uses stay, that of its UEFI variables too.
+
+    :param with_state: the state of an emulated TPM goes as libvirt would have it; it is kept by uuid.
+    """
+    simple = libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+    flags = simple | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM
+    if not with_state:
+        flags |= getattr(libvirt, "VIR_DOMAIN_UNDEFINE_KEEP_TPM", 0)
+    # A libvirt that does not know a flag does not keep what the flag is about, or refuses by itself to lose it.
+    for attempt in (flags, simple | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM, simple):
+        try:
+            domain.undefineFlags(attempt)
+            return
+        except libvirt.libvirtError as exc:
+            if _libvirt.code_of(exc) not in (libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_NO_SUPPORT):
+                raise
+    domain.undefine()

@@ -1,0 +1,131 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether the disks of a domain that another host had are here what they were there.
+
+Private to the collection. The domain is known from when its host was last seen. Since then a snapshot may have been
+made of a disk, and what it was backed by there may be another image here.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from ansible_collections.drover.compute.plugins.module_utils import _backing, _block_devices, _digests, _files, _libvirt, _sources
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
+from ansible_collections.drover.compute.plugins.module_utils._needs import Needs, look, volume_path
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import path_id, pool_id, read_mounts
+from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+
+#: Identities that an operator gives; hosts do not show them.
+DECLARED = ("declared:", "device:declared:")
+
+
+class Surroundings:
+    """What the domains of this host and the images lying around need, looked at once for all that are to be started.
+
+    :param conn: libvirt of this host.
+    """
+
+    def __init__(self, conn):
+        self._conn, self._needs, self._lock = conn, None, threading.Lock()
+
+    def user(self, path):
+        """Who has a file for a disk, or is backed by it: who and how, or None."""
+        with self._lock:
+            if self._needs is None:
+                self._needs = Needs(self._conn)
+            found = look(path)
+            self._needs.look_around([os.path.dirname(found.real)])
+            return self._needs.user(path, found)
+
+
+def reasons(conn, order, surroundings, where):
+    """Why the disks of a domain are not what they were: a list of sentences without a full stop.
+
+    :param order: xml, and images: of each disk by its target the identity of its storage and what is behind it.
+    :param where: the name of this host.
+    """
+    known = {image["target"]: image for image in order.get("images") or ()}
+    found = _sources.missing_secrets(conn, order["xml"], where)
+    for element in parse(order["xml"]).findall("devices/disk"):
+        disk = parse_disk(element)
+        if disk["type"] == "network":
+            server = _sources.server_here(element)
+            if server:
+                found.append(f"its disk {disk['target']} comes from a server of the dead host itself ({server})")
+        elif disk["source"] is not None and disk["type"] in ("file", "block", "volume"):
+            try:
+                found += _of_disk(conn, disk, known.get(disk["target"]) or {}, surroundings, where)
+            except libvirt.libvirtError as exc:
+                found.append(f"its disk {disk['source']} cannot be found on {where}: {_libvirt.text_of(exc)}")
+            except (OSError, _files.Unresponsive) as exc:
+                found.append(f"its disk {disk['source']} cannot be looked at on {where}: {_backing.reason_of(exc)}")
+    return found
+
+
+def _of_disk(conn, disk, image, surroundings, where):
+    path = disk["source"]
+    if disk["type"] == "volume":
+        pool, dummy, volume = path.partition("/")
+        path = volume_path(conn, pool, volume)
+    if not _files.call(os.path.exists, path):
+        return [f"{where} does not have {path}: mount that storage there"]
+    wanted = image.get("identity")
+    if wanted and not wanted.startswith(DECLARED) and not _is_on(conn, disk, path, wanted):
+        return [f"{path} is on {where} not what it was, {wanted}: mount that storage there"]
+    if not disk["readonly"] and not disk["shareable"] and disk["device"] == "disk":
+        user = surroundings.user(path)
+        if user:
+            return [f"{' '.join(user).replace(' it', f' {path}')}, so it is not the newest of this disk, or is in use: look at what was made of it"]
+    return _behind(conn, disk, path, image.get("behind"), where)
+
+
+def _is_on(conn, disk, path, wanted):
+    """Whether a disk is, here and now, on the storage that it was on."""
+    if wanted.startswith("device:"):
+        return f"device:{_block_devices.identity(path)}" == wanted
+    if disk["type"] == "volume":
+        pool = pool_id(parse(conn.storagePoolLookupByName(disk["source"].partition("/")[0]).XMLDesc(0)))
+        if pool is not None:
+            return wanted.startswith(f"{pool.rstrip('/')}/")
+    return _files.call(path_id, path, _files.call(read_mounts, path)) == wanted
+
+
+def _behind(conn, disk, path, seen, where):
+    """Reasons in what a disk is backed by.
+
+    :param seen: what discovery has recorded of it: dicts path, shared and digest; None where that is not known.
+    """
+    found = _backing.chain(path, disk["format"], ask=lambda image: _backing.by_libvirt(conn, image))
+    if found.troubles:
+        return [f"of its disk {path}, {trouble}" for trouble in found.troubles]
+    if any(_sources.is_here(server) for server in found.servers):
+        return [f"what is behind its disk {path} comes from a server of the dead host itself"]
+    if seen is None:
+        seen = [{"path": each, "shared": False, "digest": None} for each in found.files]
+    if [layer["path"] for layer in seen] != found.files:
+        return [
+            f"its disk {path} was backed by {_list(layer['path'] for layer in seen)} when its host was last seen, and is backed by "
+            f"{_list(found.files)} now: look at what was made of it"
+        ]
+    return [reason for layer in seen if not layer["shared"] for reason in _content(layer, path, where)]
+
+
+def _list(paths):
+    return ", ".join(paths) or "nothing"
+
+
+def _content(layer, path, where):
+    if layer["digest"] is None:
+        return [
+            f"whether {layer['path']} behind its disk {path} is the same on {where} as on its host cannot be told, as its content was not "
+            "recorded: compare it with a copy that you trust, and start it by hand"
+        ]
+    digest, dummy = _digests.of_file(layer["path"])
+    if digest != layer["digest"]:
+        return [f"{layer['path']} behind its disk {path} is another one on {where} (its content differs): copy the right one there"]
+    return []

@@ -1,0 +1,97 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where disks on the network come from, and the secrets that open disks.
+
+Private to the collection.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
+from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+
+#: Names of this host itself on every host; unix is a socket.
+_HERE = ("unix", "localhost", "localhost.localdomain", "localhost6", "ip6-localhost", "ip6-loopback")
+
+#: Protocols whose server is this host where none is named.
+_HERE_BY_DEFAULT = ("nbd", "sheepdog")
+
+
+def is_here(server):
+    """Whether a server, by name or address, is whichever host the name is used on."""
+    name = server.strip("[]").rstrip(".").lower()
+    if name in _HERE or name.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return address.is_loopback or address.is_unspecified or (mapped is not None and mapped.is_loopback)
+
+
+def server_here(disk):
+    """The server of a ``<disk>`` element, or of a layer behind it, that is this host itself; None when there is none."""
+    for source in disk.iter("source"):
+        if source.get("protocol") is None:
+            continue
+        hosts = source.findall("host")
+        if not hosts and source.get("protocol") in _HERE_BY_DEFAULT:
+            return "localhost"
+        for host in hosts:
+            server = "unix" if host.get("transport") == "unix" or host.get("socket") else host.get("name") or "localhost"
+            if is_here(server):
+                return host.get("socket") or server
+    return None
+
+
+def secrets_of(text):
+    """The secrets that the disks and the TPM of a domain refer to: a sorted list of (uuid or None, kind, usage or None)."""
+    found = set()
+    for element in parse(text).iter():
+        if element.tag == "secret" and (element.get("uuid") or element.get("usage")):
+            found.add((element.get("uuid"), element.get("type"), element.get("usage")))
+        elif element.tag == "encryption" and element.get("secret"):
+            found.add((element.get("secret"), "vtpm", None))
+    return sorted(found, key=str)
+
+
+#: virSecretUsageType by the word that domain XML has for it; a passphrase is kept for a volume.
+_USAGES = {"ceph": "CEPH", "iscsi": "ISCSI", "passphrase": "VOLUME", "volume": "VOLUME", "tls": "TLS", "vtpm": "VTPM"}
+
+
+def missing_secrets(conn, text, where):
+    """Reasons in the secrets that a host does not have.
+
+    :param conn: libvirt of that host; :param where: its name.
+    """
+    reasons = []
+    for uuid, kind, usage in secrets_of(text):
+        name = f"{uuid or usage}" + (f" ({kind})" if kind else "")
+        try:
+            if uuid:
+                conn.secretLookupByUUIDString(uuid)
+            else:
+                usages = [_USAGES[kind]] if kind in _USAGES else sorted(set(_USAGES.values()))
+                _look_up(conn, [getattr(libvirt, f"VIR_SECRET_USAGE_TYPE_{each}") for each in usages], usage)
+        except libvirt.libvirtError as exc:
+            if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_SECRET:
+                reasons.append(f"the secret {name} of its disks does not exist on {where}: define it there (virsh secret-define)")
+            else:
+                reasons.append(f"libvirt of {where} does not tell about the secret {name}: {_libvirt.text_of(exc)}")
+    return reasons
+
+
+def _look_up(conn, kinds, usage):
+    for number, kind in enumerate(kinds, 1):
+        try:
+            return conn.secretLookupByUsage(kind, usage)
+        except libvirt.libvirtError:
+            if number == len(kinds):
+                raise
+    return None

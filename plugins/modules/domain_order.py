@@ -1,0 +1,143 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: domain_order
+short_description: Withdraw what a hypervisor was ordered to do with domains, and see what is there of them
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - Runs on a hypervisor after a task was given up whose module may still be at work there, or on its way, such as after a time limit
+    or a lost connection. It waits until no other call works on the domain, sees to it that the orders named can no longer begin,
+    and then looks.
+  - What it shows is therefore what there is, until somebody gives another order. Domains are not changed.
+options:
+  uri:
+    description: The libvirt URI of the hypervisor.
+    type: str
+    default: qemu:///system
+  domains:
+    description: The domains to look for.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      uuid:
+        description: The uuid of the domain.
+        type: str
+        required: true
+      withdraw:
+        description: Orders that no longer count, as the option C(order) of other modules of the collection names them.
+        type: list
+        elements: str
+        default: []
+  patience:
+    description: How long to wait for other calls that work on one of the domains, in seconds in all.
+    type: int
+    default: 60
+attributes:
+  check_mode:
+    support: full
+    description: In check mode no order is withdrawn.
+  diff_mode:
+    support: none
+    description: Domains are not changed.
+seealso:
+  - module: drover.compute.domain
+  - module: drover.compute.domain_restart
+"""
+
+EXAMPLES = r"""
+- name: See what became of a build that ran into a time limit
+  drover.compute.domain_order:
+    domains:
+      - uuid: 5d3d4b9a-7a0c-4f7e-9d50-0d6c1a6a1a01
+        withdraw: [6a0f3d0e-55b6-4a53-8f0a-2f6d0a0c7e11]
+  delegate_to: kvm1
+  register: found
+"""
+
+RETURN = r"""
+domains:
+  description: One entry for each of O(domains), in its order.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    uuid: {description: The uuid., type: str, returned: always}
+    busy:
+      description: True when another call still works on the domain. Then no order was withdrawn, and what is there may change.
+      type: bool
+      returned: always
+    domain: {description: The domain as M(drover.compute.hypervisor_info) describes it; none where there is no such domain., type: dict, returned: always}
+  sample:
+    - uuid: 5d3d4b9a-7a0c-4f7e-9d50-0d6c1a6a1a01
+      busy: false
+      domain: null
+"""
+
+import time
+import uuid as uuid_module
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _orders, _power
+from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._migration_record import Records
+
+SPEC = {"uuid": {"type": "str", "required": True}, "withdraw": {"type": "list", "elements": "str", "default": []}}
+
+
+def _look(conn, records, wanted, patience, module):
+    entry = {"uuid": wanted["uuid"], "busy": False, "domain": None}
+    try:
+        with _orders.alone(records, wanted["uuid"], wanted["uuid"], patience):
+            if not module.check_mode:
+                _orders.withdraw(records, wanted["uuid"], wanted["withdraw"])
+            domain = _power.find(conn, uuid=wanted["uuid"])
+            if domain is not None:
+                entry["domain"] = read_domain(domain, _libvirt.is_local(module.params["uri"]))
+    except _orders.Busy:
+        entry["busy"] = True
+    return entry
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "uri": {"type": "str", "default": "qemu:///system"},
+            "domains": {"type": "list", "elements": "dict", "required": True, "options": SPEC},
+            "patience": {"type": "int", "default": 60},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    for each in given["domains"]:
+        try:
+            each["uuid"] = str(uuid_module.UUID(each["uuid"]))
+        except ValueError:
+            module.fail_json(msg=f"{each['uuid']!r} is not the uuid of a domain: nothing was looked at.")
+    conn = _libvirt.connect(module, given["uri"])
+    records, deadline = Records(), time.monotonic() + given["patience"]
+    try:
+        found = [_look(conn, records, each, max(0.0, deadline - time.monotonic()), module) for each in given["domains"]]
+    except LibvirtProblem as exc:
+        module.fail_json(msg=str(exc))
+    except libvirt.libvirtError as exc:
+        module.fail_json(msg=f"libvirt on {_libvirt.host_name()} refused: {_libvirt.text_of(exc)}.")
+    except OSError as exc:
+        module.fail_json(msg=f"What was ordered cannot be kept in {records.folder} on {_libvirt.host_name()}: {exc.strerror}.")
+    finally:
+        _libvirt.close(conn)
+    module.exit_json(changed=False, domains=found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Uncertain unless proven: what a hypervisor's answer proves, and the proofs without which no room is freed.
+
+A failure means "something may have happened" until the hypervisor says otherwise. Whatever frees room, or lets an
+instance be started somewhere else, takes a Proof; only the functions here make one. Data in, data out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+#: What an answer comes to: it was done, nothing was begun, or nobody knows.
+DONE, NOTHING, UNCERTAIN = "done", "nothing", "uncertain"
+
+#: States of a domain in which it has the guest's memory or may run its code.
+ACTIVE = ("running", "blocked", "paused", "shutdown", "pmsuspended", "crashed", "nostate")
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What came of a module that may change a hypervisor.
+
+    outcome: DONE, NOTHING or UNCERTAIN. result: what the module returned, plain types; empty when there is none.
+    message: a sentence on a failure.
+    """
+
+    outcome: str
+    result: dict
+    message: str = ""
+
+
+def judge(result):
+    """The Answer of a module's result.
+
+    A failure proves that nothing was begun only where the module says so itself: ``begun`` is False. An error of
+    Ansible's own, a crash, a time limit prove nothing.
+    """
+    if not result.get("failed"):
+        return Answer(DONE, result)
+    message = str(result.get("msg") or "the module failed without a message")
+    return Answer(NOTHING if result.get("begun") is False else UNCERTAIN, result, message)
+
+
+def lost(message):
+    """The Answer of a module whose host was lost while it ran."""
+    return Answer(UNCERTAIN, {}, message)
+
+
+class Proof:
+    """That something about an instance is certain; ``sentence`` says what and by whom it was seen."""
+
+    __slots__ = ("sentence",)
+
+    def __init__(self, sentence):
+        self.sentence = sentence
+
+    def __repr__(self):
+        return f"Proof({self.sentence!r})"
+
+
+def require(proof):
+    """Raise TypeError where room would be freed, or something started, on a guess."""
+    if not isinstance(proof, Proof):
+        raise TypeError(f"a Proof is needed, and this is none: {proof!r}")
+
+
+def is_absent(host, look):
+    """A Proof that an instance is not on a host and that nothing brings it there any more, or None.
+
+    :param look: an entry of the module domain_order, or None where the host did not answer.
+    """
+    if look is None or look["busy"] or look["domain"] is not None:
+        return None
+    return Proof(f"{host} shows no domain of it, and what it was ordered to do can no longer begin.")
+
+
+def has_not_left(host, look):
+    """A Proof that an instance is on a host, and that the move off it can no longer begin there, or None."""
+    if look is None or look["busy"] or look["domain"] is None:
+        return None
+    return Proof(f"It is {look['domain']['state']} on {host}, and its move can no longer begin there.")
+
+
+def never_begun(sentence):
+    """A Proof from the journal: what has to be written down before a hypervisor is given the order is not there."""
+    return Proof(sentence)
+
+
+def unable(host, answer):
+    """A Proof that a host has done nothing and has nothing of an instance, by its module's own word, or None."""
+    if answer.outcome != NOTHING or answer.result.get("domain_left") is not False:
+        return None
+    return Proof(f"{host} says that nothing of it is there: {answer.message}")
+
+
+def has_arrived(order, result):
+    """A Proof that a move is done, or None: it is at its destination and gone from its source.
+
+    :param order: source, destination.
+    :param result: of the module domain_migration: status, source_state, destination_state.
+    """
+    if result.get("status") != "completed" or result.get("source_state") != "absent":
+        return None
+    if result.get("destination_state") in (None, "absent"):
+        return None
+    return Proof(f"It is {result['destination_state']} on {order['destination']}, and {order['source']} no longer has it.")
+
+
+def has_stayed(order, result, opened_here=False):
+    """A Proof that a move came to nothing, or None: it is at its source, and its destination has nothing of it.
+
+    Where the destination did not answer and it does not run at the source, only if this run has opened the move:
+    then nobody else can have begun it.
+    """
+    here, there = result.get("source_state"), result.get("destination_state")
+    if here in (None, "absent"):
+        return None
+    if there is None and here not in ("running", "blocked") and not opened_here:
+        return None
+    return Proof(f"It is {here} on {order['source']}, and its move is over.")
+
+
+def is_off(host):
+    """A Proof that nothing of a host runs: its power was seen to be off, or a person said so in exact words."""
+    return Proof(f"{host} is off.")
+
+
+def is_not_shown(host):
+    """A Proof that a host which was read just now does not have a domain."""
+    return Proof(f"{host} was read and no longer shows it.")
+
+
+def is_shown(host, state):
+    """A Proof that a host which was read just now has a domain."""
+    return Proof(f"{host} was read and shows it {state}.")
+
+
+def word(who):
+    """A Proof that is a person's word, who gave the order by name."""
+    return Proof(f"By order of {who}.")

@@ -1,0 +1,48 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A callback of the tests: it stops a play before and after each task until the harness lets it go on (see ../stops.py)."""
+from __future__ import annotations
+
+import os
+import socket
+
+from ansible.plugins.callback import CallbackBase
+
+DOCUMENTATION = """
+name: drover_stops
+type: notification
+short_description: Stops before and after each task
+description: For the tests in tests/lab alone.
+"""
+
+
+class CallbackModule(CallbackBase):
+    """Says each start and each end of a task over the socket that DROVER_STOPS names, and waits for an answer."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "notification"
+    CALLBACK_NAME = "drover_stops"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def _stop(self, when, task):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as harness:
+            try:
+                harness.connect(os.environ["DROVER_STOPS"])
+            except OSError:
+                # The harness has seen what it waited for.
+                return
+            harness.sendall(f"{when}\t{task.name}\n".encode())
+            harness.recv(1)
+
+    # Ansible calls this in its main process, before the worker begins.
+    def v2_runner_on_start(self, host, task):
+        self._stop("before", task)
+
+    def v2_runner_on_ok(self, result):
+        self._stop("after", result.task)
+
+    def v2_runner_on_failed(self, result, ignore_errors=False):
+        self._stop("after", result.task)
+
+    v2_runner_on_unreachable = v2_runner_on_ok

@@ -1,0 +1,354 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The faults of the real part of the fault matrix: to which operations they can happen and when, what they do, how they are taken away.
+
+A fault that is added to FAULTS has a cell with each operation that it can happen to, at each of its moments.
+"""
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import subprocess
+
+RESTARTED = "/usr/sbin/libvirtd -d && virsh list"
+
+
+class Fault:
+    """One fault.
+
+    moments: "before" and "after" the task of the operation, and "during" it.
+    environment: of the run that it happens to.
+    exact: where the instances are in the end, and in which state, is what it would have been without it.
+    gone: it takes the instance away for good.
+    namesakes: two stores, of which none knows what the other has made, may make an instance of one name each.
+    """
+
+    moments: tuple[str, ...] = ("during",)
+    #: It concerns what the store is, not how the operation goes on: it happens to the first operation of each kind.
+    of_kinds = False
+    environment: dict[str, str] = {}
+    exact, gone, namesakes = True, False, False
+
+    def __init__(self, world) -> None:
+        self.world, self.operation, self.fleet = world, world.operation, world.fleet
+
+    @staticmethod
+    def applies(operation) -> bool:
+        """Whether it can happen to an operation, and makes a difference."""
+        return True
+
+    @classmethod
+    def moments_of(cls, operation) -> tuple[str, ...]:
+        return cls.moments
+
+    def strike(self, run, watch) -> None:
+        """Let it happen; the run goes on after it."""
+        raise NotImplementedError
+
+    def mend(self, watch) -> None:
+        """The run has ended: take the fault away."""
+
+    def again(self) -> list:
+        """Do what the documents say, and give the command again; the runs, of which the last counts."""
+        return [self.give()]
+
+    def give(self):
+        run = self.world.start()
+        run.finish()
+        return run
+
+
+class ControllerKilled(Fault):
+    """kill -9 of all that ansible-playbook has started; what it began on a hypervisor goes on."""
+
+    @classmethod
+    def moments_of(cls, operation):
+        return ("before", "during", "after") if operation.thorough else cls.moments
+
+    def strike(self, run, watch):
+        run.kill()
+
+
+class TwiceAtOnce(Fault):
+    """Somebody gives the same command while it is carried out."""
+
+    def strike(self, run, watch):
+        self.other = self.world.start()
+        # It may wait for the first.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.other.process.wait(8)
+
+    def mend(self, watch):
+        self.other.finish()
+
+
+class TaskTimeout(Fault):
+    """Ansible gives the task up after 10 s. libvirt does not answer for 12 s, and then does what it was sent."""
+
+    environment = {"ANSIBLE_TASK_TIMEOUT": "10"}
+
+    def strike(self, run, watch):
+        self.fleet.run(self.operation.at, "pid=$(cat /run/libvirtd.pid); kill -STOP $pid; (sleep 12; kill -CONT $pid) > /dev/null 2>&1 &")
+
+
+class StoreLocked(Fault):
+    """Another one has locked the store for longer than anybody waits."""
+
+    @staticmethod
+    def applies(operation):
+        return operation.thorough
+
+    def strike(self, run, watch):
+        hold = ("import sqlite3, sys; connection = sqlite3.connect(sys.argv[1], timeout=30);"
+                "connection.execute('BEGIN EXCLUSIVE'); print(flush=True); sys.stdin.read()")
+        self.holder = subprocess.Popen(["python3", "-c", hold, self.world.folder / "store.db"],
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.holder.stdout.readline()
+
+    def mend(self, watch):
+        self.holder.communicate()
+
+
+class StoreLost(Fault):
+    """The folder of the store is moved away, and is back when the run has ended."""
+
+    @staticmethod
+    def applies(operation):
+        return operation.destination is not None
+
+    def strike(self, run, watch):
+        self.world.folder.rename(self.world.folder.with_name("away"))
+
+    def mend(self, watch):
+        shutil.rmtree(self.world.folder, ignore_errors=True)
+        self.world.folder.with_name("away").rename(self.world.folder)
+
+
+class LibvirtDies(Fault):
+    """The libvirtd of the host is killed, and started again after the run."""
+
+    @staticmethod
+    def applies(operation):
+        return operation.destination is not None
+
+    def strike(self, run, watch):
+        self.fleet.run(self.operation.at, "kill -9 $(cat /run/libvirtd.pid)")
+
+    def mend(self, watch):
+        self.fleet.run(self.operation.at, RESTARTED)
+
+
+class LibvirtHangs(Fault):
+    """The libvirtd of the host stands still until the run has ended."""
+
+    @staticmethod
+    def applies(operation):
+        return operation.thorough
+
+    def strike(self, run, watch):
+        self.fleet.run(self.operation.at, "kill -STOP $(cat /run/libvirtd.pid)")
+
+    def mend(self, watch):
+        self.fleet.run(self.operation.at, "kill -CONT $(cat /run/libvirtd.pid)")
+
+
+class DestinationDies(Fault):
+    """The power of the destination fails, and is back after the run; what ran there is off."""
+
+    exact = False
+
+    @staticmethod
+    def applies(operation):
+        return operation.destination is not None
+
+    def strike(self, run, watch):
+        self.world.power_off(self.operation.destination)
+
+    def mend(self, watch):
+        self.world.power_on(self.operation.destination)
+        watch.on(self.operation.destination)
+
+
+class NetworkCut(Fault):
+    """What kvm1 and the destination send to each other goes to nobody; the controller reaches both."""
+
+    moments = ("before",)
+
+    @staticmethod
+    def applies(operation):
+        return operation.destination == "kvm2" and not operation.dead
+
+    def _both(self, command):
+        for one, other in (("kvm1", "2"), ("kvm2", "1")):
+            self.fleet.run(one, command.format(f"10.99.0.1{other}"))
+
+    def strike(self, run, watch):
+        self._both("ip neigh replace {} lladdr 02:00:00:00:00:01 dev br0 nud permanent")
+
+    def mend(self, watch):
+        self._both("ip neigh del {} dev br0")
+
+
+class DiskFull(Fault):
+    """There is no room for a disk where the instance is to be."""
+
+    moments = ("before",)
+
+    @staticmethod
+    def applies(operation):
+        return operation.fills is not None
+
+    def strike(self, run, watch):
+        host, folder = self.operation.fills
+        self.fleet.run(host, f"mount -t tmpfs -o size=64k full {folder}")
+
+    def mend(self, watch):
+        host, folder = self.operation.fills
+        self.fleet.run(host, f"umount {folder}")
+
+
+class SecondStore(Fault):
+    """Another controller, whose store has read the same hosts, does the same while it is carried out."""
+
+    of_kinds, exact, namesakes = True, False, True
+
+    def strike(self, run, watch):
+        self.other = self.world.start(store=self.world.copy_of_the_store("theirs"))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.other.process.wait(8)
+
+    def mend(self, watch):
+        self.other.finish()
+
+
+class FromBackup(Fault):
+    """The run is killed, and the store comes back from a backup that was made before it. What ran then it cannot know."""
+
+    of_kinds, exact = True, False
+    moments = ("after",)
+    strike = ControllerKilled.strike
+
+    def mend(self, watch):
+        # The database alone, as people restore it.
+        for ending in ("-wal", "-shm"):
+            (self.world.folder / f"store.db{ending}").unlink(missing_ok=True)
+        shutil.copyfile(self.world.backup / "store.db", self.world.folder / "store.db")
+
+    def again(self):
+        """It may be refused until the hosts were read."""
+        first = self.give()
+        if first.process.returncode == 0:
+            return [first]
+        return [first, self.world.discover(), self.give()]
+
+
+class MadeAnew(Fault):
+    """The run is killed and the store is lost; the new one has not seen the host."""
+
+    of_kinds, exact = True, False
+    moments = ("after",)
+
+    @staticmethod
+    def applies(operation):
+        return operation.destination is not None
+
+    strike = ControllerKilled.strike
+
+    def mend(self, watch):
+        shutil.rmtree(self.world.folder)
+        self.world.folder.mkdir()
+        self.fleet.run(self.operation.at, "kill -9 $(cat /run/libvirtd.pid)")
+        self.world.discover()
+        self.operation.settings(self.fleet)
+
+    def again(self):
+        """It may be refused until the host was seen."""
+        first = self.give()
+        self.fleet.run(self.operation.at, RESTARTED)
+        return [first, self.world.discover(), self.give()]
+
+
+class TwoNames(Fault):
+    """kvm1 is in somebody's inventory as kvm1-old too, and is discovered by that name."""
+
+    of_kinds = True
+    moments = ("before",)
+
+    @staticmethod
+    def applies(operation):
+        return not operation.dead
+
+    def strike(self, run, watch):
+        layout = self.fleet.lab.layout
+        inventory = json.loads((layout.folder / "inventory.yml").read_text().partition("\n")[2])
+        hosts = inventory["hypervisors"]["hosts"]
+        hosts["kvm1-old"] = {**hosts["kvm1"], "ansible_host": "kvm1"}
+        file = self.world.folder.with_name("inventory.yml")
+        file.write_text(json.dumps(inventory))
+        self.world.discover("-i", str(file), "--limit", "kvm1-old,localhost")
+
+
+class _ByHand(Fault):
+    """A person does something to the domain."""
+
+    of_kinds = True
+    exact = False
+    words = ""
+
+    def strike(self, run, watch):
+        self.world.virsh(self.words)
+
+
+class DestroyedByHand(_ByHand):
+    words = "virsh destroy web"
+
+
+class UndefinedByHand(_ByHand):
+    """With its disk left where it is."""
+
+    gone = True
+    moments = ("after",)
+    words = "virsh destroy web; virsh undefine web"
+
+
+class MovedByHand(_ByHand):
+    """To another host, with virsh migrate."""
+
+    moments = ("before",)
+    words = ("there=kvm3; how=--offline; [ \"$(virsh domstate web)\" = running ] && how=--live;"
+             " virsh migrate $how --unsafe --persistent --undefinesource web qemu+ssh://root@$there/system")
+
+    @staticmethod
+    def applies(operation):
+        return operation.destination == "kvm2" and not operation.dead
+
+    def strike(self, run, watch):
+        # One after the other: it is to be moved once.
+        for host in ("kvm1", "kvm2"):
+            found = self.fleet.run(host, "virsh list --all --name").split()
+            if "web" in found:
+                self.fleet.run(host, self.words)
+                return
+
+
+FAULTS = {
+    "controller killed": ControllerKilled,
+    "twice at once": TwiceAtOnce,
+    "task timeout": TaskTimeout,
+    "store locked": StoreLocked,
+    "store lost": StoreLost,
+    "libvirtd dies": LibvirtDies,
+    "libvirtd hangs": LibvirtHangs,
+    "destination dies": DestinationDies,
+    "network cut": NetworkCut,
+    "disk full": DiskFull,
+    "second store": SecondStore,
+    "store from a backup": FromBackup,
+    "store made anew": MadeAnew,
+    "two names": TwoNames,
+    "destroyed by hand": DestroyedByHand,
+    "undefined by hand": UndefinedByHand,
+    "moved by hand": MovedByHand,
+}

@@ -1,0 +1,232 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The operations of the real part of the fault matrix: what they begin with, what is done, how the fleet is in the end.
+
+An operation that is added to OPERATIONS has all the cells of the faults that can happen to it.
+"""
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing
+import uuid
+
+from test_drain_plan import policy
+from test_evacuate import AT_ONCE, OFF, SHARED_POOL, extra
+from test_fleet import IMAGE, LOCAL, SHARED, Domain
+from test_lifecycle import FLAVORS
+
+#: What guests need beside their disks, among the disks of others: the image that those are backed by, and a medium.
+BASE, ISO = f"{SHARED}/base.qcow2", f"{SHARED}/tools.iso"
+NEEDED = f"cp {IMAGE} {BASE} && truncate -s 1M {ISO} && printf 'what guests read' | dd of={ISO} conv=notrunc status=none"
+CDROM = "<disk type='file' device='cdrom'><driver name='qemu' type='raw'/><source file='{path}'/><target dev='sda' bus='sata'/><readonly/></disk>"
+NEW = "qemu-img create -q -f qcow2 {path} {size}"
+OVER = "qemu-img create -q -f qcow2 -F qcow2 -b {base} {path}"
+
+
+@dataclasses.dataclass
+class Guest(Domain):
+    """A guest that heeds the power button; its disk is backed by an image that others have too, and it has a medium."""
+
+    boots: bool = True
+    based: bool = True
+
+    def __post_init__(self) -> None:
+        # The same in each cell, as in the store that was prepared.
+        self.uuid = str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{self.name}.matrix.invalid"))
+
+    def script(self) -> str:
+        script = super().script().replace("</devices>", f"{CDROM.format(path=ISO)}</devices>")
+        if self.based:
+            (path,) = self.paths
+            script = script.replace(NEW.format(path=path, size=self.size), OVER.format(base=BASE, path=path))
+        return script
+
+
+def beside() -> Guest:
+    """An instance beside it that is off."""
+    return Guest("beside", state="shutoff")
+
+
+class Operation:
+    """One operation.
+
+    kind: what it has in common with others. what: the playbook. variables: its own. task: where it works on a hypervisor, which is ``at``.
+    destination: where the instance web is to be, or is to be made; None where it stays on its host.
+    """
+
+    kind = what = ""
+    variables: dict[str, typing.Any] = {}
+    task = ""
+    at = "kvm1"
+    destination: str | None = None
+    #: The state of web in the end, None where it is gone; its host, None for any.
+    state: str | None = "running"
+    host: str | None = "kvm1"
+    #: It makes files at a host, whose folder may be full: (host, folder).
+    fills: tuple[str, str] | None = None
+    #: kvm1 is off from the beginning.
+    dead = False
+    #: Whether it has the cells that take minutes, and a kill at each moment.
+    thorough = False
+
+    def web(self) -> list[Guest]:
+        return [Guest("web")]
+
+    def guests(self) -> list[Guest]:
+        """What is on kvm1 when it begins."""
+        return [*self.web(), beside()]
+
+    def settings(self, fleet) -> None:
+        """Beyond a discovery: what a person has told each store."""
+
+    def prepare(self, fleet) -> None:
+        """What went before, once."""
+
+    def words(self) -> list[str]:
+        return ["-e", json.dumps({"drover_timeout": 30, **SHARED_POOL, **self.variables})]
+
+
+class Place(Operation):
+    kind = "build"
+    what, task, at, destination = "place", "Build the instance on its hypervisor", "kvm3", "kvm3"
+    variables = {"drover_instances": [{"name": "web", "memory_mb": 64, "disks": [{"size_gb": 1, "image": IMAGE}]}]}
+    host, fills, thorough = None, ("kvm3", SHARED), True
+
+    def web(self):
+        return []
+
+
+class _Power(Operation):
+    kind = "power"
+    task = "Bring them to the state"
+    variables = {"drover_instance": "web"}
+
+
+class Start(_Power):
+    what = "instance_start"
+
+    def web(self):
+        return [Guest("web", state="shutoff")]
+
+
+class Stop(_Power):
+    what, state = "instance_stop", "shutoff"
+
+
+class Delete(_Power):
+    what, state = "instance_delete", None
+
+
+class ResizeAndConfirm(Operation):
+    """To another host."""
+
+    kind = "resize"
+    what, task, destination, host = "instance_resize", "Shut it down and give it the new size", "kvm2", "kvm2"
+    variables = {"drover_instance": "web", "drover_flavor": "big", "drover_host": "kvm2", "drover_resize": "confirm"}
+
+    def settings(self, fleet):
+        for flavor in FLAVORS:
+            fleet.playbook("flavor.yml", "-e", json.dumps({"flavor": flavor}))
+
+
+class ResizeAndRevert(ResizeAndConfirm):
+    """There and back, struck where it is there and is to go back."""
+
+    task, at, host, destination = "Shut it down and give it the old size", "kvm2", "kvm1", "kvm1"
+    variables = {**ResizeAndConfirm.variables, "drover_resize": "revert"}
+
+
+class LiveMove(Operation):
+    kind = "move"
+    what, task, destination, host, thorough = "instance_migrate", "Move them", "kvm2", "kvm2", True
+    variables = {"drover_instance": "web", "drover_host": "kvm2"}
+
+
+class ColdMove(LiveMove):
+    state, thorough = "shutoff", False
+
+    def web(self):
+        return [Guest("web", state="shutoff")]
+
+
+class CopiedMove(LiveMove):
+    """Its disk is on the host's own storage."""
+
+    variables = {**LiveMove.variables, "drover_migration": {"bandwidth_mib": 20}}
+    fills, thorough = ("kvm2", LOCAL), False
+
+    def web(self):
+        return [Guest("web", folder=LOCAL, size="40M", written_mb=8, based=False)]
+
+
+class _OfHost(Operation):
+    """Its instances go to kvm2, as kvm3 takes none."""
+
+    kind = "host"
+    destination, host = "kvm2", "kvm2"
+    variables: dict[str, typing.Any] = {"drover_host": "kvm1"}
+
+    def settings(self, fleet):
+        fleet.playbook("host_state.yml", "-e", json.dumps({"service_host": "kvm3", "state": "disabled", "reason": "for others"}))
+
+
+class Drain(_OfHost):
+    what, task = "drain", "Move the instances"
+
+
+class Evacuate(_OfHost):
+    kind = "restart"
+    what, task, at, dead = "evacuate", "Restart at each destination", "kvm2", True
+    variables = {**_OfHost.variables, **AT_ONCE, **OFF}
+
+    def prepare(self, fleet):
+        fleet.lab.command("kill", "kvm1")
+        fleet.playbook("discover", *extra(), "--limit", "kvm1,localhost", check=False)
+
+
+class Rolling(_OfHost):
+    """Of kvm1, with its instances back at home in the end."""
+
+    what, task, host = "rolling_maintenance", "Move the instances", "kvm1"
+    variables = {"drover_reboot": "never", "drover_bring_back": True}
+
+    def words(self):
+        return [*super().words(), "--limit", "kvm1,localhost"]
+
+
+class Undrain(Operation):
+    """What the drain has shut down is started."""
+
+    kind = "host"
+    what, task = "undrain", "Start it"
+    variables = {"drover_host": "kvm1"}
+
+    def web(self):
+        return [Guest("web", state="shutoff", metadata=policy(on_drain="shutdown"))]
+
+    def guests(self):
+        return self.web()
+
+    def prepare(self, fleet):
+        fleet.run("kvm1", "virsh start web")
+        fleet.playbook("discover", *extra())
+        fleet.drain("kvm1", drover_unmovable="shutdown")
+
+
+OPERATIONS = {
+    "place": Place,
+    "start": Start,
+    "stop": Stop,
+    "delete": Delete,
+    "resize and confirm": ResizeAndConfirm,
+    "resize and revert": ResizeAndRevert,
+    "live move": LiveMove,
+    "cold move": ColdMove,
+    "copied move": CopiedMove,
+    "drain": Drain,
+    "evacuate": Evacuate,
+    "rolling": Rolling,
+    "undrain": Undrain,
+}

@@ -1,0 +1,76 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether a guest starts with /dev/kvm, as seen from inside a host.
+
+The device may open and guests still not start: virtual machines with a nested virtualisation that
+is broken or made in software (``failed to set MSR 0x10a``).
+"""
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+
+TIMEOUT = 60  # seconds
+
+#: As the role place's template has it, without disks and networks.
+GUEST = """\
+<domain type='kvm'>
+  <name>does-kvm-work</name>
+  <memory unit='MiB'>64</memory>
+  <vcpu>1</vcpu>
+  <os><type arch='x86_64' machine='q35'>hvm</type></os>
+  <cpu mode='host-model'/>
+  <on_crash>destroy</on_crash>
+</domain>
+"""
+
+
+def problem() -> str:
+    """What keeps a guest from starting with KVM; nothing where one starts. Asks the running libvirtd."""
+    guest, said = pathlib.Path("/run/does-kvm-work.xml"), pathlib.Path("/run/does-kvm-work.out")
+    guest.write_text(GUEST, encoding="utf-8")
+    with open(said, "wb") as out:
+        virsh = subprocess.Popen(["virsh", "--quiet", "--connect", "qemu:///system", "create", "--paused", "--autodestroy", guest],
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=out)
+    status = reap(virsh.pid)
+    text = said.read_text(encoding="utf-8").strip()
+    guest.unlink()
+    said.unlink()
+    if status is None:
+        virsh.kill()
+        return f"it has not started after {TIMEOUT} s"
+    # What QEMU said first is the cause; before it stands what libvirt makes of it.
+    return text.partition("qemu-system-x86_64: ")[2].partition("\n")[0] or text if status else ""
+
+
+def reap(wanted: int) -> int | None:
+    """Wait for one process; returns its exit status, None when it takes too long.
+
+    This is the host's first process: libvirt waits until it has reaped a QEMU that died.
+    """
+    deadline = time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == wanted:
+            return os.waitstatus_to_exitcode(status)
+        if not pid:
+            time.sleep(0.02)
+    return None
+
+
+def hide() -> None:
+    """Take /dev/kvm away, and what libvirt remembers of it. libvirtd must not run.
+
+    A file that nobody may write covers it. libvirt looks whether it may use /dev/kvm each time that a domain is defined; what it
+    may use and QEMU does not, it asks QEMU about again, for many seconds.
+    """
+    cover = pathlib.Path("/run/no-kvm")
+    cover.touch()
+    subprocess.run(["mount", "--bind", cover, "/dev/kvm"], check=True)
+    subprocess.run(["mount", "-o", "remount,bind,ro", "/dev/kvm"], check=True)
+    shutil.rmtree("/var/cache/libvirt/qemu/capabilities", ignore_errors=True)

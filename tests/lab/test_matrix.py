@@ -1,0 +1,218 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The fault matrix on real hypervisors: operations x faults x moments, with the playbooks that ship, over real SSH.
+
+A cell gives a command, lets a fault happen exactly before or after its work on a hypervisor, or in the middle of it, takes
+the fault away as an operator would, and gives the command again. No instance ever runs twice, no file that a domain needs is
+gone or another; in the end room is held where instances are, and no order, claim, lease, migration, worker or part file is
+left.
+
+The tables are cells/operations.py and cells/faults.py; every operation has the cells of every fault that can happen to it.
+A sample runs with ``make test-lab``, all cells with ``make test-operations``.
+"""
+from __future__ import annotations
+
+import json
+import re
+import time
+
+import pytest
+from cells.faults import FAULTS
+from cells.operations import OPERATIONS
+from cells.stops import Stop
+from cells.world import STRIKE_SECONDS, Prepared, World
+from watching import Watch
+
+pytest_plugins = ["test_fleet"]
+
+
+def cells():
+    """(operation, fault, moment) of every cell."""
+    found, seen = [], set()
+    for name, operation in OPERATIONS.items():
+        for fault, what in FAULTS.items():
+            if what.applies(operation) and not (what.of_kinds and (fault, operation.kind) in seen):
+                seen.add((fault, operation.kind))
+                found += [(name, fault, moment) for moment in what.moments_of(operation)]
+    return found
+
+
+CELLS = cells()
+
+#: What runs in each ``make test``: different faults, few operations, as each begins with a store of its own.
+SAMPLE = [
+    ("place", "task timeout", "during"),
+    ("place", "store from a backup", "after"),
+    ("start", "twice at once", "during"),
+    ("live move", "controller killed", "during"),
+    ("live move", "libvirtd dies", "during"),
+    ("live move", "store lost", "during"),
+]
+
+TAKEN_BACK = "The first run had begun to take it back; the next one does that to its end, says so, and the one after it resizes."
+ELSEWHERE = "Neither host of the move shows it, so its room is held at both until a person finds it on the third."
+TWO_MACHINES = "To the store they are two machines that both show the instance. A person takes the second one out."
+
+#: Cells in which the command given again ends with an error that a person has to see to, and why.
+FOR_A_PERSON = {
+    ("resize and confirm", "task timeout"): TAKEN_BACK,
+    ("resize and confirm", "libvirtd dies"): TAKEN_BACK,
+    ("resize and confirm", "two names"): TWO_MACHINES,
+    ("resize and confirm", "moved by hand"): ELSEWHERE,
+    ("live move", "moved by hand"): ELSEWHERE,
+    ("drain", "moved by hand"): ELSEWHERE,
+    ("live move", "destroyed by hand"): "The store has it as running, and only what runs is moved live: a discovery sees that it is off.",
+}
+
+
+@pytest.fixture(scope="module")
+def prepared(own_lab, tmp_path_factory):
+    stores = Prepared(own_lab, tmp_path_factory.mktemp("prepared"))
+    yield stores
+    stores.close()
+
+
+def test_the_matrix_is_large_enough():
+    """It is extended when an operation or a fault is added, not sampled."""
+    print(f"{len(CELLS)} real cells: {len(OPERATIONS)} operations, {len(FAULTS)} faults")
+    assert len(CELLS) >= 60
+    assert {cell[0] for cell in CELLS} == set(OPERATIONS) and {cell[1] for cell in CELLS} == set(FAULTS)
+    assert set(SAMPLE) <= set(CELLS)
+    assert set(FOR_A_PERSON) <= {cell[:2] for cell in CELLS}
+
+
+@pytest.mark.parametrize(("name", "fault", "moment"), [
+    pytest.param(*cell, id=", ".join(cell), marks=() if cell in SAMPLE else pytest.mark.long) for cell in CELLS])
+def test_cell(prepared, tmp_path, name, fault, moment):
+    operation = OPERATIONS[name]()
+    world = World(prepared, operation, tmp_path)
+    happens = FAULTS[fault](world)
+    try:
+        with Watch(world.fleet, world.living()) as watch:
+            struck(world, happens, moment, watch)
+            happens.mend(watch)
+            if moment == "during":
+                world.quick_start()
+            runs = happens.again()
+            namesakes = happens.namesakes and operation.kind == "build"
+            world.check_always(watch, namesakes)
+            if happens.gone:
+                # Its room is held until a person says that it is gone.
+                return
+            ends_well = runs[-1].process.returncode == 0
+            assert ends_well or (name, fault) in FOR_A_PERSON, "given again it fails"
+            if operation.dead:
+                # It is back, and its discovery removes what is stale there.
+                world.power_on("kvm1")
+                watch.on("kvm1")
+                world.discover()
+                world.check_always(watch)
+            if namesakes:
+                # A store has one of them; the other one is somebody's.
+                return
+            if fault == "two names" or (not ends_well and fault == "moved by hand"):
+                # The store has it twice, or holds room for it where it may be.
+                return
+            where = world.check_end()
+            if ends_well and happens.exact:
+                assert where.get("web", (None, None))[1] == operation.state, where
+                assert operation.host is None or operation.state is None or where["web"][0] == operation.host, where
+    finally:
+        world.close()
+        print("\n====\n".join(run.said for run in world.runs))
+
+
+def struck(world, fault, moment, watch):
+    """Give the command and let the fault happen at its moment; wait for the end of the run."""
+    if moment == "during":
+        world.slow_start()
+    with Stop("after" if moment == "after" else "before", world.operation.task) as stop:
+        run = world.start({**fault.environment, **stop.environment()})
+        assert stop.wait(run.process), "it has not come to its task"
+        if moment == "during":
+            stop.go()
+            time.sleep(STRIKE_SECONDS)
+        fault.strike(run, watch)
+        stop.go()
+        run.finish()
+    assert "Traceback" not in run.said
+
+
+@pytest.fixture
+def of_place(prepared, tmp_path):
+    """The world of a place, which is watched, and its watch."""
+    world = World(prepared, OPERATIONS["place"](), tmp_path)
+    with Watch(world.fleet) as watch:
+        yield world, watch
+    world.close()
+
+
+@pytest.mark.long
+def test_hosts_that_take_longer_than_a_task_may(of_place):
+    """Hosts take 12 s to start a guest, and Ansible gives each task 8 s: one instance is made, once."""
+    world, watch = of_place
+    world.slow_start(12)
+    first = world.start({"ANSIBLE_TASK_TIMEOUT": "8"})
+    first.finish()
+    world.check_always(watch)
+    second = world.start()
+    assert second.finish() == 0, f"{first.said}\n====\n{second.said}"
+    world.check_always(watch)
+    ((where, state), _beside) = sorted(world.check_end().values(), key=lambda found: found[1])
+    assert state == "running" and watch.path(world.fleet.query("SELECT uuid FROM instances WHERE name = 'web'")[0][0]) == [where]
+
+
+@pytest.mark.long
+def test_two_places_of_one_file_at_once(of_place):
+    """Two people, each with a copy of the file: a definition is one instance."""
+    world, watch = of_place
+    names = [f"web{number}" for number in range(8)]
+    text = "instances:\n" + "".join(f"  - {{name: {name}, memory_mb: 64}}\n" for name in names)
+    files = [world.folder.with_name(f"{who}.yml") for who in ("one", "other")]
+    for file in files:
+        file.write_text(text)
+
+    def place(file):
+        return world.playbook("place", "-e", json.dumps({"drover_definitions": str(file)}))
+
+    runs = [place(file) for file in files]
+    for run in runs:
+        run.finish()
+    for file in files:
+        again = place(file)
+        assert again.finish() == 0, again.said
+        assert changes(again) == 0 or file.read_text() == text, again.said
+    for file in files:
+        again = place(file)
+        assert again.finish() == 0 and changes(again) == 0, again.said
+    world.check_always(watch)
+    assert sorted(set(world.check_end()) - {"beside"}) == names
+
+
+@pytest.mark.long
+def test_two_stores_drain_one_host(prepared, tmp_path):
+    """Two controllers that do not know of each other: nothing is lost or doubled, and both stores say what is in the end."""
+    world = World(prepared, OPERATIONS["drain"](), tmp_path)
+    try:
+        with Watch(world.fleet) as watch:
+            theirs = world.copy_of_the_store("theirs")
+            runs = [world.start(), world.start(store=theirs)]
+            for run in runs:
+                run.finish()
+            world.check_always(watch)
+            for store in (world.folder, theirs):
+                assert world.discover(store=store).process.returncode == 0
+                again = world.start(store=store)
+                assert again.finish() == 0, again.said
+            world.check_always(watch)
+            where = world.check_end()
+            assert {name: host for name, (host, dummy) in where.items()} == {"web": "kvm2", "beside": "kvm2"}
+            assert world.check_end(theirs) == where
+    finally:
+        world.close()
+        print("\n====\n".join(run.said for run in world.runs))
+
+
+def changes(run):
+    return sum(int(number) for number in re.findall(r"changed=(\d+)", run.said))

@@ -1,0 +1,95 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Names that look like something else: a guest's like a file of others, a host's own like that of another host."""
+from __future__ import annotations
+
+import contextlib
+import json
+
+from test_fleet import LOCAL, SHARED, Domain, said
+from test_storage_safety import cdrom, define, disk, images, starts
+
+pytest_plugins = ["test_fleet"]
+
+#: What each host calls itself; two of them as the inventory calls another one.
+OWN_NAMES = {"kvm1": "rack7-node3", "kvm2": "kvm3", "kvm3": "kvm2"}
+
+
+def image(path, byte):
+    """Make an image whose content tells it from others."""
+    return f"qemu-img create -q -f qcow2 {path} 8M && qemu-io -f qcow2 -c 'write -q -P {byte} 0 64k' {path}"
+
+
+def has(fleet, host, path, byte):
+    """Whether an image has that content."""
+    text = fleet.run(host, f"qemu-io -U -r -f qcow2 -c 'read -P {byte} 0 64k' {path}")
+    return "read 65536/65536" in text and "verification failed" not in text
+
+
+def test_guests_that_are_named_like_files_of_others(fleet):
+    """x, while other hosts' guests have x.qcow2, and win, beside a library with virtio-win.iso: moved, then deleted."""
+    own, shared, library = f"{LOCAL}/x.qcow2", f"{SHARED}/x.qcow2", f"{LOCAL}/virtio-win.iso"
+    images(fleet, "kvm1", image(own, 1), image(shared, 3), image(f"{LOCAL}/win.qcow2", 4), f"echo drivers > {library}")
+    images(fleet, "kvm2", image(own, 2))
+    define(fleet, "kvm2", "near", disk(own))
+    define(fleet, "kvm3", "far", disk(shared))
+    define(fleet, "kvm1", "x", disk(own), start=True)
+    define(fleet, "kvm1", "win", disk(f"{LOCAL}/win.qcow2") + cdrom(library), start=True)
+    fleet.playbook("discover")
+
+    done = fleet.drain("kvm1")
+    where = fleet.settled()
+    # On kvm2 its disk would lie where near's is.
+    assert where["x"] == ("kvm3", "running") and where["win"][0] != "kvm1" and where["win"][1] == "running"
+    # That near uses this very file cannot be ruled out: it stays, and is named.
+    assert f"{own} (a domain of another hypervisor uses it)" in said(done)
+    assert fleet.files(LOCAL, "kvm1") == ["virtio-win.iso", "x.qcow2"] and fleet.run("kvm1", f"cat {library}") == "drivers\n"
+    assert has(fleet, "kvm3", own, 1) and has(fleet, where["win"][0], f"{LOCAL}/win.qcow2", 4)
+    there = fleet.run(where["win"][0], "virsh domblklist win")
+    assert library in there and fleet.run(where["win"][0], f"cat {library}") == "drivers\n"
+
+    done = fleet.playbook("instance_delete", "-e", json.dumps({"drover_instances": ["x", "win"], "drover_force": True, "drover_timeout": 5}))
+    assert set(fleet.settled()) == {"near", "far"}, said(done)
+    assert fleet.files(LOCAL, "kvm1") == ["virtio-win.iso", "x.qcow2"] and "virtio-win.iso" in fleet.files(LOCAL, where["win"][0])
+    assert f"x: removed no disk. Kept {own}: a domain of another hypervisor uses it." in said(done)
+    assert f"win: removed {LOCAL}/win.qcow2. Kept {library}: it is read-only" in said(done)
+    assert has(fleet, "kvm2", own, 2) and has(fleet, "kvm3", shared, 3)
+    for name, host in (("near", "kvm2"), ("far", "kvm3")):
+        starts(fleet, host, name)
+
+
+@contextlib.contextmanager
+def own_names(fleet):
+    """Each host has another name of its own than in the inventory, and its libvirt knows itself by that one."""
+    def call(names):
+        for host, name in names.items():
+            fleet.run(host, f"hostname {name} && echo {name} > /etc/hostname && /etc/init.d/libvirtd restart < /dev/null > /dev/null 2>&1")
+    try:
+        call(OWN_NAMES)
+        yield
+    finally:
+        call({host: host for host in OWN_NAMES})
+
+
+def test_hosts_that_call_themselves_by_other_names(empty_fleet):
+    """The inventory's name is where a host is reached; that another host calls itself so changes nothing."""
+    fleet = empty_fleet
+    with own_names(fleet):
+        assert {host: fleet.run(host, "virsh hostname").strip() for host in OWN_NAMES} == OWN_NAMES
+        fleet.make("kvm1", Domain("live"), Domain("local", folder=LOCAL, written_mb=1), Domain("cold", state="shutoff"))
+        fleet.make("kvm2", Domain("there", state="shutoff"))
+        fleet.playbook("discover")
+        assert dict(fleet.query("SELECT host, hypervisor_hostname FROM compute_nodes")) == OWN_NAMES
+        done = fleet.drain("kvm1")
+        where = fleet.settled()
+        assert "kvm1" not in {host for host, dummy in where.values()}, said(done)
+        assert {name: state for name, (dummy, state) in where.items()} == {
+            "live": "running", "local": "running", "cold": "shutoff", "there": "shutoff"}
+        assert fleet.files(LOCAL, "kvm1") == [] and fleet.files(LOCAL, where["local"][0]) == ["local-0.qcow2"]
+        # Into the two whose names are each other's, and back out of one of them.
+        fleet.playbook("undrain", "-e", "drover_host=kvm1")
+        fleet.drain("kvm3")
+        where = fleet.settled()
+        assert "kvm3" not in {host for host, dummy in where.values()}
+        assert fleet.service("kvm3")["maintenance"] and not fleet.service("kvm2")["disabled"]

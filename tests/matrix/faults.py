@@ -1,0 +1,490 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The faults of the matrix: what happens at a moment of a run, how the world is mended, and what the next run does.
+
+A fault says at which moments it can happen, and makes a function that is called at each moment of the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import threading
+
+import libvirt
+from ansible.errors import AnsibleConnectionFailure
+
+from ansible_collections.drover.compute.plugins.module_utils import _images
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.tests.matrix.world import FAILURES, Killed, Run, TimedOut
+from ansible_collections.drover.compute.tests.unit import hypervisors
+from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
+
+SECONDS = 0.3
+
+
+class Fault:
+    """One fault, at one moment of one run."""
+
+    #: Where a module goes on after it was left behind: at once, or late.
+    late = False
+    #: Whether the command given again is to end well; otherwise it may refuse, with a sentence.
+    ends_well = True
+
+    def __init__(self, world, operation, moment):
+        self.world, self.operation, self.moment, self.happened = world, operation, moment, False
+
+    @staticmethod
+    def can_happen(moment):
+        """Whether the fault makes a difference at a moment."""
+        return True
+
+    def __call__(self, name):
+        if name == self.moment and not self.happened:
+            self.happened = True
+            self.happen()
+
+    def happen(self):
+        """Let it happen; what is raised ends what the run, or its module, does."""
+        raise NotImplementedError
+
+    def mend(self):
+        """Afterwards: the world as it is when the command is given again."""
+
+    def again(self):
+        """Give the command again; nothing fails by itself any more."""
+        run = Run(self.world, name="next")
+        try:
+            self.operation.run(run)
+        except FAILURES as problem:
+            if self.ends_well:
+                raise AssertionError(f"given again it fails: {problem}") from problem
+            return str(problem)
+        return None
+
+
+class ControllerKilled(Fault):
+    """kill -9 of the playbook; a module that is under way ends first."""
+
+    def happen(self):
+        self.world.dead.add("run")
+        raise Killed
+
+
+class ControllerKilledLate(ControllerKilled):
+    """The same; the module is still under way when the command is given again."""
+
+    late = True
+
+    @staticmethod
+    def can_happen(moment):
+        return moment.startswith("in call")
+
+
+class TaskTimeout(Fault):
+    """Ansible's time limit for a task, and the play goes on with its rescue."""
+
+    def happen(self):
+        raise TimedOut
+
+
+class TaskTimeoutLate(TaskTimeout):
+    late = True
+    can_happen = ControllerKilledLate.can_happen
+
+
+def _at_writes(moment):
+    return " write " in moment
+
+
+class StoreLocked(Fault):
+    """One write cannot begin, fails before its commit, or is committed and the answer is lost."""
+
+    can_happen = staticmethod(_at_writes)
+
+    def happen(self):
+        raise DroverError("The store cannot be used: database is locked.")
+
+
+class StoreLost(StoreLocked):
+    """From this write on the store does not answer any more in this run."""
+
+    def __call__(self, name):
+        self.happened = self.happened or name == self.moment
+        if self.happened and _at_writes(name):
+            self.happen()
+
+
+class HostLost(Fault):
+    """The network between the controller and the host is cut; a module that is under way goes on."""
+
+    def happen(self):
+        for host in self.world.fleet.hosts.values():
+            host.reached = False
+        if self.moment.startswith("in call"):
+            raise AnsibleConnectionFailure("Timeout, server kvm1 not responding.")
+
+    def mend(self):
+        for host in self.world.fleet.hosts.values():
+            host.reached = True
+
+
+class HostLostLate(HostLost):
+    late = True
+    can_happen = ControllerKilledLate.can_happen
+
+
+class HostsCut(Fault):
+    """The network between the hypervisors is cut."""
+
+    def happen(self):
+        self.world.fleet.sees = lambda one, other: one is other
+
+    def mend(self):
+        del self.world.fleet.sees
+
+
+class _HostDies(Fault):
+    host = None
+
+    def happen(self):
+        host = self.world.fleet.hosts[self.host]
+        host.power_off()
+        here = hypervisors.HERE.get(None)
+        if here is not None and not here.on:
+            raise hypervisors.Ended
+
+    def mend(self):
+        """The host is back, with its guests off; whoever had guests there starts them, as autostart does."""
+        host = self.world.fleet.hosts[self.host]
+        host.power_on()
+        for domain in host.connection.listAllDomains(0):
+            if domain.name() in ("beside", "db") and not domain.isActive():
+                domain.create()
+
+
+class SourceDies(_HostDies):
+    """kvm1 loses its power, and is back when the command is given again."""
+
+    host = "kvm1"
+    ends_well = False
+
+
+class DestinationDies(_HostDies):
+    """kvm2 does."""
+
+    host = "kvm2"
+    ends_well = False
+
+
+class _LibvirtFails(Fault):
+    """A call of libvirt fails, and libvirt does not answer for the rest of the module."""
+
+    done = False
+
+    def __init__(self, world, operation, moment):
+        super().__init__(world, operation, moment)
+        # In the middle of a migration it may leave a guest stopped here and running there: that is for a person.
+        self.ends_well = "domain_migration" not in moment
+
+    @staticmethod
+    def can_happen(moment):
+        return moment.startswith("in call")
+
+    def happen(self):
+        self.failed = host = hypervisors.HERE.get()
+        if self.done:
+            # The call is carried out although its caller hears of a failure.
+            self.world.fleet.libvirt_answers.append(self._fail)
+        else:
+            host.libvirt = False
+            raise self.problem()
+
+    def _fail(self, *dummy):
+        if self.failed.libvirt:
+            self.failed.libvirt = False
+            raise self.problem()
+
+    def problem(self):
+        raise NotImplementedError
+
+    def mend(self):
+        self.world.fleet.libvirt_answers.clear()
+        if self.happened:
+            self.failed.libvirt = True
+
+
+class LibvirtDies(_LibvirtFails):
+    """libvirtd of the host ends before the call."""
+
+    def problem(self):
+        return libvirt.libvirtError("End of file while reading data: Input/output error")
+
+
+class LibvirtDiesAfter(LibvirtDies):
+    """It ends when the call is done and the answer is on its way."""
+
+    done = True
+
+
+class LibvirtHangs(_LibvirtFails):
+    """It does not answer in time, and does nothing."""
+
+    def problem(self):
+        return LibvirtProblem("libvirt did not answer within 60 s")
+
+
+class LibvirtHangsAfter(LibvirtHangs):
+    """It does not answer in time, and does it all the same."""
+
+    done = True
+
+
+class DiskFull(Fault):
+    """There is no room for a disk on the host that is tried first."""
+
+    @staticmethod
+    def can_happen(moment):
+        return moment.startswith("before call")
+
+    def happen(self):
+        full = []
+
+        def no_room(module, disk):
+            full.append(hypervisors.HERE.get())
+            if full[-1] is full[0]:
+                raise _images.ImageProblem("On kvm1, making the disk failed: No space left on device.")
+            return self.make(module, disk)
+
+        self.make, _images.make_disk = _images.make_disk, no_room
+
+    def mend(self):
+        _images.make_disk = self.make
+
+
+class TwiceAtOnce(Fault):
+    """The same command is given a second time, by another run, while this one is at this moment."""
+
+    late = False
+
+    def happen(self):
+        self.meanwhile(Run(self.world, name="other"))
+
+    def meanwhile(self, run):
+        """Give the command in another run. It may wait for this very run; then that goes on."""
+
+        def other():
+            # That it waits, or refuses, is for its user to see.
+            with contextlib.suppress(*FAILURES):
+                self.operation.run(run)
+
+        self.thread = threading.Thread(target=other, daemon=True)
+        self.thread.start()
+        self.thread.join(SECONDS)
+
+    @staticmethod
+    def can_happen(moment):
+        # Within a write of SQLite nobody else writes.
+        return not moment.startswith("in write")
+
+    def mend(self):
+        if self.happened:
+            self.thread.join(30)
+
+
+class Discovered(TwiceAtOnce):
+    """Somebody discovers the fleet at this moment."""
+
+    def happen(self):
+        self.thread = threading.Thread(target=self.world.discover, daemon=True)
+        self.thread.start()
+        self.thread.join(SECONDS)
+
+
+class SecondStore(TwiceAtOnce):
+    """Another controller with a store of its own has read the fleet and does the same at this moment."""
+
+    ends_well = False
+
+    def happen(self):
+        self.world.by_hand.add("web" if self.operation.before is None else "")
+        url = f"sqlite:///{self.world.folder}/other.db"
+        self.world.discover(url)
+        self.meanwhile(Run(self.world, name="elsewhere", url=url))
+
+
+class BroughtBack(ControllerKilled):
+    """The run is killed, and the store comes back from a backup that was made before it began."""
+
+    ends_well = False
+
+    def __init__(self, world, operation, moment):
+        super().__init__(world, operation, moment)
+        self.backup = f"{world.path}.backup"
+        shutil.copyfile(world.path, self.backup)
+
+    def mend(self):
+        for ending in ("-wal", "-shm"):
+            if os.path.exists(self.world.path + ending):
+                os.unlink(self.world.path + ending)
+        shutil.copyfile(self.backup, self.world.path)
+
+    def again(self):
+        first = super().again()
+        self.world.check_running()
+        if first is not None:
+            self.world.discover()
+            return super().again()
+        return None
+
+
+class LittleBehind(BroughtBack):
+    """The store comes back as it was at this moment, when the run has gone on to its end."""
+
+    can_happen = staticmethod(lambda moment: not moment.startswith("in write"))
+
+    def happen(self):
+        self.backup = f"{self.world.path}.backup"
+        with contextlib.closing(sqlite3.connect(self.world.path)) as one, contextlib.closing(sqlite3.connect(self.backup)) as other:
+            one.backup(other)
+
+
+class MadeAnew(ControllerKilled):
+    """The run is killed and the store is lost; the new one is made while kvm1 cannot be reached."""
+
+    ends_well = False
+
+    def mend(self):
+        for ending in ("", "-wal", "-shm", ".claims"):
+            if os.path.exists(self.world.path + ending):
+                os.unlink(self.world.path + ending)
+        self.world.fleet.hosts["kvm1"].reached = False
+        self.world.discover()
+
+    def again(self):
+        first = super().again()
+        self.world.check_running()
+        self.world.fleet.hosts["kvm1"].reached = True
+        self.world.discover()
+        super().again()
+        return first
+
+
+class ClockJump(Fault):
+    """The controller's clock goes an hour ahead, and stays there."""
+
+    seconds = 3600
+
+    def happen(self):
+        self.world.ahead = self.seconds
+
+
+class ClockJumpBack(ClockJump):
+    seconds = -3600
+
+
+class TwoNames(Fault):
+    """kvm1 is in the inventory twice, as kvm1 and as kvm1-old, and both are discovered at this moment."""
+
+    ends_well = False
+    can_happen = staticmethod(TwiceAtOnce.can_happen)
+
+    def happen(self):
+        self.world.aliases["kvm1-old"] = "kvm1"
+        self.world.discover()
+
+    def mend(self):
+        """The second name is taken out of the inventory."""
+        self.world.aliases.clear()
+
+
+class _ByHand(Fault):
+    """A person does something to the domain with virsh."""
+
+    ends_well = False
+    can_happen = staticmethod(TwiceAtOnce.can_happen)
+
+    def happen(self):
+        for host in self.world.fleet.hosts.values():
+            domain = host.domains().get(uuid_of("web"))
+            if domain is None:
+                domain = next((each for each in host.domains().values() if each.name() == "web"), None)
+            if domain is not None:
+                self.by_hand(host, domain)
+                return
+
+    def by_hand(self, host, domain):
+        raise NotImplementedError
+
+
+class CutByHand(_ByHand):
+    def by_hand(self, host, domain):
+        if domain.isActive():
+            domain.destroy()
+
+
+class StartedByHand(_ByHand):
+    def by_hand(self, host, domain):
+        # One that is being moved has a job, and libvirt lets nobody start it meanwhile.
+        if not domain.isActive() and domain.UUIDString() not in self.world.fleet.moving:
+            domain.create()
+
+
+class MovedByHand(_ByHand):
+    """To kvm3, with virsh migrate."""
+
+    def by_hand(self, host, domain):
+        # One that is being moved has a job, and libvirt refuses a second one.
+        if host.name != "kvm3" and domain.UUIDString() not in self.world.fleet.moving:
+            self.world.fleet.moved(host, self.world.fleet.hosts["kvm3"], domain)
+
+
+class UndefinedByHand(_ByHand):
+    """Removed, with its disk."""
+
+    def by_hand(self, host, domain):
+        if domain.isActive():
+            domain.destroy()
+        if domain.UUIDString() in self.world.fleet.moving:
+            return
+        for path in hypervisors.disks_of(domain):
+            self.world.contents.pop(path, None)
+        self.world.removed.add(domain.UUIDString())
+        domain.undefine()
+
+
+FAULTS = {
+    "controller killed": ControllerKilled,
+    "controller killed, module late": ControllerKilledLate,
+    "task timeout": TaskTimeout,
+    "task timeout, module late": TaskTimeoutLate,
+    "store locked": StoreLocked,
+    "store lost": StoreLost,
+    "host lost": HostLost,
+    "host lost, module late": HostLostLate,
+    "hosts cut": HostsCut,
+    "source dies": SourceDies,
+    "destination dies": DestinationDies,
+    "libvirtd dies": LibvirtDies,
+    "libvirtd dies, call done": LibvirtDiesAfter,
+    "libvirtd hangs": LibvirtHangs,
+    "libvirtd hangs, call done": LibvirtHangsAfter,
+    "disk full": DiskFull,
+    "twice at once": TwiceAtOnce,
+    "discovered": Discovered,
+    "second store": SecondStore,
+    "store from a backup": BroughtBack,
+    "store a little behind": LittleBehind,
+    "store made anew": MadeAnew,
+    "clock ahead": ClockJump,
+    "clock back": ClockJumpBack,
+    "two names": TwoNames,
+    "cut by hand": CutByHand,
+    "started by hand": StartedByHand,
+    "moved by hand": MovedByHand,
+    "undefined by hand": UndefinedByHand,
+}

@@ -1,0 +1,189 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The operations of the fault matrix: what they begin with, what they do, and how the fleet is when they have ended well.
+
+Each carries out the tasks of the role of its name with the action plugins that ship.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ansible.errors import AnsibleActionFail
+
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, named
+from ansible_collections.drover.compute.tests.matrix.world import TimedOut
+from ansible_collections.drover.compute.tests.unit import hypervisors
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
+
+
+class Operation:
+    """One operation."""
+
+    #: The states of the instance web before it, and after it; None where it is not there.
+    before, after = "running", "running"
+    #: Where it is afterwards; None for wherever.
+    place = None
+
+    def prepare(self, world):
+        """The fleet before it: web, an instance of another one's beside it, and one on another host."""
+        if self.before is not None:
+            world.instance("web", "kvm1", self.before)
+        world.instance("beside", "kvm1")
+        world.instance("db", "kvm2")
+        world.discover()
+
+    def run(self, run):
+        """Give the command; a failure is raised as its playbook fails."""
+        raise NotImplementedError
+
+    def check(self, world):
+        """It has ended well."""
+        places = world.fleet.where().get("web", [])
+        wanted = [] if self.after is None else [self.after]
+        assert [state for dummy, state in places] == wanted, places
+        if self.place is not None:
+            assert places[0][0] == self.place, places
+        assert world.fleet.where()["beside"] == [("kvm1", "running")]
+
+
+class Place(Operation):
+    """Role place with one definition that is new."""
+
+    before = None
+
+    def run(self, run):
+        world = run.world
+        (found,) = run.task("localhost", "definitions", instances=[{"name": "web", "memory_mb": 64}])["instances"]
+        if found["state"] == "missing":
+            raise AnsibleActionFail("web is missing")
+        selection = found["selection"]
+        if found["state"] == "new":
+            (selection,) = run.task("localhost", "allocation", state="scheduled", requests=[found["request"]])["selections"]
+        elif found["state"] != "building":
+            return
+        claimed = run.task("localhost", "allocation", selections=[selection], of_definitions=True)
+        claim = {**found, **claimed["claims"][0]}
+        while claim is not None:
+            claim = self._build(run, world, claim)
+
+    def _build(self, run, world, claim):
+        """Tasks build.yml: the next claim, or None when it is built."""
+        disk = os.path.join(world.disks, f"web-{claim['uuid'][:8]}-vda.qcow2")
+        try:
+            run.task(
+                claim["host"],
+                "instance",
+                name="web",
+                uuid=claim["uuid"],
+                xml=hypervisors.xml("web", claim["uuid"], [disk]),
+                disks=[{"path": disk, "size_gb": 1}],
+                timeout=1,
+            )
+            return None
+        except (AnsibleActionFail, TimedOut) as problem:
+            message = str(problem) or "It took too long."
+        given = {"uuid": claim["uuid"], "alternates": claim["alternates"], "message": message, "timeout": 1}
+        settled = run.task(claim["host"], "instance", state="settled", **given)
+        return None if settled["built"] else {**claim, **settled["claim"]}
+
+
+class _OfInstance(Operation):
+    """Role instance: find it, work on it at its host."""
+
+    state = None
+
+    def host(self, run):
+        with Store.open(run.url).read() as connection:
+            found = named.find(connection, ["web"], [])
+        return found[0]["host"] if found else None
+
+    def run(self, run):
+        host = self.host(run)
+        if host is None:
+            return
+        run.task(host, "instance", state=self.state, instances=["web"], timeout=1, force=True)
+
+
+class Start(_OfInstance):
+    before, state, place = "shutoff", "started", "kvm1"
+
+
+class Stop(_OfInstance):
+    after, state, place = "shutoff", "stopped", "kvm1"
+
+
+class Reboot(_OfInstance):
+    state, place = "rebooted", "kvm1"
+
+    def run(self, run):
+        run.task(self.host(run), "instance", state="rebooted", instances=["web"], timeout=1, hard=True)
+
+
+class Delete(_OfInstance):
+    after, state = None, "absent"
+
+    def check(self, world):
+        super().check(world)
+        assert not os.path.exists(os.path.join(world.disks, "web.qcow2")), "its disk is left"
+
+    def prepare(self, world):
+        super().prepare(world)
+        # Its own disk may go.
+        world.contents.pop(os.path.join(world.disks, "web.qcow2"))
+
+
+class LiveMove(_OfInstance):
+    """Role instance, action migrate, to a host that is named."""
+
+    place = "kvm2"
+
+    def run(self, run):
+        with Store.open(run.url).read() as connection:
+            (found,) = named.find(connection, ["web"])
+        if found["migration"] is not None:
+            run.task(found["migration"]["source"], "migration", state="settled", shutdown_timeout=1)
+            with Store.open(run.url).read() as connection:
+                (found,) = named.find(connection, ["web"])
+        if found["host"] == "kvm2":
+            return
+        move = {"uuid": uuid_of("web"), "name": "web", "from_host": found["host"], "host": "kvm2", "node": "kvm2"}
+        moved = run.task(
+            found["host"], "migration", moves=[{**move, "live": self.before == "running"}], shutdown_timeout=1
+        )
+        if moved["failed_moves"]:
+            raise AnsibleActionFail(moved["failed_moves"][0]["message"])
+
+
+class ColdMove(LiveMove):
+    before = after = "shutoff"
+
+
+class Settle(LiveMove):
+    """The module migration with state settled, after a run that opened a move and was killed."""
+
+    place = "kvm1"
+
+    def prepare(self, world):
+        super().prepare(world)
+        from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves
+
+        with Store.open(world.url).write(together=True) as connection:
+            moves.begin(connection, uuid_of("web"), "kvm2", "kvm2", "live-migration", fleets.NOW, "kvm1")
+
+    def run(self, run):
+        run.task("kvm1", "migration", state="settled", shutdown_timeout=1)
+
+
+OPERATIONS = {
+    "place": Place,
+    "start": Start,
+    "stop": Stop,
+    "reboot": Reboot,
+    "delete": Delete,
+    "live move": LiveMove,
+    "cold move": ColdMove,
+    "settle": Settle,
+}

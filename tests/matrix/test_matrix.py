@@ -1,0 +1,107 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The fault matrix, simulated: operations x faults x moments. Each cell is a world of its own.
+
+A cell carries out an operation, lets a fault happen at one moment of it, mends the world as an operator would, and
+gives the command again. At every step no instance runs twice and no file that a domain needs is gone or another; at the
+end room is held where instances are, and no order, claim, lease, migration or part file is left.
+
+The moments are those that the operation passes when nothing fails: a write or a call more is a row more. ``--one-in 20``
+tries a fixed sample; how many cells were tried is in pytest's last lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import tempfile
+
+import pytest
+
+libvirt = pytest.importorskip("libvirt")
+
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
+from ansible_collections.drover.compute.tests.matrix.faults import FAULTS
+from ansible_collections.drover.compute.tests.matrix.operations import OPERATIONS
+from ansible_collections.drover.compute.tests.matrix.world import FAILURES, Killed, Run, TimedOut, World
+
+#: A folder in memory: the store's file is synced at every step.
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+@contextlib.contextmanager
+def world_of(operation):
+    """A world in which an operation can begin."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder, pytest.MonkeyPatch.context() as patch:
+        world = World(folder, patch, prepared())
+        try:
+            operation.prepare(world)
+            yield world
+        finally:
+            world.close()
+
+
+@functools.cache
+def prepared():
+    """The file of an empty store."""
+    path = os.path.join(tempfile.mkdtemp(dir=MEMORY), "empty.db")
+    Store.open(f"sqlite:///{path}").upgrade()
+    return path
+
+
+@functools.cache
+def moments_of(name):
+    """The moments that an operation passes when nothing fails."""
+    operation = OPERATIONS[name]()
+    with world_of(operation) as world:
+        run = Run(world)
+        operation.run(run)
+        world.check_end()
+        operation.check(world)
+    return run.moments.passed
+
+
+def cells():
+    """(operation, fault, moment) of every cell."""
+    return [
+        (name, fault, moment)
+        for name in OPERATIONS
+        for moment in moments_of(name)
+        for fault, kind in FAULTS.items()
+        if kind.can_happen(moment)
+    ]
+
+
+CELLS = cells()
+
+
+def test_the_matrix_is_large_enough():
+    """It grows with each operation and each fault."""
+    assert len(CELLS) >= 800
+    assert {name for name, dummy, dummy in CELLS} == set(OPERATIONS) and {fault for dummy, fault, dummy in CELLS} == set(FAULTS)
+
+
+@pytest.mark.parametrize("name, fault, moment", CELLS, ids=[", ".join(cell) for cell in CELLS])
+def test_cell(name, fault, moment):
+    operation = OPERATIONS[name]()
+    with world_of(operation) as world:
+        happens = FAULTS[fault](world, operation, moment)
+        try:
+            operation.run(Run(world, happens, late=happens.late))
+        except (*FAILURES, Killed, TimedOut):
+            # That the run fails, or ends, is the fault's doing; what counts is what it leaves.
+            pass
+        assert happens.happened, f"the run did not pass: {moment}"
+        # Whatever ended the run, it has ended, and so has its process.
+        world.dead.add("run")
+        world.check_running()
+        happens.mend()
+        refused = happens.again()
+        for each in world.behind:
+            each.wait()
+        world.check_running()
+        if refused is None or happens.ends_well:
+            world.discover()
+            world.check_end()

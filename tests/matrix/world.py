@@ -1,0 +1,341 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A small fleet, its store and the runs of commands on it, for the cells of the fault matrix.
+
+What runs is what ships: the action plugins on the controller and the modules on the hypervisors, which are
+libvirt's test driver (tests/unit/hypervisors.py). A run passes moments: before, in and after each write of the store,
+and before, in and after each call of a module. At one of them a fault may happen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import hashlib
+import os
+import shutil
+import subprocess
+import threading
+import time
+
+import libvirt
+import sqlalchemy as sa
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+
+from ansible_collections.drover.compute.plugins.module_utils import _migration_record, _power
+from ansible_collections.drover.compute.plugins.plugin_utils import actor as actor_module
+from ansible_collections.drover.compute.plugins.plugin_utils.action import DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.executor import building
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
+from ansible_collections.drover.compute.tests.unit import hypervisors
+from ansible_collections.drover.compute.tests.unit.action import running
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
+
+#: The run that a thread of the controller belongs to.
+RUN = contextvars.ContextVar("run")
+#: The call of a module that a thread belongs to.
+MODULE = contextvars.ContextVar("module")
+#: Seconds that a thread waits for another one before something is wrong.
+PATIENCE = 20
+
+
+class Killed(BaseException):
+    """The run ends here, as by kill -9: nothing of it is caught or tidied up."""
+
+
+class TimedOut(BaseException):
+    """Ansible's time limit for a task: the task ends where it is, and the play goes on with its rescue."""
+
+
+class Violation(BaseException):
+    """What must never be."""
+
+
+class Moments:
+    """Counts the moments that a run passes, and lets a fault happen at one of them.
+
+    :param fault: a function (name of the moment) that is called at each; it may raise.
+    """
+
+    def __init__(self, fault=None):
+        self.passed, self.fault = [], fault or (lambda name: None)
+
+    def __call__(self, name):
+        self.passed.append(name)
+        self.fault(name)
+
+
+class WatchedStore:
+    """A store whose writes are moments."""
+
+    def __init__(self, store, moments):
+        self._store, self._moments, self._writes = store, moments, 0
+
+    def read(self):
+        return self._store.read()
+
+    @contextlib.contextmanager
+    def write(self, **options):
+        self._writes += 1
+        name = f"write {self._writes}"
+        self._moments(f"before {name}")
+        with self._store.write(**options) as connection:
+            yield connection
+            self._moments(f"in {name}")
+        self._moments(f"after {name}")
+
+
+class Run:
+    """One run of a command by a controller.
+
+    :param fault: what may happen at its moments, see Moments.
+    :param name: the process that leases know it by.
+    :param late: a module that the run leaves behind goes on when somebody waits for it, not at once.
+    """
+
+    def __init__(self, world, fault=None, name="run", url=None, late=False):
+        self.world, self.name, self.moments, self.late = world, name, Moments(fault), late
+        self.store = WatchedStore(Store.open(url or world.url), self.moments)
+        self.url, self.calls, self.said = url or world.url, 0, []
+
+    def task(self, host, module, **args):
+        """Run one task; its result.
+
+        :raises AnsibleActionFail: as the plugin does.
+        """
+        token = RUN.set(self)
+        try:
+            return running.run(module, {"inventory_hostname": host}, store_url=self.url, **args)
+        finally:
+            RUN.reset(token)
+
+
+class Behind:
+    """A module that goes on after its controller has given it up: at once, or when somebody waits for it."""
+
+    def __init__(self, late):
+        self.late, self.go, self.ended = late, threading.Event(), threading.Event()
+        if not late:
+            self.go.set()
+
+    def wait(self):
+        """Let it go on, and wait until it has ended."""
+        self.go.set()
+        if not self.ended.wait(PATIENCE):
+            raise Violation("a module that was left behind does not end")
+
+
+class World:
+    """Hosts kvm1 to kvm3, a store that has read them, and instances on shared storage.
+
+    :param folder: for the files of this world alone.
+    :param patch: pytest's monkeypatch.
+    :param prepared: the file of an empty store.
+    """
+
+    HOSTS = ("kvm1", "kvm2", "kvm3")
+
+    def __init__(self, folder, patch, prepared):
+        self.folder = str(folder)
+        self.disks = os.path.join(self.folder, "disks")
+        os.makedirs(self.disks)
+        self.fleet = hypervisors.Fleet(os.path.join(self.folder, "hosts"), patch, self.HOSTS)
+        self.path = os.path.join(self.folder, "store.db")
+        shutil.copyfile(prepared, self.path)
+        self.url = f"sqlite:///{self.path}"
+        self.names, self.contents, self.behind, self.dead = {}, {}, [], set()
+        #: Names that may run twice, as a store made one of them that does not know of the other.
+        self.by_hand = set()
+        #: Uuids of what a person removed: their room is held until somebody says what is to become of it.
+        self.removed = set()
+        #: Other names in the inventory: dict name -> host.
+        self.aliases = {}
+        #: Seconds that the clocks of the machine of the controllers, and of the store, are ahead.
+        self.ahead = 0
+        hypervisors.connect_actions(self.fleet, patch)
+        self._run_by_itself = self.fleet.run
+        patch.setattr(self.fleet, "run", self._run)
+        clock = time.time
+        patch.setattr(time, "time", lambda: clock() + self.ahead)
+        patch.setattr(DroverAction, "store", lambda action, args, variables: RUN.get().store)
+        patch.setattr(DroverAction, "show", lambda action, line: RUN.get().said.append(line))
+        patch.setattr(actor_module.Actor, "of_this_task", classmethod(lambda kind: _Actor(RUN.get().name, self.dead)))
+        patch.setattr(building, "GRACE", 5)
+        patch.setattr(_power, "POLL", 0.002)
+        lock = _migration_record.Records.lock
+
+        def locked(records, uuid, patience=0.0):
+            # Whoever waits for a domain lets the module go on that has it.
+            for each in self.behind:
+                each.go.set()
+            return lock(records, uuid, patience)
+
+        patch.setattr(_migration_record.Records, "lock", locked)
+
+    def close(self):
+        for each in self.behind:
+            each.wait()
+        self.fleet.close()
+
+    # What is there before anything begins
+
+    def instance(self, name, host, state="running"):
+        """An instance with a disk on the storage that all hosts see."""
+        path = self.disk(name)
+        self.fleet.hosts[host].define(name, uuid_of(name), state, [path])
+        self.names[uuid_of(name)] = name
+
+    def disk(self, name):
+        """A disk that somebody needs."""
+        path = os.path.join(self.disks, f"{name}.qcow2")
+        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", path, "1M"], check=True)
+        self.keep(path)
+        return path
+
+    def keep(self, path):
+        """Remember what is in a file."""
+        self.contents[path] = _digest(path)
+
+    def discover(self, url=None):
+        """Read the hosts, each as discovery does."""
+        run = Run(self, name="discovery", url=url)
+        for name in (*self.HOSTS, *self.aliases):
+            with contextlib.suppress(AnsibleActionFail, AnsibleConnectionFailure):
+                run.task(name, "compute_node", instances_path=self.disks, cpu_allocation_ratio=4.0)
+
+    # How a module is run
+
+    def _run(self, name, module, arguments, check_mode=False, diff=False):
+        run = RUN.get(None)
+        if run is None:
+            return self._run_by_itself(name, module, arguments, check_mode, diff)
+        run.calls += 1
+        host, call = self.fleet.hosts[self.aliases.get(name, name)], f"call {run.calls} ({module.rpartition('.')[2]})"
+        run.moments(f"before {call}")
+        self._reach(host)
+        found = self._carry_out(run, host, module, arguments, check_mode, diff, call)
+        run.moments(f"after {call}")
+        if found is None or not host.on:
+            raise AnsibleConnectionFailure(f"Connection to {name} closed by remote host")
+        self._reach(host)
+        return found
+
+    def _reach(self, host):
+        if not (host.on and host.reached):
+            raise AnsibleConnectionFailure(f"ssh: connect to host {host.name} port 22: Connection timed out")
+
+    def _carry_out(self, run, host, module, arguments, check_mode, diff, call):
+        """Run a module in a thread of its own, so that the controller can leave it behind."""
+        results, problem, changes = [], [], [0]
+        news, me = threading.Event(), object()
+
+        def hook(here, there, method):
+            if MODULE.get(None) is me:
+                changes[0] += 1
+                try:
+                    run.moments(f"in {call}, change {changes[0]} ({method} on {there})")
+                except (Killed, TimedOut, AnsibleConnectionFailure) as given_up:
+                    # The controller is gone; the module goes on.
+                    behind = Behind(run.late)
+                    self.behind.append(behind)
+                    problem.append((given_up, behind))
+                    news.set()
+                    if not behind.go.wait(PATIENCE):
+                        raise Violation("nobody lets the module go on") from None
+
+        def work():
+            MODULE.set(me)
+            try:
+                results.append(self.fleet.carry_out(host, module, arguments, check_mode, diff))
+            except BaseException as error:  # pylint: disable=broad-exception-caught
+                problem.append((error, None))
+            finally:
+                self.fleet.libvirt_calls.remove(hook)
+                for dummy, behind in problem:
+                    if behind is not None:
+                        behind.ended.set()
+                news.set()
+
+        self.fleet.libvirt_calls.append(hook)
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        if not news.wait(60):
+            raise Violation(f"{module} does not end")
+        if problem:
+            error, behind = problem[0]
+            if behind is not None and not behind.late:
+                behind.wait()
+            raise error
+        thread.join()
+        return results[0]
+
+    # What must hold
+
+    def check_running(self):
+        """No instance, and no definition, runs twice; whatever a domain needs is there as it was."""
+        names = {}
+        for host in self.fleet.hosts.values():
+            for uuid, domain in host.domains().items():
+                if host.on and domain.state()[0] == libvirt.VIR_DOMAIN_RUNNING:
+                    names.setdefault(domain.name(), []).append((host.name, uuid))
+                for path in hypervisors.disks_of(domain):
+                    if path in self.contents and not os.path.exists(path):
+                        raise Violation(f"{path}, which {domain.name()} on {host.name} needs, is gone")
+        for name, places in names.items():
+            if len(places) > 1 and name not in self.by_hand:
+                raise Violation(f"{name} runs on {places}")
+        for path, digest in self.contents.items():
+            if os.path.exists(path) and _digest(path) != digest:
+                raise Violation(f"the content of {path} is another one")
+
+    def check_end(self):
+        """Afterwards: room is held where instances are, and nothing is left behind."""
+        self.check_running()
+        places = {}
+        for name, host in self.fleet.hosts.items():
+            for uuid in host.domains():
+                places.setdefault(uuid, []).append(name)
+        held = {
+            uuid: sorted(hosts) for uuid, hosts in fleets.holdings(self.url).items() if uuid in places or uuid not in self.removed
+        }
+        # One that is shut off may be defined twice, by a person who moved it at the same time.
+        if set(held) != set(places) or any(len(hosts) != 1 or hosts[0] not in places[uuid] for uuid, hosts in held.items()):
+            raise Violation(f"room is held {held}, and instances are {places}")
+        with Store.open(self.url).read() as connection:
+            instances = connection.execute(sa.select(tables.instances)).all()
+            open_moves = connection.execute(
+                sa.select(tables.migrations.c.uuid).where(tables.migrations.c.status.in_(tables.HOLDING_MIGRATION))
+            ).all()
+            leases = connection.execute(sa.select(tables.leases.c.name)).all()
+        for row in instances:
+            if row.uuid in self.removed and row.state == "missing":
+                continue
+            if row.state != "active" or row.order_uuid is not None:
+                raise Violation(f"{row.name} is {row.state} with an order to be {row.task_state}")
+        if open_moves or leases:
+            raise Violation(f"open migrations {open_moves}, leases {leases}")
+        odd = [name for name in os.listdir(self.disks) if name.startswith(".")]
+        if odd:
+            raise Violation(f"part files are left: {odd}")
+
+
+class _Actor:
+    """A run, as leases know it."""
+
+    def __init__(self, name, dead):
+        self.holder = self.process = name
+        self._dead = dead
+
+    def lives(self, process):
+        return False if process in self._dead else None
+
+
+def _digest(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+FAILURES = (AnsibleActionFail, DroverError, AnsibleConnectionFailure)

@@ -1,0 +1,46 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host whose libvirt takes connections and answers nothing is recorded as one that cannot be reached."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, services
+from ansible_collections.drover.compute.tests.unit.action.running import play
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import host
+
+
+@pytest.fixture
+def hanging(tmp_path):
+    """The URI of a libvirt that answers nothing."""
+    path = tmp_path / "libvirt-sock"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        yield f"qemu:///system?socket={path}"
+
+
+def test_safety_09_no_answer_in_time_is_no_answer(prepared_url, tmp_path, hanging):
+    fleets.discover(prepared_url, host("localhost"))
+    read = {"uris": [hanging], "store_url": prepared_url}
+    began = time.monotonic()
+    code, said = play(
+        tmp_path,
+        [
+            {"drover.compute.compute_node": read, "timeout": 4, "register": "seen", "ignore_errors": True},
+            {"ansible.builtin.debug": {"msg": "{{ 'no nodes' if seen.nodes is not defined else seen.nodes }}"}},
+        ],
+        vars={"ansible_python_interpreter": sys.executable},
+    )
+    assert (code, time.monotonic() - began < 25) == (0, True), said
+    assert "no nodes" in said
+    with Store.open(prepared_url).read() as connection:
+        service = services.get(connection, "localhost")
+    assert service.last_error == "it did not answer within 4 s"

@@ -1,0 +1,39 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Storage whose server is gone, as a fixture."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.module_utils import _files
+from ansible_collections.drover.compute.tests.unit import silent_fs
+
+
+@pytest.fixture(autouse=True)
+def fresh_looks():
+    """Nothing is remembered of what did not answer in other tests, and no child has what they had patched."""
+    _forget()
+    yield
+    _forget()
+
+
+def _forget():
+    _files._SILENT.clear()
+    while _files._IDLE:
+        _files._IDLE.pop().close()
+
+
+@pytest.fixture
+def dead_storage(tmp_path, fresh_looks):
+    """A folder on a file system whose server does not answer."""
+    folder = tmp_path / "dead storage"
+    folder.mkdir()
+    if os.geteuid() != 0 or not os.path.exists(silent_fs.DEVICE):
+        pytest.skip("needs root and /dev/fuse")
+    with silent_fs.mounted(folder):
+        yield folder

@@ -1,0 +1,496 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hypervisors in this process: the shipped modules, on libvirt's test driver.
+
+Each host is a connection of its own to the test driver, with a folder of its own for what is under way there. What
+Ansible does, to carry a module to a host and its result back, is all that is replaced. The hosts share the file
+system of the machine: whatever is on it is shared storage.
+
+libvirt's test driver cannot migrate; migrateToURI3 is replaced by what libvirt does, as in test_migration.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import hashlib
+import importlib
+import json
+import os
+import socket
+import subprocess
+import threading
+import types
+import urllib.parse
+import xml.etree.ElementTree as ET
+
+import libvirt
+from ansible.errors import AnsibleConnectionFailure
+from ansible.module_utils import basic
+from ansible.module_utils.testing import patch_module_args
+
+from ansible_collections.drover.compute.plugins.module_utils import _child, _detach, _files, _libvirt, _libvirt_calls, _migration
+from ansible_collections.drover.compute.plugins.module_utils import _migration_record, _migration_worker
+from ansible_collections.drover.compute.plugins.modules import domain_power, domain_restart, hypervisor_info
+from ansible_collections.drover.compute.plugins.plugin_utils.on_host import Hand
+
+MODULES = "ansible_collections.drover.compute.plugins.modules"
+NODE = """<node>
+  <cpu><mhz>2000</mhz><model>x86_64</model><active>{cpus}</active><nodes>1</nodes><sockets>1</sockets><cores>{cpus}</cores><threads>1</threads></cpu>
+  <memory>{memory}</memory>
+</node>
+"""
+
+#: What libvirt is asked to change.
+CHANGING = {
+    libvirt.virDomain: ("create", "destroy", "shutdown", "suspend", "resume", "undefine", "undefineFlags", "setAutostart", "blockResize", "migrateToURI3"),
+    libvirt.virConnect: ("defineXML", "defineXMLFlags", "createXML"),
+}
+
+#: The host that a module runs on; a thread that a module makes has it too.
+HERE = contextvars.ContextVar("host")
+#: The locks that a worker has; they are free when its process has ended.
+LOCKS = contextvars.ContextVar("locks")
+
+
+class Ended(BaseException):
+    """The process of a module ends here, as when its host loses its power."""
+
+
+class _Exit(BaseException):
+    """What exit_json and fail_json end a module with: its result."""
+
+    def __init__(self, result):
+        super().__init__()
+        self.result = result
+
+
+class _SameThread:
+    """A thread pool of which each call runs at once: what is tested is not how threads are scheduled."""
+
+    def __init__(self, dummy):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *dummy):
+        return False
+
+    map = staticmethod(map)
+
+
+class Host:
+    """One host. ``on``: it has power; ``reached``: the controller reaches it; ``libvirt``: its libvirtd answers."""
+
+    def __init__(self, fleet, name, cpus, memory_mb):
+        self.fleet, self.name = fleet, name
+        self.on = self.reached = self.libvirt = True
+        self.folder = os.path.join(fleet.folder, name)
+        os.makedirs(self.folder)
+        path = os.path.join(self.folder, "node.xml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(NODE.format(cpus=cpus, memory=memory_mb * 1024))
+        self.connection = fleet.open(f"test://{path}")
+        self.connection.getHostname = lambda: name
+        # A module closes what it has opened, and the host would be gone.
+        self.connection.close = lambda: 0
+        # Host uuids of the test driver are all the same.
+        capabilities = self.connection.getCapabilities()
+        self.connection.getCapabilities = lambda: capabilities.replace("<host>", f"<host><uuid>{fleet.uuid_of(name)}</uuid>", 1)
+
+    @property
+    def records(self):
+        return os.path.join(self.folder, "run")
+
+    def domains(self):
+        """dict uuid -> virDomain."""
+        return {each.UUIDString(): each for each in self.connection.listAllDomains(0)}
+
+    def states(self):
+        """dict name -> state, of all domains."""
+        words = _migration.state
+        return {each.name(): words.state_word(words.look(self.connection, uuid)) for uuid, each in self.domains().items()}
+
+    def define(self, name, uuid, state="running", disks=(), memory_mb=64):
+        """A domain that is there before anything begins."""
+        domain = self.connection.defineXML(xml(name, uuid, disks, memory_mb))
+        if state != "shutoff":
+            domain.create()
+        if state == "paused":
+            domain.suspend()
+        return domain
+
+    def power_off(self):
+        """Everything that ran there has ended; what was under way is forgotten."""
+        self.on = False
+        for domain in self.connection.listAllDomains(0):
+            if domain.isActive():
+                domain.destroy()
+        with contextlib.suppress(FileNotFoundError):
+            for name in os.listdir(self.records):
+                if os.path.isfile(os.path.join(self.records, name)):
+                    os.unlink(os.path.join(self.records, name))
+
+    def power_on(self):
+        self.on = True
+
+
+def xml(name, uuid, disks=(), memory_mb=64, metadata=""):
+    """The XML of a domain for the test driver."""
+    devices = "".join(
+        f"<disk type='file' device='disk'><driver name='qemu' type='qcow2' cache='none'/><source file='{path}'/><target dev='vd{chr(97 + number)}'/></disk>"
+        for number, path in enumerate(disks)
+    )
+    return (
+        f"<domain type='test'><name>{name}</name><uuid>{uuid}</uuid><metadata>{metadata}</metadata><memory unit='MiB'>{memory_mb}</memory>"
+        f"<vcpu>1</vcpu><os><type>hvm</type></os><devices>{devices}</devices></domain>"
+    )
+
+
+class Fleet:
+    """All hosts.
+
+    :param folder: where their files go.
+    :param patch: pytest's monkeypatch.
+    :param names: of the hosts.
+    """
+
+    def __init__(self, folder, patch, names=("kvm1", "kvm2", "kvm3"), cpus=8, memory_mb=8192):
+        self.folder, self.open = os.fspath(folder), libvirt.open
+        self.hosts = {name: Host(self, name, cpus, memory_mb) for name in names}
+        #: Called (host name, module, arguments) before a module begins there, and (host name, module, result) when its result is on its way.
+        self.before, self.after = [], []
+        #: How a migration goes: a function (source Host, destination Host, virDomain).
+        self.migrate = self.moved
+        #: The host that each domain which is being moved comes from, by its uuid.
+        self.moving = {}
+        self.calls = []
+        patch.setattr(libvirt, "open", self._open)
+        patch.setattr(libvirt.virDomain, "migrateToURI3", lambda domain, uri, parameters, flags: self._migrate(domain, uri))
+        patch.setattr(libvirt.virDomain, "blockResize", _resize)
+        patch.setattr(libvirt.virDomain, "jobInfo", self._job(libvirt.virDomain.jobInfo))
+        #: Called (host name of the caller, host name of the callee, name of the method) before each call of libvirt that may change something.
+        self.libvirt_calls = []
+        #: Called (host name of the caller, host name of the callee, name of the method) when such a call is done and its answer is on its way.
+        self.libvirt_answers = []
+        for kind, names in CHANGING.items():
+            for name in names:
+                patch.setattr(kind, name, self._guarded(getattr(kind, name), name))
+        own_name = socket.gethostname()
+        patch.setattr(socket, "gethostname", lambda: HERE.get().name if HERE.get(None) else own_name)
+        patch.setattr(_migration_record, "default_folder", lambda: HERE.get().records)
+        patch.setattr(_migration_record.Records, "_lock_name", lambda records, uuid: _lock_name(HERE.get().folder, uuid))
+        _remember_locks(patch)
+        patch.setattr(_detach, "spawn", self._spawn)
+        patch.setattr(_detach, "hear", self._hear)
+        patch.setattr(_libvirt, "start_event_loop", lambda: None)
+        _inherit_the_host(patch)
+        # Threads and processes that wait for others are no host's.
+        for module in (_libvirt, _libvirt_calls, hypervisor_info):
+            patch.setattr(module, "within", lambda dummy, call, alive=None: call())
+        patch.setattr(_files, "call_each", _each_at_once)
+        for module in (domain_power, domain_restart):
+            patch.setattr(module, "ThreadPoolExecutor", _SameThread)
+        for name, seconds in (("SETTLE", 0.2), ("SETTLE_BEFORE", 0.1), ("RECONNECT", 0.1), ("POLL", 0.01), ("POLL_TURN", 0.01)):
+            patch.setattr(_migration_worker, name, seconds)
+        patch.setattr(basic.AnsibleModule, "exit_json", lambda module, **result: _leave({"changed": False, **result}))
+        patch.setattr(basic.AnsibleModule, "fail_json", lambda module, msg="", **result: _leave({"failed": True, "msg": msg, **result}))
+
+    @staticmethod
+    def uuid_of(name):
+        from ansible_collections.drover.compute.tests.unit.store import fleets
+
+        return fleets.uuid_of(name)
+
+    def close(self):
+        """Let the hosts go."""
+        for host in self.hosts.values():
+            libvirt.virConnect.close(host.connection)
+
+    # What the tests look at
+
+    def where(self):
+        """dict name -> sorted list of (host, state), hosts that are off included."""
+        found = {}
+        for host in self.hosts.values():
+            for name, state in host.states().items():
+                found.setdefault(name, []).append((host.name, state))
+        return {name: sorted(places) for name, places in found.items()}
+
+    def running(self, uuid):
+        """The hosts on which a domain is active now."""
+        return [
+            name
+            for name, host in self.hosts.items()
+            for domain in host.connection.listAllDomains(0)
+            if host.on and domain.UUIDString() == uuid and domain.isActive()
+        ]
+
+    # How a module gets there
+
+    def hand(self, name, check_mode=False, task_vars=None):
+        """on_host.Hand for a host."""
+        return Hand(_Action(self, name, check_mode), name, task_vars or {})
+
+    def run(self, name, module, arguments, check_mode=False, diff=False):
+        """Run a module on a host; its result, as Ansible gives it.
+
+        :raises AnsibleConnectionFailure: the host is not reached, or was lost meanwhile.
+        """
+        host = self.hosts[name]
+        self._reach(host)
+        self.calls.append((name, module, arguments, check_mode))
+        for hook in self.before:
+            hook(name, module, arguments)
+        result = self.carry_out(host, module, arguments, check_mode, diff)
+        for hook in self.after:
+            hook(name, module, result)
+        if result is None or not host.on:
+            raise AnsibleConnectionFailure(f"Connection to {name} closed by remote host")
+        self._reach(host)
+        return result
+
+    def carry_out(self, host, module, arguments, check_mode, diff):
+        """The module itself: its result, or None where its process was ended."""
+        code = importlib.import_module(f"{MODULES}.{module.rpartition('.')[2]}")
+        given = json.loads(json.dumps({**arguments, "_ansible_check_mode": check_mode, "_ansible_diff": diff}))
+        token = HERE.set(host)
+        try:
+            with patch_module_args(given):
+                code.main()
+        except _Exit as ended:
+            return json.loads(json.dumps(ended.result))
+        except Ended:
+            return None
+        finally:
+            HERE.reset(token)
+        raise AssertionError(f"{module} ended without a result")
+
+    def _reach(self, host):
+        if not (host.on and host.reached):
+            raise AnsibleConnectionFailure(f"ssh: connect to host {host.name} port 22: Connection timed out")
+
+    # What is replaced of libvirt and of processes
+
+    def _guarded(self, method, name):
+        """A method that ends the process of a host without power, and fails where the callee cannot be reached."""
+
+        def call(target, *arguments, **keywords):
+            here = HERE.get(None)
+            if here is not None:
+                there = self._host_of(target)
+                for hook in self.libvirt_calls:
+                    hook(here.name, there.name, name)
+                if not here.on:
+                    raise Ended
+                if not there.on or not there.libvirt or not self.sees(here, there):
+                    raise libvirt.libvirtError("client socket is closed")
+            answer = method(target, *arguments, **keywords)
+            if here is not None:
+                for hook in self.libvirt_answers:
+                    hook(here.name, there.name, name)
+            return answer
+
+        return call
+
+    def _host_of(self, target):
+        connection = target if isinstance(target, libvirt.virConnect) else target.connect()
+        return next(host for host in self.hosts.values() if host.connection is connection)
+
+    def _open(self, uri):
+        here, parts = HERE.get(None), urllib.parse.urlsplit(uri)
+        if here is None:
+            return self.open(uri)
+        host = self.hosts.get(parts.hostname or "") if parts.netloc else here
+        if host is None or not (host.on and host.libvirt) or not self.sees(here, host):
+            raise libvirt.libvirtError(f"Failed to connect socket to {uri}")
+        return host.connection
+
+    def sees(self, one, other):
+        """Whether two hosts reach each other."""
+        return one.on and other.on
+
+    def _migrate(self, domain, uri):
+        here = HERE.get()
+        there = self.hosts[urllib.parse.urlsplit(uri).hostname]
+        if not there.on or not self.sees(here, there):
+            raise libvirt.libvirtError("client socket is closed")
+        self.migrate(here, there, domain)
+        return 0
+
+    def moved(self, source, destination, domain):
+        """What libvirt does: it runs at the destination when it has been stopped at the source, and goes on at the source if that fails."""
+        uuid, text = domain.UUIDString(), domain.XMLDesc(0)
+        if not domain.isActive():
+            destination.connection.defineXML(text)
+            domain.undefine()
+            return
+        paused = domain.state()[0] == libvirt.VIR_DOMAIN_PAUSED
+        self.moving[uuid] = source
+        try:
+            self._carried(destination, domain, uuid, text, paused)
+            domain.destroy()
+            domain.undefine()
+        finally:
+            del self.moving[uuid]
+
+    def _carried(self, destination, domain, uuid, text, paused):
+        """Until it runs there; else it goes on here."""
+        try:
+            there = destination.connection.createXML(text, 0)
+            self._unseen(there.suspend)
+            _require_active(domain)
+            domain.suspend()
+            destination.connection.defineXML(text)
+            _require_active(domain)
+            if not paused:
+                there.resume()
+        except BaseException:
+            # The hosts see each other go: nothing has begun to run there.
+            self._unseen(lambda: self._given_up(domain, destination.domains().get(uuid), paused))
+            raise
+
+    @staticmethod
+    def _given_up(domain, there, paused):
+        if there is not None:
+            if there.isActive():
+                there.destroy()
+            with contextlib.suppress(libvirt.libvirtError):
+                there.undefine()
+        if domain.isActive() and domain.state()[0] == libvirt.VIR_DOMAIN_PAUSED and not paused:
+            domain.resume()
+
+    @staticmethod
+    def _unseen(work):
+        """Do what libvirt does by itself: nobody is there who could keep it from that."""
+        token = HERE.set(None)
+        try:
+            work()
+        finally:
+            HERE.reset(token)
+
+    def _job(self, info):
+        def job_info(domain):
+            source = self.moving.get(domain.UUIDString())
+            if source is None:
+                return info(domain)
+            if self._host_of(domain) is source:
+                return [libvirt.VIR_DOMAIN_JOB_UNBOUNDED, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+            error = libvirt.libvirtError("migration statistics are available only on the source host")
+            error.err = (libvirt.VIR_ERR_OPERATION_UNSUPPORTED,)
+            raise error
+
+        return job_info
+
+    @staticmethod
+    def _spawn(work):
+        """A worker as a thread of the host; it is waited for before its module answers."""
+        words = []
+        thread = threading.Thread(target=_quietly, args=(work, words.append), daemon=True)
+        thread.start()
+        return thread, words
+
+    @staticmethod
+    def _hear(ears, dummy):
+        for thread, dummy in ears.values():
+            thread.join(30)
+        return {key: (words[0] if words else None) for key, (dummy, words) in ears.items()}
+
+
+def disks_of(domain):
+    """The files of a domain's disks."""
+    return [each.get("file") for each in ET.fromstring(domain.XMLDesc(0)).iterfind("devices/disk/source") if each.get("file")]
+
+
+def _require_active(domain):
+    if not domain.isActive():
+        raise libvirt.libvirtError("operation failed: domain is not running")
+
+
+def _resize(domain, target, size, flags):
+    """What QEMU does to the image of a running guest, which the test driver does not have."""
+    disk = next(each for each in ET.fromstring(domain.XMLDesc(0)).iter("disk") if each.find("target").get("dev") == target)
+    subprocess.run(["qemu-img", "resize", "-q", disk.find("source").get("file"), str(size)], check=True)
+    return 0
+
+
+def _inherit_the_host(patch):
+    """A thread that is made on a host runs on that host."""
+    make, run = threading.Thread.__init__, threading.Thread.run
+
+    def made(thread, *arguments, **keywords):
+        make(thread, *arguments, **keywords)
+        thread.made_in = contextvars.copy_context()
+
+    patch.setattr(threading.Thread, "__init__", made)
+    patch.setattr(threading.Thread, "run", lambda thread: thread.made_in.run(run, thread))
+
+
+def _lock_name(folder, uuid):
+    """A lock of one host: the names of all are one namespace in this process's machine."""
+    return f"\0drover.tests/{hashlib.sha256(folder.encode()).hexdigest()[:16]}/{uuid}"
+
+
+def _each_at_once(function, many, limit=None):
+    """Looks at files, by the thread of a host itself."""
+    return [_child.outcome(function, args) for args in many]
+
+
+def _remember_locks(patch):
+    """Note which locks a worker has: its thread does not free them, as its process would."""
+    lock = _migration_record.Records.lock
+
+    def noted(records, uuid, patience=0.0):
+        descriptor = lock(records, uuid, patience)
+        if descriptor is not None and LOCKS.get(None) is not None:
+            LOCKS.get().append(descriptor)
+        return descriptor
+
+    patch.setattr(_migration_record.Records, "lock", noted)
+
+
+def _quietly(work, say):
+    LOCKS.set([])
+    try:
+        with contextlib.suppress(Ended):
+            work(say)
+    finally:
+        for descriptor in LOCKS.get():
+            os.close(descriptor)
+
+
+def _leave(result):
+    raise _Exit(result)
+
+
+class _Action:
+    """What on_host needs of an action plugin."""
+
+    def __init__(self, fleet, name, check_mode):
+        self._fleet, self._name = fleet, name
+        self._task = types.SimpleNamespace(check_mode=check_mode, diff=False)
+
+    def _execute_module(self, module_name, module_args, task_vars):
+        return self._fleet.run(self._name, module_name, module_args, self._task.check_mode, self._task.diff)
+
+    def _low_level_execute_command(self, command):
+        host = self._fleet.hosts[self._name]
+        if not (host.on and host.reached):
+            raise AnsibleConnectionFailure(f"ssh: connect to host {self._name} port 22: Connection timed out")
+
+
+def connect_actions(fleet, patch):
+    """Let action plugins that run in this process reach the hosts of a fleet, by the name of their target."""
+    from ansible.plugins.action import ActionBase
+
+    def execute(action, module_name, module_args, task_vars):
+        name = action.target(task_vars)
+        return fleet.run(name, module_name, module_args, action._task.check_mode, action._task.diff)
+
+    def command(action, dummy):
+        fleet._reach(fleet.hosts[action._connection.host])
+
+    patch.setattr(ActionBase, "_execute_module", execute)
+    patch.setattr(ActionBase, "_low_level_execute_command", command)

@@ -1,0 +1,247 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Every call to libvirt ends, and after one that did not answer nothing more is sent over its connection."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import gc
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import weakref
+
+import pytest
+
+libvirt = pytest.importorskip("libvirt")
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _libvirt_calls, _limits
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, LibvirtSilent
+
+HERE = os.uname().nodename
+
+#: A module on a libvirt that answers nothing; the second argument says what of it.
+MODULE = """
+import sys, time
+import libvirt
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _libvirt_calls
+from ansible_collections.drover.compute.plugins.modules import domain_power, hypervisor_info
+_libvirt.CONNECT_TIMEOUT = _libvirt_calls.CALL_TIMEOUT = hypervisor_info.READ_TIMEOUT = 0.5
+uri, what = sys.argv[1:]
+if what != "open":
+    # As the C library does: without the interpreter's lock, for ever.
+    setattr(libvirt.virConnect, what, lambda *args: time.sleep(600))
+if what == "lookupByUUIDString":
+    domains = [{"uuid": f"00000000-0000-4000-8000-{number:012d}"} for number in range(5)]
+    module, args = domain_power, {"state": "running", "domains": domains}
+else:
+    module, args = hypervisor_info, {}
+with patch_module_args({"uri": uri, **args}):
+    module.main()
+"""
+
+
+@pytest.fixture
+def deaf(tmp_path):
+    """The URI of a libvirt that takes connections and answers nothing."""
+    path = tmp_path / "libvirt-sock"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.fspath(path))
+        server.listen()
+        yield f"qemu:///system?socket={path}"
+
+
+@pytest.fixture
+def connection(monkeypatch):
+    """One whose calls have half a second."""
+    monkeypatch.setattr(_libvirt_calls, "CALL_TIMEOUT", 0.5)
+    made = _libvirt.open_connection("test:///default")
+    yield made
+    _libvirt.close(made)
+
+
+@pytest.fixture
+def hang(monkeypatch):
+    """``hang(class, name)`` has that call hang until the test is over; returns the list of times that it was sent."""
+    over = threading.Event()
+
+    def make(kind, name):
+        calls = []
+
+        def call(*args):
+            calls.append(args)
+            over.wait(60)
+            return 0
+
+        monkeypatch.setattr(kind, name, call)
+        return calls
+
+    yield make
+    over.set()
+
+
+def test_safety_09_a_local_libvirt_that_answers_nothing_is_given_up(deaf, monkeypatch):
+    monkeypatch.setattr(_libvirt, "CONNECT_TIMEOUT", 0.5)
+    began = time.monotonic()
+    with pytest.raises(LibvirtProblem) as problem:
+        _libvirt.open_connection(deaf)
+    assert time.monotonic() - began < 5
+    assert str(problem.value).startswith(f"libvirt on {HERE} ({deaf}) takes connections, but did not answer within 0.5 s: look whether")
+
+
+@pytest.mark.parametrize("what", ["open", "listAllDomains", "getCapabilities", "getHostname", "lookupByUUIDString"])
+def test_safety_09_a_module_ends_whatever_hangs(deaf, what):
+    """It says so, and its process ends with the thread that is stuck in it."""
+    uri = deaf if what == "open" else "test:///default"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", MODULE, uri, what], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert time.monotonic() - began < 20
+    assert "Traceback" not in done.stdout + done.stderr
+    assert ("did not answer within" in done.stdout or "took longer than 0.5 s" in done.stdout) and HERE in done.stdout
+    assert '"failed"' in done.stdout
+
+
+def test_safety_09_after_one_that_hangs_nothing_more_is_sent(connection, hang):
+    domain = connection.lookupByName("test")
+    calls, later = hang(libvirt.virConnect, "listAllDomains"), hang(libvirt.virDomain, "isActive")
+    began = time.monotonic()
+    with pytest.raises(LibvirtSilent) as problem:
+        connection.listAllDomains(0)
+    sentence = f"libvirt on {HERE} did not answer within 0.5 s (listAllDomains): look whether libvirtd or storage hangs there"
+    assert str(problem.value) == sentence == _libvirt.text_of(problem.value)
+    # As of a connection that broke.
+    assert isinstance(problem.value, libvirt.libvirtError) and isinstance(problem.value, LibvirtProblem)
+    assert _libvirt.code_of(problem.value) is None and problem.value.code is None
+    for call in (connection.listAllDomains, connection.getHostname, domain.isActive, domain.info, connection.close):
+        with pytest.raises(LibvirtSilent, match="listAllDomains"):
+            call()
+    assert (len(calls), later) == (1, [])
+    assert time.monotonic() - began < 5
+    # What this process knows by itself it can say.
+    assert (domain.name(), domain.UUIDString()) == ("test", "6695eb01-f6a4-8304-79aa-97f2502e193f")
+    _libvirt.close(connection)
+
+
+def test_safety_09_what_libvirt_hands_out_has_limits_too(connection, hang):
+    hang(libvirt.virStorageVol, "info")
+    pool = connection.listAllStoragePools(0)[0]
+    pool.createXML("<volume><name>v</name><capacity>1</capacity></volume>", 0)
+    (volume,) = pool.listAllVolumes(0)
+    with pytest.raises(LibvirtSilent, match="within 0.5 s"):
+        volume.info()
+    other = _libvirt.open_connection("test:///default")
+    hang(libvirt.virDomain, "XMLDesc")
+    ((domain, stats),) = other.getAllDomainStats(0, 0)
+    assert stats["state.state"] == 1
+    with pytest.raises(LibvirtSilent, match="XMLDesc"):
+        domain.XMLDesc(0)
+    _libvirt.close(other)
+
+
+def test_what_is_given_to_libvirt_is_its_own(connection):
+    _libvirt.start_event_loop()
+    conn = _libvirt.open_connection("test:///default", keepalive=True)
+    domain, seen = conn.lookupByName("test"), threading.Event()
+    watch = conn.domainEventRegisterAny(domain, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, lambda *dummy: seen.set(), None)
+    domain.suspend()
+    assert seen.wait(10)
+    domain.resume()
+    conn.domainEventDeregisterAny(watch)
+    _libvirt.close(conn)
+
+
+def test_errors_and_answers_arrive_as_they_are(connection):
+    with pytest.raises(libvirt.libvirtError) as problem:
+        connection.lookupByName("nobody")
+    assert not isinstance(problem.value, LibvirtSilent)
+    assert _libvirt.code_of(problem.value) == libvirt.VIR_ERR_NO_DOMAIN
+    assert connection.getInfo()[1] == 3072
+    with pytest.raises(AttributeError):
+        connection.noSuchThing
+    # It still answers.
+    assert connection.listAllDomains(0)[0].name() == "test"
+
+
+def test_many_threads_share_a_connection(connection):
+    def look(number):
+        return connection.lookupByName("test").info()[0], connection.listAllDomains(0)[0].name(), number
+
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(look, range(200))) == [(1, "test", number) for number in range(200)]
+
+
+def test_a_long_copy_ends_when_nothing_moves(monkeypatch, connection):
+    """It may take for as long as it moves."""
+    monkeypatch.setitem(_libvirt_calls.CALL_TIMEOUTS, "sparseSendAll", 0.5)
+
+    class Stream(libvirt.virStream):
+        def __init__(self, pieces):
+            self._o, self.pieces = None, pieces
+
+        def sparseSendAll(self, handler, hole, skip, opaque):
+            for dummy in range(self.pieces):
+                handler(self, 10, opaque)
+                time.sleep(0.1)
+            time.sleep(600 if self.pieces < 10 else 0)
+            return self.pieces
+
+        def __del__(self):
+            pass
+
+    line = object.__getattribute__(connection, "_line")
+    seen = []
+    assert _libvirt_calls.Limited(Stream(15), line).sparseSendAll(lambda *args: seen.append(args), None, None, None) == 15
+    assert len(seen) == 15
+    with pytest.raises(LibvirtSilent, match="sparseSendAll"):
+        _libvirt_calls.Limited(Stream(3), line).sparseSendAll(lambda *args: seen.append(args), None, None, None)
+    assert len(seen) == 18
+
+
+class Stopped(Exception):
+    """What a module raises when it is ended by a signal."""
+
+
+def test_a_signal_does_not_leave_a_call_in_its_middle():
+    """Whoever cleans up after it must know what became of it."""
+    done = []
+
+    def stop(number, frame):
+        raise Stopped
+
+    def slow():
+        time.sleep(0.7)
+        done.append("create")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(Stopped):
+            _limits.within(30, slow)
+        assert done == ["create"]
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert _limits.within(30, lambda: "again") == "again"
+
+
+def test_a_helper_holds_nothing_when_it_is_idle(connection):
+    """A connection that somebody still knew would never be closed."""
+    class Thing:
+        def method(self):
+            return 1
+
+    thing = Thing()
+    gone = weakref.ref(thing)
+    assert _limits.within(5, thing.method) == 1
+    del thing
+    gc.collect()
+    assert gone() is None

@@ -1,0 +1,158 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Module ``domain``: whose files it makes, takes and removes. Real image files, domains of libvirt's test driver."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+libvirt = pytest.importorskip("libvirt")
+
+from ansible_collections.drover.compute.plugins.module_utils import _power
+from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qcow2, qemu_img, volume
+
+UUID = "00000000-0000-4000-8000-000000000007"
+
+
+def names(connection):
+    return sorted(domain.name() for domain in connection.listAllDomains(0))
+
+
+def remove(run_module, uri, **more):
+    return run_module("domain", uri=uri, uuid=UUID, state="absent", remove_disks=True, **more)
+
+
+def test_safety_04_deleting_an_instance_keeps_the_base_of_clones_on_volumes(run_module, fake_host, domain_xml, tmp_path):
+    base = qemu_img(tmp_path / "tb.qcow2")
+    clone = qemu_img(tmp_path / "cl.qcow2", backing=base)
+    uri, connection = fake_host(domain_xml("tb", 7, devices=disk(base)), domain_xml("cl", 8))
+    pool = connection.storagePoolDefineXML(f"<pool type='dir'><name>images</name><target><path>{tmp_path}</path></target></pool>", 0)
+    pool.create(0)
+    pool.createXML("<volume><name>cl.qcow2</name><capacity>1</capacity></volume>", 0)
+    connection.lookupByName("cl").destroy()
+    connection.defineXML(domain_xml("cl", 8, devices=volume("images", "cl.qcow2")))
+    told = remove(run_module, uri, check_mode=True)
+    done = remove(run_module, uri)
+    assert told["removed_disks"] == done["removed_disks"] == []
+    assert told["kept_disks"] == done["kept_disks"] == [{"path": base, "reason": "the domain cl uses it"}]
+    assert names(connection) == ["cl"]
+    subprocess.run(["qemu-img", "check", "-q", clone], check=True)
+
+
+def test_what_is_removed_is_decided_when_it_is_off(run_module, fake_host, domain_xml, tmp_path, monkeypatch):
+    """Somebody makes a clone of it while it shuts down."""
+    path = qcow2(tmp_path / "vm.qcow2")
+    uri, connection = fake_host(domain_xml("vm", 7, devices=disk(path)))
+    real = _power.stop
+
+    def stop(domain, *rest):
+        real(domain, *rest)
+        qcow2(tmp_path / "clone.qcow2", path)
+
+    monkeypatch.setattr(_power, "stop", stop)
+    done = remove(run_module, uri)
+    assert done["removed_disks"] == [] and done["kept_disks"][0]["reason"] == f"the image {tmp_path}/clone.qcow2 is backed by it"
+
+
+def test_a_transient_domain_is_known_before_it_is_gone(run_module, fake_host, domain_xml, tmp_path):
+    path = qcow2(tmp_path / "vm.qcow2")
+    uri, connection = fake_host()
+    connection.createXML(domain_xml("vm", 7, devices=disk(path)))
+    done = remove(run_module, uri, force=True, timeout=5)
+    assert done.get("removed_disks") == [path], done
+    assert names(connection) == [] and not os.path.exists(path)
+
+
+def test_disks_that_are_not_to_be_removed_stay(run_module, fake_host, domain_xml, tmp_path):
+    path = qcow2(tmp_path / "vm.qcow2")
+    uri, connection = fake_host(domain_xml("vm", 7, devices=disk(path)))
+    done = run_module("domain", uri=uri, uuid=UUID, state="absent")
+    assert (done["removed_disks"], done["kept_disks"], names(connection)) == ([], [], []) and os.path.exists(path)
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("how", ["disk", "base", "volume", "media", "link", "elsewhere"])
+def test_safety_22_a_path_that_another_instance_uses_is_not_taken(run_module, fake_host, domain_xml, tmp_path, there, how):
+    """As its disk, what that is backed by, a volume, a medium, by another name, on another host; be a file there or not."""
+    (tmp_path / "folder").mkdir()
+    os.symlink(tmp_path / "folder", tmp_path / "other-name")
+    path = str(tmp_path / "folder" / "db.qcow2")
+    devices = {
+        "disk": disk(path),
+        "base": disk(qcow2(tmp_path / "top.qcow2", path)),
+        "volume": volume("images", "db.qcow2"),
+        "media": disk(path, "hdc", device="cdrom", kind="raw", more="<readonly/>"),
+        "link": disk(tmp_path / "other-name" / "db.qcow2"),
+        "elsewhere": "",
+    }[how]
+    uri, connection = fake_host(domain_xml("db1", 8))
+    connection.lookupByName("db1").destroy()
+    connection.defineXML(domain_xml("db1", 8, devices=devices))
+    pool = connection.storagePoolDefineXML(f"<pool type='dir'><name>images</name><target><path>{tmp_path}/folder</path></target></pool>", 0)
+    pool.create(0)
+    pool.createXML("<volume><name>db.qcow2</name><capacity>1</capacity></volume>", 0)
+    if there:
+        qemu_img(path, size="1G")
+    given = {"uri": uri, "xml": domain_xml("db2", 7, devices=disk(path)), "used_elsewhere": [path] if how == "elsewhere" else []}
+    for more in ({"disks": [{"path": path, "size_gb": 1}]}, {}, {"seed": {"path": path, "content_b64": ""}}):
+        result = run_module("domain", **given, **more)
+        who = "a domain of another hypervisor" if how == "elsewhere" else "the domain db1"
+        assert result["rc"] == 1 and f"The file {path} is in use by {who}" in result["msg"]
+    assert names(connection) == ["db1"] and os.path.exists(path) is there
+
+
+def test_safety_22_an_undo_removes_the_very_file_that_was_made_and_no_other(run_module, fake_host, domain_xml, tmp_path, monkeypatch):
+    """While its start fails somebody else puts another file in its place, and has the first one locked by its new name."""
+    path, given_away = str(tmp_path / "vm.qcow2"), str(tmp_path / "taken.qcow2")
+    uri, connection = fake_host()
+
+    def refuse(self):
+        os.rename(path, given_away)
+        qcow2(path)
+        raise libvirt.libvirtError("no memory left")
+
+    monkeypatch.setattr(libvirt.virDomain, "create", refuse)
+    result = run_module("domain", uri=uri, xml=domain_xml("vm", 7, devices=disk(path)), disks=[{"path": path, "size_gb": 1}])
+    assert result["rc"] == 1 and "no memory left" in result["msg"]
+    assert f"{path} (another file has its name by now)" in result["msg"]
+    assert names(connection) == [] and os.path.exists(path) and os.path.exists(given_away)
+
+
+def test_safety_22_an_undo_keeps_what_somebody_else_runs_with(run_module, fake_host, domain_xml, tmp_path, monkeypatch):
+    """The guest of another host that took the file for its own, which its QEMU has locked."""
+    path, holders = str(tmp_path / "vm.qcow2"), []
+    uri, connection = fake_host()
+
+    def refuse(self):
+        lock = f"import fcntl,sys; f=open({path!r},'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('x', flush=True); sys.stdin.read()"
+        holders.append(subprocess.Popen([sys.executable, "-c", lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+        holders[0].stdout.readline()
+        raise libvirt.libvirtError("Failed to get \"write\" lock")
+
+    monkeypatch.setattr(libvirt.virDomain, "create", refuse)
+    try:
+        result = run_module("domain", uri=uri, xml=domain_xml("vm", 7, devices=disk(path)), disks=[{"path": path, "size_gb": 1}])
+        assert f"{path} (a process has it locked)" in result["msg"] and os.path.exists(path)
+    finally:
+        holders[0].communicate()
+
+
+def test_safety_20_no_password_of_a_console_in_a_difference_or_a_result(run_module, fake_host, domain_xml):
+    console = "<graphics type='vnc' port='-1' autoport='yes' passwd='TOP&lt;S3CRT' passwdValidTo='2030-01-01T00:00:00'/>"
+    uri, connection = fake_host()
+    text = domain_xml("vm", 7, devices=console)
+    made = run_module("domain", uri=uri, xml=text, state="present", check_mode=True, diff_mode=True)
+    run_module("domain", uri=uri, xml=text, state="present")
+    assert "S3CRT" in connection.lookupByName("vm").XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE)
+    for mode in ({"check_mode": True, "diff_mode": True}, {"check_mode": True}, {"diff_mode": True}):
+        changed = run_module("domain", uri=uri, uuid=UUID, state="present", memory_mb=128 if "check_mode" in mode else 96, **mode)
+        assert changed["changed"] and "S3CRT" not in json.dumps(changed)
+    assert made["changed"] and "S3CRT" not in json.dumps(made) and "passwdValidTo" in made["domain"]["xml"]
+    assert "S3CRT" in connection.lookupByName("vm").XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE), "it is kept where it belongs"

@@ -1,0 +1,131 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Module ``domain_restart``: nothing is started over disks that are not what they were. Real images, libvirt's test driver."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+libvirt = pytest.importorskip("libvirt")
+
+from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _digests, _restart_images
+from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qcow2, qemu_img, volume
+
+UUID = "00000000-0000-4000-8000-000000000007"
+
+
+@pytest.fixture
+def start(run_module, fake_host, domain_xml, tmp_path):
+    """``start(devices, behind, ...)`` -> the answer for one instance with these devices."""
+
+    def begin(devices, behind=None, identity=None, others=(), prepare=lambda connection: None):
+        uri, connection = fake_host(*others)
+        prepare(connection)
+        image = {"target": "vda", "identity": identity, "behind": behind}
+        order = {"uuid": UUID, "name": "vm", "xml": domain_xml("vm", 7, devices=devices), "images": [image]}
+        (answer,) = run_module("domain_restart", uri=uri, instances=[order])["instances"]
+        defined = "vm" in [each.name() for each in connection.listAllDomains(0)]
+        assert defined is (answer["status"] == "restarted")
+        return answer["status"], answer["message"]
+
+    return begin
+
+
+def digest(path):
+    return _digests.of_file(str(path))[0]
+
+
+def test_a_disk_with_nothing_behind_it(start, tmp_path):
+    path = qemu_img(tmp_path / "vm.qcow2")
+    assert start(disk(path), [])[0] == "restarted"
+    assert start(disk(path))[0] == "restarted", "of a store that has not seen the host since it records chains"
+
+
+@pytest.mark.parametrize("known", ["same", "another", "unknown", "not recorded", "shared"])
+def test_safety_05_a_local_base_is_the_same_by_its_content(start, tmp_path, known):
+    base = qemu_img(tmp_path / "golden.qcow2")
+    top = qemu_img(tmp_path / "vm.qcow2", backing=base)
+    text = {"same": digest(base), "another": "0" * 64, "unknown": None, "shared": None}.get(known)
+    behind = None if known == "not recorded" else [{"path": base, "shared": known == "shared", "digest": text}]
+    status, message = start(disk(top), behind)
+    if known in ("same", "shared"):
+        assert status == "restarted", message
+    else:
+        words = "its content differs" if known == "another" else "cannot be told, as its content was not recorded"
+        assert status == "failed" and f"{base} behind its disk {top}" in message and words in message
+
+
+def test_suspected_1_a_snapshot_that_was_made_since_the_last_discovery(start, tmp_path):
+    """The domain was seen with the disk that is by now only what the newest image is backed by."""
+    old = qemu_img(tmp_path / "vm.qcow2")
+    qemu_img(tmp_path / "vm.backup", backing=old)
+    status, message = start(disk(old), [])
+    assert status == "failed" and f"the image {tmp_path}/vm.backup is backed by {old}, so it is not the newest of this disk" in message
+
+
+def test_suspected_1_another_chain_than_discovery_has_recorded(start, tmp_path):
+    base, other = qemu_img(tmp_path / "base.qcow2"), qemu_img(tmp_path / "other.qcow2")
+    top = qemu_img(tmp_path / "vm.qcow2", backing=base)
+    for behind in ([], [{"path": other, "shared": True}], [{"path": base, "shared": True}, {"path": other, "shared": True}]):
+        status, message = start(disk(top), behind)
+        assert status == "failed" and f"is backed by {base} now" in message
+    broken = qcow2(tmp_path / "broken.qcow2", "gone")
+    status, message = start(disk(broken), [{"path": str(tmp_path / "gone"), "shared": True}])
+    assert status == "failed" and "gone cannot be read" in message
+
+
+def test_a_disk_that_another_domain_here_has(start, domain_xml, tmp_path):
+    path = qemu_img(tmp_path / "vm.qcow2")
+    status, message = start(disk(path), [], others=[domain_xml("other", 8, devices=disk(path))])
+    assert status == "failed" and f"the domain other uses {path}" in message
+    shared = disk(path, more="<shareable/>")
+    assert start(shared, [], others=[domain_xml("other", 8, devices=shared)])[0] == "restarted"
+
+
+def test_storage_evacuation_knows_mounts(start, tmp_path, monkeypatch):
+    """A file of that name below a mount point whose storage is not mounted is another one."""
+    path = qemu_img(tmp_path / "vm.qcow2")
+    wanted = "nfs:filer:/vms/vm.qcow2"
+    status, message = start(disk(path), [], identity=wanted)
+    assert status == "failed" and f"{path} is on {os.uname().nodename} not what it was, {wanted}: mount that storage there" in message
+    monkeypatch.setattr(_restart_images, "read_mounts", lambda path: [("/", "/", "ext4", "x"), (str(tmp_path), "/", "nfs4", "filer:/vms")])
+    assert start(disk(path), [], identity=wanted)[0] == "restarted"
+    assert start(disk(path), [], identity="nfs:other:/vms/vm.qcow2")[0] == "failed"
+    assert start(disk(path), [], identity="declared:san/vm.qcow2")[0] == "restarted"
+
+
+def test_storage_a_device_is_the_same_by_its_worldwide_name(start, tmp_path, monkeypatch):
+    path = tmp_path / "device"
+    path.touch()
+    block = f"<disk type='block' device='disk'><driver name='qemu' type='raw'/><source dev='{path}'/><target dev='vda'/></disk>"
+    monkeypatch.setattr(_block_devices, "identity", lambda each: "naa.1")
+    assert start(block, [], identity="device:naa.2")[0] == "failed"
+    assert start(block, [], identity="device:naa.1")[0] == "restarted"
+    assert start(block, [], identity=f"device:declared:{path}")[0] == "restarted"
+
+
+def test_a_volume_is_resolved_here(start, tmp_path):
+    qemu_img(tmp_path / "vol.qcow2")
+
+    def pool(connection):
+        text = f"<pool type='dir'><name>images</name><target><path>{tmp_path}</path></target></pool>"
+        made = connection.storagePoolDefineXML(text, 0)
+        made.create(0)
+        made.createXML("<volume><name>vol.qcow2</name><capacity>1</capacity></volume>", 0)
+
+    status, message = start(volume("images", "vol.qcow2"), [])
+    assert status == "failed" and "its disk images/vol.qcow2 cannot be found" in message
+    assert start(volume("images", "vol.qcow2"), [], prepare=pool)[0] == "restarted"
+
+
+def test_storage_what_came_from_the_dead_host_itself(start, tmp_path):
+    nbd = "<disk type='network' device='disk'><driver name='qemu' type='raw'/><source protocol='nbd' name='x'><host name='{}'/></source>"
+    status, message = start(f"{nbd.format('127.0.0.1')}<target dev='vda'/></disk>")
+    assert status == "failed" and "comes from a server of the dead host itself (127.0.0.1)" in message
+    assert start(f"{nbd.format('192.0.2.1')}<target dev='vda'/></disk>")[0] == "restarted"
+    top = qcow2(tmp_path / "vm.qcow2", "nbd://localhost/x")
+    assert start(disk(top), [])[0] == "failed"

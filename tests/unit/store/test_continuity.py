@@ -1,0 +1,221 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A store that is new, or was brought back from a backup, places nothing new before every host was read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import time
+
+import pytest
+from ansible.errors import AnsibleActionFail
+
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, continuity, power, services
+from ansible_collections.drover.compute.tests.unit.action.running import run
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import host, selection
+
+
+def place(url, name, **more):
+    """Claim room for a definition, as role place does."""
+    return run("allocation", selections=[selection(name, "kvm1")], of_definitions=True, store_url=url, **more)
+
+
+def refused(url, name, **more):
+    """The sentence it is refused with."""
+    with pytest.raises(AnsibleActionFail) as caught:
+        place(url, name, **more)
+    return str(caught.value)
+
+
+def read(url, *names):
+    fleets.discover(url, *(host(name) for name in names), now=time.time())
+
+
+def known(url, name):
+    """Write down that there is a host that nobody has read."""
+    with Store.open(url).write() as connection:
+        services.record_unreachable(connection, name, "it cannot be reached", time.time())
+
+
+def test_a_new_store_that_has_read_all(prepared_url):
+    read(prepared_url, "kvm1", "kvm2")
+    assert place(prepared_url, "web")["changed"] is True
+
+
+def test_a_new_store_that_has_not_read_one(prepared_url):
+    read(prepared_url, "kvm1")
+    known(prepared_url, "kvm2")
+    said = refused(prepared_url, "web")
+    assert said.startswith("kvm2 was not read since the store was made")
+    assert "drover_place_force=unread_hosts" in said
+    assert place(prepared_url, "web", force=["unread_hosts"])["changed"] is True
+    # One that it has a claim of is known, whatever was read.
+    assert place(prepared_url, "web")["changed"] is False
+    read(prepared_url, "kvm2")
+    assert place(prepared_url, "db")["changed"] is True
+
+
+def test_a_rule_that_does_not_exist_is_not_lifted(prepared_url):
+    known(prepared_url, "kvm2")
+    sentence = refused(prepared_url, "web", force=["unread_host"])
+    assert sentence == "There is no rule named unread_host to lift; the rules are unread_hosts. Nothing was changed."
+
+
+def test_nothing_to_place_is_nothing_to_refuse(prepared_url):
+    known(prepared_url, "kvm2")
+    assert run("allocation", selections=[], of_definitions=True, store_url=prepared_url) == {"changed": False, "claims": []}
+
+
+def test_many_definitions_at_once(prepared_url):
+    read(prepared_url, "kvm1")
+    chosen = [selection(f"web{number}", "kvm1") for number in range(3)]
+    for changed in (True, False):
+        assert run("allocation", selections=chosen, of_definitions=True, store_url=prepared_url)["changed"] is changed
+
+
+def test_other_claims_are_nobodys_concern(prepared_url):
+    """What claims room by itself, without definitions, knows what it does."""
+    read(prepared_url, "kvm1")
+    known(prepared_url, "kvm2")
+    assert run("allocation", selections=[selection("web", "kvm1")], store_url=prepared_url)["changed"] is True
+
+
+def test_a_host_that_was_switched_off_is_known_to_run_nothing(prepared_url):
+    read(prepared_url, "kvm1")
+    known(prepared_url, "kvm2")
+    with Store.open(prepared_url).write() as connection:
+        # A person may say that of one that runs.
+        services.change(connection, services.get(connection, "kvm2"), {"forced_down": True})
+    with pytest.raises(AnsibleActionFail, match="kvm2 was not read"):
+        place(prepared_url, "web")
+    with Store.open(prepared_url).write() as connection:
+        event = power.begin(connection, "kvm2", "fence", "ipmi", None, time.time())
+        power.finish(connection, event["uuid"], "completed", "off", None, None, time.time())
+    assert place(prepared_url, "web")["changed"] is True
+
+
+@pytest.fixture
+def file(tmp_path, prepared_sqlite):
+    """A store of SQLite that has read its hosts."""
+    path = tmp_path / "store.db"
+    shutil.copyfile(prepared_sqlite, path)
+    read(f"sqlite:///{path}", "kvm1", "kvm2")
+    return path
+
+
+def bring_back(backup, path):
+    for ending in ("-wal", "-shm"):
+        if os.path.exists(f"{path}{ending}"):
+            os.unlink(f"{path}{ending}")
+    shutil.copyfile(backup, path)
+
+
+def backup(path, name="backup.db"):
+    target = path.parent / name
+    with sqlite3.connect(path) as source, sqlite3.connect(target) as copy:
+        source.backup(copy)
+    return target
+
+
+def test_a_file_that_came_back(file):
+    url, old = f"sqlite:///{file}", backup(file)
+    place(url, "web")
+    bring_back(old, file)
+    said = refused(url, "db")
+    assert "kvm1, kvm2 were not read since the store was brought back from a backup" in said
+    # It is not forgotten because it was said once.
+    assert "brought back" in refused(url, "db")
+    read(url, "kvm1")
+    assert "kvm2 was not read since" in refused(url, "db")
+    read(url, "kvm2")
+    assert place(url, "db")["changed"] is True
+    assert place(url, "other")["changed"] is True
+
+
+def test_a_file_that_came_back_twice(file):
+    url, old = f"sqlite:///{file}", backup(file)
+    place(url, "web")
+    bring_back(old, file)
+    refused(url, "db")
+    bring_back(old, file)
+    assert "brought back" in refused(url, "db")
+
+
+def test_a_file_that_was_moved_without_its_witness(file, tmp_path):
+    """Nobody can tell what it has missed."""
+    place(f"sqlite:///{file}", "web")
+    moved = tmp_path / "moved.db"
+    shutil.copyfile(backup(file), moved)
+    assert "brought back" in refused(f"sqlite:///{moved}", "db")
+
+
+def test_a_new_file_where_another_one_was(file):
+    url = f"sqlite:///{file}"
+    place(url, "web")
+    for ending in ("", "-wal", "-shm"):
+        if os.path.exists(f"{file}{ending}"):
+            os.unlink(f"{file}{ending}")
+    read(url, "kvm1", "kvm2")
+    assert place(url, "db")["changed"] is True
+
+
+def test_a_file_that_is_as_it_was(file):
+    url = f"sqlite:///{file}"
+    place(url, "web")
+    copy = backup(file)
+    bring_back(copy, file)
+    assert place(url, "db")["changed"] is True
+
+
+def test_a_witness_that_cannot_be_written_is_none(file, monkeypatch):
+    url = f"sqlite:///{file}"
+    place(url, "web")
+    old = backup(file)
+    replace = os.replace
+
+    def full(source, target):
+        if str(target).endswith(continuity.WITNESS):
+            raise OSError(28, "No space left on device")
+        return replace(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    place(url, "db")
+    monkeypatch.undo()
+    bring_back(old, file)
+    assert "brought back" in refused(url, "other")
+
+
+def test_check_mode_leaves_no_witness(file):
+    place(f"sqlite:///{file}", "web", check=True)
+    assert not os.path.exists(f"{file}{continuity.WITNESS}")
+
+
+def test_a_store_that_was_filled_from_a_file(prepared_url, tmp_path):
+    read(prepared_url, "kvm1", "kvm2")
+    place(prepared_url, "web")
+    run("store", state="exported", path=str(tmp_path / "export.json"), store_url=prepared_url)
+    fleets.empty(prepared_url)
+    run("store", state="imported", path=str(tmp_path / "export.json"), store_url=prepared_url)
+    assert "brought back" in refused(prepared_url, "db")
+    read(prepared_url, "kvm1", "kvm2")
+    assert place(prepared_url, "db")["changed"] is True
+
+
+def test_a_dump_that_was_loaded(postgres):
+    """As pg_dump and psql do it."""
+    with postgres.database() as url, postgres.database() as other:
+        Store.open(url).upgrade()
+        read(url, "kvm1", "kvm2")
+        place(url, "web")
+        assert place(url, "cache")["changed"] is True
+        postgres.copy(url, other)
+        said = refused(other, "db")
+        assert "kvm1, kvm2 were not read since the store was brought back" in said
+        read(other, "kvm1", "kvm2")
+        assert place(other, "db")["changed"] is True
+        # The first one has seen all that happened to it.
+        assert place(url, "db")["changed"] is True

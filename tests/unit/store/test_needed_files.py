@@ -1,0 +1,209 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who needs which file, over all hosts: recorded by discovery, written only where it has changed, found in one look."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty, used_files
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, moves
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, files, schema, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain as domain_facts
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record
+from ansible_collections.drover.compute.tests.unit.store import fleets, test_upgrades
+from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of
+
+NFS = {"path": "/srv/vms", "shared_id": "nfs:filer:/vms"}
+
+
+def disk(path, *behind, **more):
+    chain = [{"path": each, "shared_id": None} for each in behind]
+    return {"target": "vda", "type": "file", "source": path, "path": path, "shared_id": None, "chain": chain, **more}
+
+
+def vm(name, *disks, **more):
+    return domain(name, disks=list(disks), **more)
+
+
+def rows(url):
+    with Store.open(url).read() as connection:
+        table, nodes = tables.domain_files, tables.compute_nodes
+        query = sa.select(nodes.c.host, table.c.uuid, table.c.path, table.c.identity, table.c.id).join(nodes, nodes.c.id == table.c.compute_node_id)
+        return sorted(map(tuple, connection.execute(query)), key=str)
+
+
+def seen(url):
+    """host -> set of (path, identity)."""
+    found = {}
+    for place, dummy, path, identity, dummy2 in rows(url):
+        found.setdefault(place, set()).add((path, identity))
+    return found
+
+
+def elsewhere(url, name, place, *paths):
+    with Store.open(url).read() as connection:
+        return used_files.elsewhere(connection, uuid_of(name), place, paths)
+
+
+def test_disks_and_all_behind_them_are_recorded(prepared_url):
+    volume = {"target": "vdb", "type": "volume", "source": "san/data"}
+    web = vm("web", disk("/srv/vms/web.qcow2", "/img/base.qcow2"), volume, {"target": "vdc", "type": "network", "source": "rbd:p/x"})
+    fleets.discover(prepared_url, host("kvm1", web, mounts=[NFS], pools=[{"name": "san", "path": "/san", "shared_id": "declared:rack"}]))
+    assert seen(prepared_url) == {"kvm1": {("/srv/vms/web.qcow2", "nfs:filer:/vms/web.qcow2"), ("/img/base.qcow2", None)}}
+    known = {**volume, "path": "/san/data"}
+    fleets.discover(prepared_url, host("kvm1", vm("web", known), pools=[{"name": "san", "path": "/san", "shared_id": "declared:rack"}]))
+    assert seen(prepared_url) == {"kvm1": {("/san/data", "declared:rack/data")}}
+
+
+def test_a_discovery_that_finds_nothing_new_writes_nothing(prepared_url):
+    nodes = [host("kvm1", vm("web", disk("/a", "/base")), vm("db", disk("/b"))), host("kvm2", vm("app", disk("/c")))]
+    fleets.discover(prepared_url, *nodes)
+    before = rows(prepared_url)
+    fleets.discover(prepared_url, *nodes, now=NOW + 60)
+    assert rows(prepared_url) == before
+    # What has changed, and that alone.
+    fleets.discover(prepared_url, host("kvm1", vm("web", disk("/a", "/base2")), vm("db", disk("/b"))), now=NOW + 120)
+    after = rows(prepared_url)
+    assert set(before) - set(after) == {row for row in before if row[2] == "/base"}
+    assert [row[2] for row in set(after) - set(before)] == ["/base2"]
+    fleets.discover(prepared_url, host("kvm1"), now=NOW + 180)
+    assert seen(prepared_url) == {"kvm2": {("/c", None)}}
+
+
+def test_storage_who_needs_a_file_of_an_instance_on_another_host(prepared_url):
+    """By its path, and by where it is on shared storage, whatever its path is there."""
+    fleets.discover(
+        prepared_url,
+        host("kvm1", vm("base", disk("/srv/vms/base"), disk("/srv/vms/own"), disk("/local/x")), vm("near", disk("/y", "/srv/vms/own")), mounts=[NFS]),
+        host("kvm2", vm("clone", disk("/mnt/clone", "/mnt/base")), mounts=[{"path": "/mnt", "shared_id": "nfs:filer:/vms"}]),
+        host("kvm3", vm("same-name", disk("/local/x"))),
+    )
+    # Of its own host the hypervisor knows better.
+    assert elsewhere(prepared_url, "base", "kvm1") == ["/local/x", "/srv/vms/base"]
+    assert elsewhere(prepared_url, "near", "kvm1") == []
+    # A disk that it has got since the last discovery.
+    assert elsewhere(prepared_url, "near", "kvm1", "/srv/vms/clone") == ["/srv/vms/clone"]
+
+
+def test_what_is_behind_the_disks_of_all_is_not_looked_for(prepared_url):
+    """The golden image is never removed with an instance, and thousands need it."""
+    fleets.discover(
+        prepared_url, *[host(f"kvm{each}", vm(f"vm{each}", disk(f"/vm{each}", "/golden"))) for each in range(3)]
+    )
+    assert elsewhere(prepared_url, "vm0", "kvm0") == []
+
+
+def test_safety_22_a_disk_of_another_is_not_built_on(prepared_url):
+    fleets.discover(
+        prepared_url,
+        host("kvm1", vm("db1", disk("/srv/vms/db", "/srv/vms/base")), mounts=[NFS]),
+        host("kvm2", mounts=[{"path": "/mnt", "shared_id": "nfs:filer:/vms"}]),
+    )
+    with Store.open(prepared_url).read() as connection:
+        for place, path in (("kvm1", "/srv/vms/db"), ("kvm2", "/srv/vms/db"), ("kvm2", "/mnt/db"), ("kvm2", "/mnt/base")):
+            with pytest.raises(DroverError, match=f"Instance db2 on {place}: its disk {path} is a file that db1 on kvm1 uses") as refused:
+                used_files.refuse_taken(connection, uuid_of("db2"), "db2", place, [path])
+            assert refused.value.details["uncertain"] is False
+        used_files.refuse_taken(connection, uuid_of("db1"), "db1", "kvm2", ["/srv/vms/db"])
+        used_files.refuse_taken(connection, uuid_of("db2"), "db2", "kvm2", ["/mnt/other"])
+
+
+def test_files_go_with_the_instance(prepared_url):
+    """A move takes them along, a deletion takes them away, and a look at one instance replaces its own."""
+    fleets.discover(prepared_url, host("kvm1", vm("web", disk("/a")), vm("db", disk("/b"))), host("kvm2"))
+    with Store.open(prepared_url).write() as connection:
+        opened = moves.begin(connection, uuid_of("web"), "kvm2", "kvm2", "migration", NOW, "kvm1")
+    # While it moves its host may not show it any more.
+    fleets.discover(prepared_url, host("kvm1", vm("db", disk("/b"))), now=NOW + 1)
+    assert seen(prepared_url) == {"kvm1": {("/a", None), ("/b", None)}}
+    with Store.open(prepared_url).write() as connection:
+        moves.finish(connection, opened["uuid"], certainty.word("a test"), "running", NOW)
+    assert seen(prepared_url) == {"kvm1": {("/b", None)}, "kvm2": {("/a", None)}}
+    with Store.open(prepared_url).write() as connection:
+        told = domain_facts.describe(vm("web", disk("/a2"), vcpus=1))
+        record.record_seen(connection, uuid_of("web"), "kvm2", told, NOW)
+    assert seen(prepared_url)["kvm2"] == {("/a2", None)}
+    with Store.open(prepared_url).write(together=True) as connection:
+        claims.forget(connection, [uuid_of("db")], certainty.word("a test"), NOW)
+    assert seen(prepared_url) == {"kvm2": {("/a2", None)}}
+
+
+def test_names_that_are_too_long_for_an_index(prepared_url):
+    long = "/" + "/".join(["x" * 250] * 15)
+    fleets.discover(prepared_url, host("kvm1", vm("web", disk(long))), host("kvm2", vm("other", disk(f"{long}y"))))
+    with Store.open(prepared_url).read() as connection:
+        for path, taken in ((long, True), (f"{long}z", False)):
+            assert bool(files.user(connection, path, None, uuid_of("new"))) is taken
+
+
+def test_an_upgrade_takes_over_what_was_seen(store_url):
+    """Until every host was discovered again, the disks themselves are known."""
+    test_upgrades.build(store_url, "0007")
+    facts = json.dumps({"disks": [{"type": "file", "source": "/a'b"}, {"type": "network", "source": "rbd:x"}, {"type": "file", "source": None}]})
+    with test_upgrades.raw(store_url).begin() as connection:
+        connection.execute(sa.text("UPDATE domains SET facts = :facts"), {"facts": facts})
+    Store.open(store_url).upgrade()
+    assert [(place, uuid, path, identity) for place, uuid, path, identity, dummy in rows(store_url)] == [
+        ("kvm1", uuid_of("web"), "/a'b", None)
+    ]
+    assert schema.LATEST >= "0009"
+
+
+def test_what_a_move_has_to_know(prepared_url):
+    image = {"path": "/img/base", "digest": "d", "size": 1, "modified": "1.0", "changed": "1.0"}
+    block = {"target": "vdb", "type": "block", "source": "/dev/sdb", "path": "/dev/sdb", "chain": []}
+    san = {"target": "vdc", "type": "block", "source": "/dev/mapper/san-1", "path": "/dev/mapper/san-1", "chain": []}
+    lone = {"target": "vdd", "type": "block", "source": "/dev/sdz", "path": "/dev/sdz", "chain": []}
+    pools = [{"name": "vms", "path": "/srv/vms", "shared_id": "declared:vms"}, {"name": "default", "path": "/img", "shared_id": None}]
+    facts = {"uri": "qemu:///system", "cpu": {"count": 4}, "memory_mb": 4096}
+
+    def node(name, *domains, **more):
+        hypervisor = {**facts, "hypervisor_hostname": name, "domains": list(domains), "pools": pools, **more}
+        return {"host": name, "hypervisor": hypervisor, "shared_block_devices": ["/dev/mapper/san-*"]}
+
+    fleets.discover(
+        prepared_url,
+        node("kvm1", vm("web", disk("/img/web", "/img/base"), block, san, lone)),
+        node(
+            "kvm2",
+            vm("other", disk("/img/web")),
+            block_devices=[{"id": "naa.7", "names": ["/dev/disk/by-id/x", "/dev/sdb"]}],
+            images=[image, {**image, "path": "/img/else"}],
+        ),
+    )
+    with Store.open(prepared_url).read() as connection:
+        found = used_files.of_moves(connection, [{"uuid": uuid_of("web"), "source": "kvm1", "destination": "kvm2"}])
+    assert found == {
+        uuid_of("web"): {
+            "used_elsewhere": ["/img/web"],
+            "shared_folders": ["/srv/vms"],
+            "devices_there": {"/dev/sdb": "naa.7", "/dev/mapper/san-1": "declared"},
+            "images_there": [image],
+        }
+    }
+
+
+@pytest.mark.parametrize("pattern", ["/dev/*", "/dev/mapper/*", "san-*", "*"])
+def test_a_pattern_that_means_everything_is_refused(prepared_url, pattern):
+    with pytest.raises(DroverError, match="shared_block_devices .drover_shared_block_devices. has"):
+        fleets.discover(prepared_url, host("kvm1", shared_block_devices=[pattern]))
+
+
+def test_one_look_however_many_there_are(prepared_url):
+    """Twelve thousand instances over one golden image: one query, and no more time than it takes to find a few rows."""
+    nodes = [host(f"kvm{number}", *[vm(f"vm{number}-{each}", disk(f"/vms/{number}-{each}", "/golden")) for each in range(120)]) for number in range(100)]
+    fleets.discover(prepared_url, *nodes)
+    with Store.open(prepared_url).read() as connection:
+        sent = fleets.count_queries(connection, lambda each: used_files.elsewhere(each, uuid_of("vm7-7"), "kvm7"))
+        began = time.perf_counter()
+        assert used_files.elsewhere(connection, uuid_of("vm7-7"), "kvm7") == []
+        assert files.user(connection, "/vms/9-9", None, uuid_of("vm7-7"))["name"] == "vm9-9"
+        took = time.perf_counter() - began
+    assert sent == 3 and took < 0.5

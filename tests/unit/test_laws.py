@@ -1,0 +1,156 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nothing goes around the modules that keep the laws: read from the syntax trees of the files.
+
+Each rule holds on the collection, and breaks on a small file with one violation, so that none of them sleeps.
+"""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+
+import pytest
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PLUGINS = ROOT / "plugins"
+
+#: What frees room, or lets an instance be started somewhere else.
+FREEING = {"undo", "finish", "confirm", "revert", "clear_source", "release", "reclaim", "forget"}
+#: Who may take a person's word for a proof, and who may say from the journal that nothing was begun.
+MAY_TAKE = {
+    "word": {"action/allocation.py"},
+    "never_begun": {
+        "plugin_utils/executor/building.py",
+        "plugin_utils/executor/evacuation.py",
+        "plugin_utils/placement/audit/heal.py",
+        "plugin_utils/placement/claims.py",
+    },
+    "is_off": {"plugin_utils/executor/evacuation.py"},
+}
+
+
+def files():
+    return {str(path.relative_to(PLUGINS)): path.read_text(encoding="utf-8") for path in sorted(PLUGINS.rglob("*.py"))}
+
+
+def names_of(tree):
+    """Every name, attribute and imported name of a tree."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.alias):
+            yield node.name
+
+
+def calls_of(tree):
+    """(module or None, function, call) of every call."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute):
+                owner = node.func.value
+                yield getattr(owner, "id", getattr(owner, "attr", None)), node.func.attr, node
+            elif isinstance(node.func, ast.Name):
+                yield None, node.func.id, node
+
+
+def hypervisors_by_one_way(name, tree):
+    """Action plugins reach modules on hypervisors through on_host only."""
+    ways = {"_execute_module", "_low_level_execute_command", "AnsibleConnectionFailure"}
+    return [] if name == "plugin_utils/on_host.py" else sorted(ways & set(names_of(tree)))
+
+
+def proofs_from_one_place(name, tree):
+    """Only certainty makes a Proof, and only those who may take a word, or the journal, for one."""
+    found = [function for owner, function, dummy in calls_of(tree) if function == "Proof" and name != "plugin_utils/certainty.py"]
+    found += [
+        f"certainty.{function}"
+        for owner, function, dummy in calls_of(tree)
+        if owner == "certainty" and name not in MAY_TAKE.get(function, {name})
+    ]
+    return found
+
+
+def no_room_freed_without_a_proof(name, tree):
+    """What frees room is given a variable that is a proof, or a call of certainty; a constant is none."""
+    found = []
+    for owner, function, call in calls_of(tree):
+        if owner not in ("moves", "claims") or function not in FREEING:
+            continue
+        if not any(_is_proof(each) for each in call.args):
+            found.append(f"{owner}.{function}")
+    return found
+
+
+def _is_proof(node):
+    if isinstance(node, ast.Name):
+        return node.id == "proof"
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        owner = getattr(node.func.value, "id", None)
+        return owner == "certainty" or (owner == "self" and node.func.attr in ("_word", "_is_over"))
+    return False
+
+
+def answers_are_judged(name, tree):
+    """Nobody on the controller but certainty decides by the keys in which a module says what it is certain of."""
+    if not name.startswith(("action/", "plugin_utils/")) or name == "plugin_utils/certainty.py":
+        return []
+    read = [call.args[0] for dummy, function, call in calls_of(tree) if function == "get" and call.args]
+    read += [node.slice for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
+    return [node.value for node in read if isinstance(node, ast.Constant) and node.value in ("begun", "domain_left")]
+
+
+RULES = {
+    hypervisors_by_one_way: "result = self._execute_module(module_name='drover.compute.domain')",
+    proofs_from_one_place: "proof = certainty.word('nobody')",
+    no_room_freed_without_a_proof: "moves.undo(connection, uuid, None, 'it failed', now)",
+    answers_are_judged: "if result.get('begun') is False: alternate()",
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_nothing_goes_around(rule):
+    broken = {name: rule(name, ast.parse(text)) for name, text in files().items()}
+    assert {name: found for name, found in broken.items() if found} == {}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_each_rule_breaks(rule):
+    assert rule("action/other.py", ast.parse(RULES[rule]))
+
+
+def tasks_of(data):
+    """Every task of a file of a role, those in blocks too."""
+    for task in data or []:
+        yield task
+        for key in ("block", "rescue", "always"):
+            yield from tasks_of(task.get(key))
+
+
+def role_tasks(*roles):
+    return {
+        f"{role}/{path.name}": list(tasks_of(yaml.safe_load(path.read_text(encoding="utf-8"))))
+        for role in roles
+        for path in sorted((ROOT / "roles" / role / "tasks").glob("*.yml"))
+    }
+
+
+def test_whether_a_host_is_empty_is_never_decided_by_where_instances_are_recorded():
+    """Roles that switch hosts off, or say that one is empty, look at what the host has just shown."""
+    deciding = {
+        name: [task["name"] for task in tasks if "drover.compute.instance_info" in task]
+        for name, tasks in role_tasks("drain", "power", "evacuate").items()
+    }
+    assert {name: found for name, found in deciding.items() if found} == {}
+
+
+def test_a_role_builds_elsewhere_only_by_what_the_hypervisor_says():
+    """No task of role place gives a claim back, or takes an alternate: the module does, with a proof."""
+    for name, tasks in role_tasks("place").items():
+        for task in tasks:
+            states = (task.get("drover.compute.allocation") or {}).get("state")
+            assert states in (None, "scheduled"), f"{name}: {task['name']}"

@@ -1,0 +1,359 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a hypervisor says of itself is input: what is refused, what is left out, and that nothing goes around the check."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import pathlib
+import re
+import urllib.parse
+
+import pytest
+from ansible.errors import AnsibleActionFail
+from hypothesis import given, settings, strategies
+
+from ansible_collections.drover.compute.plugins.action import compute_node
+from ansible_collections.drover.compute.plugins.module_utils import _domain_xml, _storage
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import checked_facts, domain, node
+from ansible_collections.drover.compute.tests.unit.action.running import run
+from ansible_collections.drover.compute.tests.unit.store import fleets
+
+PLUGINS = pathlib.Path(__file__).resolve().parents[3] / "plugins"
+DISK = {"target": "vda", "device": "disk", "bus": "virtio", "type": "file", "source": "/srv/web.qcow2", "format": "qcow2", "cache": None,
+        "readonly": False, "shareable": False, "capacity_bytes": 2**40, "allocation_bytes": 200704}  # fmt: skip
+NIC = {"mac": "52:54:00:00:00:01", "type": "network", "source": "default", "model": "virtio", "target": None, "addresses": ["192.0.2.5", "fe80::1"]}
+FACTS = {
+    "uri": "qemu:///system",
+    "hypervisor_hostname": "kvm1.example.com",
+    "hypervisor_type": "QEMU",
+    "hypervisor_version": 7002011,
+    "libvirt_version": 9000000,
+    "host_uuid": fleets.uuid_of("host"),
+    "cpu": {"arch": "x86_64", "model": "EPYC-v4", "vendor": "AMD", "features": ["aes", "sse4.1"], "count": 2, "online": [0, 1], "mhz": 2000,
+            "topology": {"cells": 1, "sockets": 1, "cores": 2, "threads": 1}},
+    "memory_mb": 24576,
+    "memory_used_mb": -3,
+    "numa_cells": [{"id": 0, "memory_mb": 24576, "cpus": [{"id": 0, "socket": 0, "core": 0, "siblings": [0]}],
+                    "pages": [{"size_kb": 4, "count": 2**33}]}],
+    "storage": {"instances_path": "/srv", "total_gb": 100, "used_gb": 40, "free_gb": 60, "shared_id": None, "disk_available_least_gb": -5},
+    "pools": [{"name": "default", "uuid": fleets.uuid_of("pool"), "type": "dir", "state": "running", "path": "/srv", "shared_id": "nfs:a:/x",
+               "capacity_gb": 100.3, "allocation_gb": 40, "available_gb": 60.2, "autostart": True, "persistent": True}],
+    "networks": [{"name": "default", "uuid": fleets.uuid_of("net"), "bridge": None, "active": True}],
+    "supported_instances": [["x86_64", "kvm", "hvm"]],
+    "pci_devices": [{"address": "0000:3b:00.0", "product": "Ünlimited <GPU>", "mdev_types": [], "iommu_group": 12, "numa_node": None}],
+    "mdev_devices": [],
+    "untold_domains": [],
+    "domains": [{**fleets.domain("web"), "disks": [DISK], "interfaces": [NIC], "hostdevs": [], "metadata": {"project": "shop\n2"},
+                 "title": "tät", "xml": "<domain>\n\t</domain>", "persistent": True}],
+}  # fmt: skip
+HOSTILE = ["", "\0", "a\0b", "\ud800", "x" * 300, "../../etc/passwd", "kvm2/system?command=/tmp/evil&no_verify=1#", "-oProxyCommand=x",
+           "{{ lookup('pipe', 'id') }}", "a b", "a\nb", "[::1]", "kvm2@", "%2e", 7, -1, 2**70, 1.5, float("nan"), True, None, [], {}, [[]]]  # fmt: skip
+
+
+def reported(**changes):
+    return checked_facts.reported({**copy.deepcopy(FACTS), **changes}, "Host kvm1")
+
+
+def test_what_hypervisors_really_say_passes():
+    facts, sentences = reported()
+    assert facts == FACTS and sentences == []
+    assert set(checked_facts.STATES) == set(_domain_xml.STATES)
+    assert set(checked_facts.POOL_STATES) == {*_storage._POOL_STATES, "unknown"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["kvm3/system?command=/tmp/evil.sh&no_verify=1#", "kvm3:22", "root@kvm3", "kvm 3", "kvm3\n", "-oProxyCommand=x", "", ".", "kvm3%", "kvm\0", None, 5,
+     "[::1]", "kvm3?", "kvm3#", "ümlaut", "x" * 256],
+)  # fmt: skip
+def test_safety_10_a_host_name_has_a_strict_form(name):
+    with pytest.raises(DroverError, match="^Host kvm1: hypervisor_hostname must be the name of a host"):
+        reported(hypervisor_hostname=name)
+
+
+@pytest.mark.parametrize("name", ["kvm1", "KVM-1.example.com", "10.0.0.1", "a", "node_7"])
+def test_names_that_hosts_have(name):
+    assert reported(hypervisor_hostname=name)[0]["hypervisor_hostname"] == name
+
+
+@pytest.mark.parametrize(
+    ("path", "values"),
+    [
+        (("hypervisor_type",), ["", "\0", "a" * 65, 7, [], "<b>"]),
+        (("hypervisor_version",), [-1, 2**31, "7", True, 1.5]),
+        (("memory_mb",), [-1, 2**31, "64", [64]]),
+        (("memory_used_mb",), ["much", 2**40]),
+        (("host_uuid",), ["x", "../../x", fleets.uuid_of("x").upper(), 5]),
+        (("cpu",), ["x86", []]),
+        (("cpu", "arch"), ["x86_64'><script>", 5]),
+        (("cpu", "count"), [-1, "2"]),
+        (("cpu", "online"), [[-1], ["0"], [2**40], 5]),
+        (("cpu", "features"), ["aes", ["\0"], [5], ["x" * 300]]),
+        (("cpu", "topology", "cores"), [-2, "a"]),
+        (("storage",), [[], "x"]),
+        (("storage", "total_gb"), [-100, 2**60, "1"]),
+        (("storage", "disk_available_least_gb"), ["x", 2**40]),
+        (("storage", "shared_id"), [5, "", "\0", "x" * 5000]),
+        (("pools",), [{}, "x", [5]]),
+        (("pools", 0, "name"), ["", None, 5, "\0", "x" * 300]),
+        (("pools", 0, "path"), [5, "\0"]),
+        (("pools", 0, "uuid"), ["../x"]),
+        (("pools", 0, "state"), ["fine"]),
+        (("pools", 0, "capacity_gb"), [-1, "x", float("nan"), float("inf")]),
+        (("supported_instances",), [[["x86_64", "kvm"]], [5], "kvm", [["x86_64", "kvm' x='", "hvm"]]]),
+        (("networks",), [[5], "x", [{"name": "\0"}]]),
+        (("pci_devices",), [[{"a": [[[[[[[[[[1]]]]]]]]]]}], [{"a": 2**70}], [{"a": float("nan")}]]),
+        (("numa_cells",), [[7], [{"pages": [{"count": 2**70}]}]]),
+        (("domains",), ["web", {"a": 1}]),
+        (("mounts",), [[5], [{"path": 5}], [{"path": "/srv", "shared_id": ["nfs"]}]]),
+        (("block_devices",), [[{"id": None}], [{"id": "naa.6", "names": "/dev/sdb"}]]),
+        (("images",), [[{"path": "/srv/a", "digest": 5}], "x"]),
+    ],
+)
+def test_safety_10_a_fact_of_a_host_that_cannot_be(path, values):
+    for value in values:
+        facts = copy.deepcopy(FACTS)
+        place = facts
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = value
+        with pytest.raises(DroverError, match="^Host kvm1"):
+            checked_facts.reported(facts, "Host kvm1")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"uuid": "../../../etc/passwd"}, {"uuid": None}, {"uuid": ["a"]}, {"name": None}, {"name": 5}, {"vcpus": -1}, {"vcpus": "2"}, {"memory_mb": 2**40},
+     {"state": "dancing"}, {"disks": "x"}, {"disks": [5]}, {"disks": [{**DISK, "capacity_bytes": -1}]}, {"disks": [{**DISK, "source": "/a\0b"}]},
+     {"disks": [{**DISK, "source": ["/a"]}]}, {"disks": [{**DISK, "path": 5}]}, {"disks": [{**DISK, "shared_id": []}]},
+     {"disks": [{**DISK, "chain": ["/a"]}]}, {"disks": [{**DISK, "chain": [{"path": None}]}]},
+     {"metadata": ["x"]}, {"metadata": {"project": 5}}, {"xml": 5}, {"xml": "x" * 2**23}, {"persistent": "no"},
+     {"interfaces": [{**NIC, "mac": 5}]}, {"hostdevs": [{"address": {"a": float("inf")}}]}],
+)  # fmt: skip
+def test_safety_10_a_bad_domain_is_left_out_and_hides_no_other(change):
+    bad = {**copy.deepcopy(FACTS["domains"][0]), **change}
+    facts, sentences = reported(domains=[fleets.domain("a"), bad, fleets.domain("b")])
+    assert [each["name"] for each in facts["domains"]] == ["a", "b"] and facts["untold_domains"] == [bad]
+    (sentence,) = sentences
+    assert sentence.startswith("Host kvm1: domain 2") and "The domain was left out" in sentence
+    with pytest.raises(DroverError):
+        domain.describe(bad)
+
+
+def test_safety_10_a_uuid_that_stands_twice():
+    facts, sentences = reported(domains=[fleets.domain("a"), {**fleets.domain("a"), "name": "b"}])
+    assert [each["name"] for each in facts["domains"]] == ["a"] and "stands twice" in sentences[0]
+
+
+@pytest.mark.parametrize(("name", "kept"), [("a\0b", "a_b"), ("\ud800x", "_x"), ("x" * 300, "x" * 255), ("", fleets.uuid_of("web"))])
+def test_safety_10_a_guest_is_there_whatever_it_is_called(name, kept):
+    """It must not be that a host looks empty because of what its guests are called."""
+    facts, sentences = reported(domains=[{**fleets.domain("web"), "name": name}])
+    assert [each["name"] for each in facts["domains"]] == [kept] and "has a name that cannot be kept" in sentences[0]
+
+
+def test_safety_10_addresses_are_addresses():
+    nic = {**NIC, "addresses": ["192.0.2.5", "-oProxyCommand=touch x", "{{ x }}", 5, "2001:db8::7"]}
+    facts, sentences = reported(domains=[{**fleets.domain("web"), "interfaces": [nic]}])
+    assert facts["domains"][0]["interfaces"][0]["addresses"] == ["192.0.2.5", "2001:db8::7"]
+    assert "'-oProxyCommand=touch x', '{{ x }}', 5 is no IP address" in sentences[0]
+
+
+def paths(value, before=()):
+    """Where values stand in nested data."""
+    yield before
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from paths(each, (*before, key))
+
+
+EVERYWHERE = [path for path in paths(FACTS) if path]
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    strategies.lists(strategies.tuples(strategies.sampled_from(EVERYWHERE), strategies.sampled_from(HOSTILE) | strategies.text(max_size=8)), max_size=3)
+)
+def test_safety_10_whatever_a_host_says_is_recorded_as_it_must_be_or_refused_in_words(changes):
+    facts = copy.deepcopy(FACTS)
+    for path, value in changes:
+        place = facts
+        try:
+            for key in path[:-1]:
+                place = place[key]
+            place[path[-1]] = copy.deepcopy(value)
+        except (TypeError, KeyError, IndexError):
+            continue  # an earlier change took the place away
+    try:
+        found, sentences = checked_facts.reported(facts, "Host kvm1")
+        described = node.describe(found, {"host": "kvm1"})
+    except DroverError as problem:
+        assert str(problem).isprintable() or "\n" in str(problem)
+        return
+    columns = described["columns"]
+    assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", described["hypervisor_hostname"])
+    assert columns["migration_uri"] in (None, "qemu+ssh://root@kvm1/system")
+    assert all(0 <= each["total"] <= 2**31 for each in described["inventories"].values())
+    for each in described["domains"]:
+        assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", each["columns"]["uuid"])
+        assert 0 < len(each["columns"]["name"]) <= 255 and "\0" not in each["columns"]["name"]
+        assert all(amount is None or amount >= 0 for amount in each["resources"].values())
+    assert all(isinstance(sentence, str) for sentence in sentences)
+
+
+# The URI for migrations
+
+
+@pytest.mark.parametrize(
+    ("host", "uri"),
+    [
+        ("kvm1", "qemu+ssh://root@kvm1/system"),
+        ("kvm1.example.com", "qemu+ssh://root@kvm1.example.com/system"),
+        ("192.0.2.1", "qemu+ssh://root@192.0.2.1/system"),
+        ("2001:db8::1", "qemu+ssh://root@[2001:db8::1]/system"),
+        ("fe80::1%eth0", None),
+        ("kvm 1", None),
+        ("kvm1/system?command=x", None),
+        ("-kvm1", None),
+        ("kvm1#", None),
+    ],
+)
+def test_safety_10_the_uri_is_made_of_the_name_in_the_inventory(host, uri):
+    facts = {**FACTS, "hypervisor_hostname": "kvm9.elsewhere"}
+    described = node.describe(facts, {"host": host})
+    assert described["columns"]["migration_uri"] == uri
+    if uri is None:
+        assert f"Host {host} cannot be reached by its name" in described["warnings"][0] and "drover_migration_uri" in described["warnings"][0]
+    else:
+        parts = urllib.parse.urlsplit(uri)
+        assert (parts.hostname, parts.path, parts.query, parts.fragment) == (host, "/system", "", "")
+    own = node.describe(facts, {"host": host, "migration_uri": "qemu+tls://x/system"})
+    assert own["columns"]["migration_uri"] == "qemu+tls://x/system" and own["warnings"] == []
+
+
+# The action
+
+
+def discover(url, monkeypatch, facts):
+    answers = {"hypervisor_info": {"hypervisor": facts}}
+    monkeypatch.setattr(
+        compute_node.ActionModule, "_execute_module", lambda self, module_name, **more: copy.deepcopy(answers[module_name.rpartition(".")[2]])
+    )
+    return run("compute_node", {"inventory_hostname": "kvm1"}, store_url=url)
+
+
+def test_safety_10_a_host_that_says_nonsense_is_told_from_a_dead_one(prepared_url, monkeypatch):
+    evil = "kvm3/system?command=/tmp/evil.sh&no_verify=1#"
+    with pytest.raises(AnsibleActionFail) as caught:
+        discover(prepared_url, monkeypatch, {**FACTS, "hypervisor_hostname": evil})
+    sentence = str(caught.value)
+    assert "Host kvm1, as it reports itself: hypervisor_hostname must be" in sentence and "Nothing of host kvm1 was recorded" in sentence
+    result = getattr(caught.value, "_result", None) or caught.value.result
+    assert result["answers"] is True
+    for nonsense in ("hypervisor", None, [], {}, 5):
+        with pytest.raises(AnsibleActionFail, match="as it reports itself"):
+            discover(prepared_url, monkeypatch, nonsense)
+    with Store.open(prepared_url).read() as connection:
+        assert connection.execute(tables.services.select()).all() == []
+
+
+def test_safety_10_a_guest_with_a_hostile_name_blinds_nobody(prepared_url, monkeypatch):
+    hostile = [{**fleets.domain(f"evil{number}"), "name": name} for number, name in enumerate(("\0", "x" * 300, 5))]
+    found = discover(prepared_url, monkeypatch, {**FACTS, "domains": [fleets.domain("web"), *hostile], "uri": "qemu+ssh://kvm9/system?command=x"})
+    assert found["adopted"] == ["_", "web", "x" * 255] and len(found["warnings"]) == 3
+    with Store.open(prepared_url).read() as connection:
+        (row,) = connection.execute(tables.compute_nodes.select()).all()
+    assert (row.uri, row.migration_uri) == ("qemu:///system", "qemu+ssh://root@kvm1/system")
+
+
+def test_safety_14_a_host_with_a_guest_that_cannot_be_told_of_is_not_empty(prepared_url, monkeypatch):
+    bad = {**fleets.domain("bad"), "vcpus": -1}
+    silent = {"uuid": fleets.uuid_of("silent"), "name": "silent"}
+    found = discover(prepared_url, monkeypatch, {**FACTS, "domains": [bad], "untold_domains": [silent]})
+    assert [(each["name"], each["state"]) for each in found["occupants"]["running"]] == [("silent", "unknown"), ("bad", "unknown")]
+
+
+@pytest.mark.parametrize(
+    ("variables", "asked", "warned"),
+    [
+        ({}, {}, False),
+        ({"drover_probe_kvm": True}, {"probe_kvm": True}, True),
+        ({"drover_probe_kvm": True, "drover_cpu": {"model": "qemu64"}}, {"probe_kvm": True, "probe_cpu": {"mode": "custom", "model": "qemu64"}}, True),
+        ({"drover_probe_kvm": True, "drover_domain_type": "qemu"}, {}, False),
+    ],
+)
+def test_kvm_that_does_not_work_is_a_warning(prepared_url, monkeypatch, variables, asked, warned):
+    given = []
+
+    def answer(self, module_name, module_args, **more):
+        given.append(module_args)
+        probed = {"offered": True, "works": False, "message": "failed to set MSR 0x10a"} if module_args.get("probe_kvm") else None
+        return {"hypervisor": {**copy.deepcopy(FACTS), "kvm": probed}}
+
+    monkeypatch.setattr(compute_node.ActionModule, "_execute_module", answer)
+    found = run("compute_node", {"inventory_hostname": "kvm1", **variables}, store_url=prepared_url)
+    assert {key: value for key, value in given[0].items() if key.startswith("probe")} == asked
+    words = " ".join(found.get("warnings", []))
+    assert ("Host kvm1 offers KVM, and a guest does not start with it: failed to set MSR 0x10a" in words) is warned
+
+
+def test_nonsense_for_guests_is_refused_where_the_host_is_read(prepared_url):
+    for variables, words in (
+        ({"drover_cpu": {"mode": "fast"}}, "drover_cpu.*the mode of cpu"),
+        ({"drover_domain_type": "xen"}, "drover_domain_type.*domain_type must be"),
+    ):
+        with pytest.raises(AnsibleActionFail, match=words):
+            run("compute_node", {"inventory_hostname": "kvm1", **variables}, store_url=prepared_url)
+
+
+# Nothing goes around it
+
+
+def calls(tree):
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Call):
+            yield each, ast.unparse(each.func).split(".")[-2:]
+
+
+def detours(text, file):
+    """Where something is written into the store that may not have been checked."""
+    tree, found = ast.parse(text), []
+    described = {
+        target.id
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call) and ast.unparse(each.value.func) == "domain.describe"
+        for target in each.targets
+        if isinstance(target, ast.Name)
+    }
+    for call, names in calls(tree):
+        words = [ast.unparse(argument) for argument in call.args]
+        if names[-1] in ("write_domain", "write_domains") and not file.endswith(("tracker/record.py", "store/nodes.py")):
+            found.append(names[-1])
+        if names[-1] in ("record_built", "record_seen"):
+            given = [argument for argument in call.args if ast.unparse(argument).startswith("domain.describe(")]
+            found += [] if given or described & set(words) else [names[-1]]
+        if names == ["record", "record"] and not file.endswith("action/compute_node.py"):
+            found.append("record")
+    return found
+
+
+def test_safety_10_all_that_is_recorded_was_described():
+    found = {str(file): detours(file.read_text(), file.as_posix()) for file in PLUGINS.rglob("*.py")}
+    assert {file: each for file, each in found.items() if each} == {}
+    assert detours("node_rows.write_domain(c, 1, {}, 0)", "plugins/action/x.py") == ["write_domain"]
+    assert detours("record.record_seen(c, u, h, facts, 0)", "plugins/action/x.py") == ["record_seen"]
+    assert detours("record.record(c, {}, 0)", "plugins/action/x.py") == ["record"]
+
+
+def test_safety_10_what_is_described_was_checked():
+    """With facts that nothing else has looked at."""
+    with pytest.raises(DroverError):
+        domain.describe({**fleets.domain("web"), "uuid": "../../x"})
+    with pytest.raises(DroverError):
+        node.describe({**FACTS, "memory_mb": -1}, {"host": "kvm1"})
+    with pytest.raises(DroverError):
+        node.describe({**FACTS, "domains": [{"uuid": "x", "name": "y"}]}, {"host": "kvm1"})
