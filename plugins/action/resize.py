@@ -166,6 +166,7 @@ class ActionModule(DroverAction):
     def _left(self, store, resize, args, task_vars):
         """Shut it down at its host and give it the new size there."""
         return self._off(
+            store,
             resize,
             resize["source"],
             resize["source_uri"],
@@ -204,6 +205,7 @@ class ActionModule(DroverAction):
         found = self._hand.look(resize["source_uri"], withdrawn, args["timeout"])[resize["uuid"]]
         proof = certainty.has_not_left(resize["source"], found)
         if proof is None:
+            self._seek(store, resize, found)
             raise DroverError(
                 f"Instance {resize['name']}: {resize['source']} does not show it, or is still at work on it, so nothing was taken back. {AGAIN}"
             )
@@ -212,6 +214,24 @@ class ActionModule(DroverAction):
             moves.undo(connection, resize["migration"], proof, args["message"] or "undone", time.time())
             record.record_seen(connection, resize["uuid"], resize["source"], domain.describe(facts), time.time())
         return {"changed": True, "resize": None}
+
+    def _seek(self, store, resize, here):
+        """Where neither end has it, write that down: then a discovery that finds it elsewhere ends the resize.
+
+        :raises DroverError: neither has it.
+        """
+        source, destination = resize["source"], resize["destination"]
+        gone = certainty.is_absent(source, here) is not None
+        if gone and not resize["same_host"]:
+            told = self._hand.foretell("domain_migration", {"uri": resize["source_uri"], "start": [resize["order"]]})
+            gone = all(certainty.is_nowhere(each) for each in told.get("moves") or [{}])
+        if gone:
+            with store.write() as connection:
+                moves.note(connection, resize["migration"], {"nowhere": True}, time.time())
+            raise DroverError(
+                f"Instance {resize['name']}: neither {source} nor {destination} has it, so somebody moved or removed it. Nothing was taken "
+                "back. Run drover.compute.discover: if another host has it, that ends the resize."
+            )
 
     # -- afterwards -----------------------------------------------------------------------------
 
@@ -235,7 +255,7 @@ class ActionModule(DroverAction):
         """Shut it down where it is now and give it the old size there."""
         self._finished(resize, arrived=False)
         return self._off(
-            resize, resize["destination"], resize["destination_uri"], resize["old"], ("finished",), None, args, task_vars
+            store, resize, resize["destination"], resize["destination_uri"], resize["old"], ("finished",), None, args, task_vars
         )
 
     def _reverted(self, store, resize, args, task_vars):
@@ -277,7 +297,7 @@ class ActionModule(DroverAction):
             )
         return answer.result
 
-    def _off(self, resize, host, uri, size, statuses, order, args, task_vars):
+    def _off(self, store, resize, host, uri, size, statuses, order, args, task_vars):
         if resize["status"] not in statuses:
             return {"changed": False, "resize": resize}
         self._at(host, task_vars)
@@ -289,6 +309,9 @@ class ActionModule(DroverAction):
                 # A run that was killed had moved it already.
                 return {"changed": False, "resize": resize}
             raise
+        if resize["nowhere"] and not self._task.check_mode:
+            with store.write() as connection:
+                moves.note(connection, resize["migration"], {"nowhere": False}, time.time())
         return {"changed": bool(result["changed"]), "resize": resize}
 
     def _back(self, resize, args, task_vars):

@@ -122,6 +122,11 @@ def has_stayed(order, result, opened_here=False):
     return Proof(f"It is {here} on {order['source']}, and its move is over.")
 
 
+def is_nowhere(result):
+    """Whether the module domain_migration saw both ends of a move, and neither has the instance."""
+    return result.get("source_state") == result.get("destination_state") == "absent"
+
+
 def is_off(host):
     """A Proof that nothing of a host runs: its power was seen to be off, or a person said so in exact words."""
     return Proof(f"{host} is off.")
@@ -130,6 +135,11 @@ def is_off(host):
 def is_not_shown(host):
     """A Proof that a host which was read just now does not have a domain."""
     return Proof(f"{host} was read and no longer shows it.")
+
+
+def is_elsewhere(source, destination, host):
+    """A Proof that a move is over: neither end had the instance when both were looked at for it, and a third host shows it."""
+    return Proof(f"Neither {source} nor {destination} had it, and {host} was read and shows it.")
 
 
 def is_shown(host, state):

@@ -51,7 +51,6 @@ SAMPLE = [
 ]
 
 TAKEN_BACK = "The first run had begun to take it back; the next one does that to its end, says so, and the one after it resizes."
-ELSEWHERE = "Neither host of the move shows it, so its room is held at both until a person finds it on the third."
 TWO_MACHINES = "To the store they are two machines that both show the instance. A person takes the second one out."
 
 #: Cells in which the command given again ends with an error that a person has to see to, and why.
@@ -59,9 +58,6 @@ FOR_A_PERSON = {
     ("resize and confirm", "task timeout"): TAKEN_BACK,
     ("resize and confirm", "libvirtd dies"): TAKEN_BACK,
     ("resize and confirm", "two names"): TWO_MACHINES,
-    ("resize and confirm", "moved by hand"): ELSEWHERE,
-    ("live move", "moved by hand"): ELSEWHERE,
-    ("drain", "moved by hand"): ELSEWHERE,
     ("live move", "destroyed by hand"): "The store has it as running, and only what runs is moved live: a discovery sees that it is off.",
 }
 
@@ -111,8 +107,8 @@ def test_cell(prepared, tmp_path, name, fault, moment):
             if namesakes:
                 # A store has one of them; the other one is somebody's.
                 return
-            if fault == "two names" or (not ends_well and fault == "moved by hand"):
-                # The store has it twice, or holds room for it where it may be.
+            if fault == "two names":
+                # The store has it twice.
                 return
             where = world.check_end()
             if ends_well and happens.exact:

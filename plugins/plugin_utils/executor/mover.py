@@ -253,6 +253,7 @@ class Mover:
             moving += 1
             self._say_started(order)
         orders = self._shut_down(orders)
+        self._note_nowhere([order for order in orders if order.get("nowhere")], False)
         known = list(self._running.values())
         self._running.update({order["uuid"]: order for order in orders})
         if not self._running:
@@ -343,7 +344,16 @@ class Mover:
                     moves.undo(connection, order["migration"], proof, message, time.time(), status)
         if status not in ("completed", *UNDONE):
             self._given_up.add(order["migration"])
+            if certainty.is_nowhere(result):
+                self._note_nowhere([order], True)
         self._close(order, status, message, result)
+
+    def _note_nowhere(self, orders, nowhere):
+        """Write down whether neither end of moves has the instance: then a discovery that finds it elsewhere ends them."""
+        if orders:
+            with self.store.write() as connection:
+                for order in orders:
+                    moves.note(connection, order["migration"], {"nowhere": nowhere}, time.time())
 
     def _listen(self, order, result):
         """Note which host did not answer, so that nothing more is begun with it."""
@@ -416,6 +426,11 @@ class Mover:
 def _whereabouts(order, result):
     """What is not known of an instance whose move has ended."""
     here, source, destination = result.get("source_state"), order["source"], order["destination"]
+    if certainty.is_nowhere(result):
+        return (
+            f"Neither {source} nor {destination} has it, so somebody moved or removed it. Run drover.compute.discover, which finds it if "
+            "another host has it."
+        )
     if result["status"] == "completed":
         return f"It was not seen at {destination} and gone from {source}, so nothing is given back: look at both hosts."
     if here in (None, "absent"):

@@ -37,8 +37,9 @@ def order(connection, migration_uuid):
 
     :returns: a dict: migration, uuid (the instance's), name, source, destination, provider (of the
         destination), destination_uri, migration_address, source_uri, live, restart (it is shut down for the move
-        and is to run again after it), migration_options (of the instance's policy), begin (whether its destination
-        may still get it: it is enabled and was seen up when it was last looked at).
+        and is to run again after it), nowhere (an earlier run saw that neither end had it), migration_options (of the
+        instance's policy), begin (whether its destination may still get it: it is enabled and was seen up when it was
+        last looked at).
     """
     (found,) = _orders(connection, tables.migrations.c.uuid == migration_uuid)
     return found
@@ -80,6 +81,7 @@ def _orders(connection, *conditions):
             "source_uri": row.source_uri or DEFAULT_URI,
             "live": row.type == "live-migration",
             "restart": bool((row.details or {}).get("restart")),
+            "nowhere": bool((row.details or {}).get("nowhere")),
             "migration_options": migration_options(row.policy),
             # Without a node there is none that could be disabled; libvirt there answers for itself.
             "begin": not (row.disabled or row.forced_down or row.last_error),

@@ -293,6 +293,22 @@ def undo(connection, uuid, proof, message, now, status="failed"):
     _set_status(connection, uuid, status, message, now)
 
 
+def end_elsewhere(connection, uuid, proof, message, now):
+    """A person moved the instance to a third host: what both ends showed of it is over.
+
+    It gets what it had at the source, which the discovery that found it moves to where it is.
+
+    :param proof: the certainty.Proof that neither end has it and a third host does.
+    """
+    undo(connection, uuid, proof, message, now)
+    migration, domains = _migration(connection, uuid), tables.domains
+    for node in {migration.source_node_id, migration.destination_node_id} - {None}:
+        connection.execute(
+            sa.delete(domains).where(domains.c.uuid == migration.instance_uuid, domains.c.compute_node_id == node)
+        )
+        files.write_one(connection, node, migration.instance_uuid, set())
+
+
 def note(connection, uuid, facts, now):
     """Add facts to the details of a migration, for the run that comes next."""
     migration, table = _migration(connection, uuid), tables.migrations

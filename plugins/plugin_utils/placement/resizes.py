@@ -21,7 +21,7 @@ def describe(connection, migration_uuid):
 
     :returns: a dict: migration, uuid (the instance's), name, status, source, destination, source_uri,
         destination_uri, same_host, running (whether it ran when it began), arrived (whether it was seen to be done
-        at the destination), old and new (each flavor, vcpus, memory_mb, disk_gb), order and back (what the module
+        at the destination), nowhere (whether an earlier run saw that neither end had it), old and new (each flavor, vcpus, memory_mb, disk_gb), order and back (what the module
         domain_migration takes to move it there, and back), migration_options (those of the instance's policy).
     """
     migrations, nodes = tables.migrations, tables.compute_nodes
@@ -52,6 +52,7 @@ def describe(connection, migration_uuid):
         "same_host": row.source_node_id == row.destination_node_id,
         "running": bool(details.get("running")),
         "arrived": bool(details.get("arrived")),
+        "nowhere": bool(details.get("nowhere")),
         **{which: _size(details.get(which) or {}, sizes.get(which) or {}) for which in ("old", "new")},
         "order": {
             **_order(row, row.destination, row.destination_migration_uri, row.destination_migration_address),

@@ -52,6 +52,7 @@ def record(connection, reports, now):
     hosts = {rows[key].id: key[0] for key in wanted} | {row.id: key[0] for key, row in gone.items()}
     left, cleared = _clear_evacuated(connection, hosts, reported, now)
     facts = {rows[key].id: node["columns"]["facts"] for key, node in wanted.items()}
+    _end_moves_elsewhere(connection, hosts, reported, now)
     found = _write_instances(connection, reported, facts, provider_ids["ids"], provider_ids["disk"], left, now)
     instances_changed = found.pop("changed")
     removed, unreported = _retire(connection, gone)
@@ -159,6 +160,20 @@ def _clear_evacuated(connection, hosts, reported, now):
             moves.clear_source(connection, each["migration"], certainty.is_not_shown(each["source"]), now)
             cleared.append(each["name"])
     return left, sorted(cleared)
+
+
+def _end_moves_elsewhere(connection, hosts, reported, now):
+    """Close the moves of instances of which neither end had anything, where a third host shows them.
+
+    :param hosts: dict node id -> its host.
+    """
+    shown = {uuid: node for node, domains in reported.items() for uuid in domains}
+    for uuid, migration in moving.holding(connection, shown).items():
+        ends, host = (migration.source, migration.destination), hosts[shown[uuid]]
+        nowhere = migration.status in moves.UNDER_WAY and (migration.details or {}).get("nowhere")
+        if nowhere and host not in ends:
+            proof = certainty.is_elsewhere(*ends, host)
+            moves.end_elsewhere(connection, migration.uuid, proof, f"Somebody moved it to {host}.", now)
 
 
 def _write_instances(connection, reported, facts, provider_ids, disk, stale, now):

@@ -290,6 +290,42 @@ def test_what_nobody_knows_is_left_open_and_told(fleet_url, status):
     assert fleets.used(fleet_url) == {"kvm1": 1, "kvm2": 2}
 
 
+def test_what_neither_end_has_is_found_by_a_discovery(fleet_url):
+    """A person moved it to a third host: its room is held at both ends until that is seen, and then there alone."""
+    world = World({"web1": "lost"})
+    mover(fleet_url, world).run(plan("web1"))
+    assert sorted(fleets.used(fleet_url).items()) == [("kvm1", 3), ("kvm2", 1)]
+    # Neither of the two is a third host, whatever it shows by now, and nobody has it yet.
+    fleets.discover(fleet_url, host("kvm1", *map(domain, NAMES[1:])), host("kvm2"))
+    assert open_moves(fleet_url) == {"web1"}
+    fleets.discover(fleet_url, host("kvm3", domain("web1")))
+    assert open_moves(fleet_url) == set()
+    assert fleets.where(fleet_url)["web1"] == "kvm3"
+    assert fleets.used(fleet_url) == {"kvm1": 2, "kvm3": 1}
+    # It moves from there as any other does.
+    world = World()
+    world.place[uuid_of("web1")] = "kvm3"
+    moved = [{**move, "from_host": "kvm3"} for move in plan("web1")]
+    assert statuses(mover(fleet_url, world).run(moved)) == {"web1": "completed"}
+
+
+@pytest.mark.parametrize("begun_again", [True, False])
+def test_what_a_third_host_shows_ends_no_move_that_goes_on(fleet_url, begun_again):
+    """A definition that somebody left behind is no instance that moved."""
+    if begun_again:
+        mover(fleet_url, World({"web1": "lost"})).run(plan("web1"))
+    world = World()
+    world.killed_at = 1
+    with pytest.raises(Killed):
+        if begun_again:
+            mover(fleet_url, world).settle("kvm1")
+        else:
+            mover(fleet_url, world).run(plan("web1"))
+    fleets.discover(fleet_url, host("kvm3", domain("web1")))
+    assert open_moves(fleet_url) == {"web1"}
+    assert fleets.used(fleet_url)["kvm1"] == 3 and fleets.used(fleet_url)["kvm2"] == 1
+
+
 def test_a_failure_that_did_not_see_the_source_gives_nothing_back(fleet_url):
     world = World({"web1": "failed"})
 

@@ -282,9 +282,10 @@ def test_the_cache_answers_until_it_is_flushed(url, tmp_path):
     before = listed(tmp_path, url, **settings)
     fleets.discover(url, fleets.host("kvm3"), now=time.time())
     assert listed(tmp_path, url, **settings) == before
-    # Of ansible-inventory itself it is an option since ansible-core 2.19.
-    words = ("ansible", "localhost", "-i", "fleet.drover.yml", "-m", "ansible.builtin.debug", "-a", "var=groups.hypervisors", "--flush-cache")
-    done = examples.command(tmp_path, *words, url=url)
+    # Of ansible and ansible-inventory it is an option since ansible-core 2.19 only.
+    show = {"ansible.builtin.debug": {"var": "groups.hypervisors"}}
+    (tmp_path / "show.yml").write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": [show]}]))
+    done = examples.command(tmp_path, "ansible-playbook", "-i", "fleet.drover.yml", "show.yml", "--flush-cache", url=url)
     assert done.returncode == 0 and "kvm3" in done.stdout, done.stdout
 
 
