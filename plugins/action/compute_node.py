@@ -79,7 +79,8 @@ class ActionModule(DroverAction):
         args["domain_type"] = guest.checked_type(args["domain_type"], f"Host {host} (drover_domain_type)")
         args["cpu"] = guest.checked_cpu(args["cpu"], f"Host {host} (drover_cpu)")
         if args["nodes"] is not None:
-            reports = node_data.reports(args["nodes"], host, args)
+            # Of a host that is named, and has none, the store is to have none.
+            reports = node_data.reports(args["nodes"], host, args) or ({host: []} if args["host"] else {})
         else:
             reports = {host: self._gather(host, {**args, "host": host}, task_vars)}
         with self.store(args, task_vars).write() as connection:
@@ -90,11 +91,7 @@ class ActionModule(DroverAction):
                 # What nobody can tell of may run.
                 found["occupants"]["running"] += self._untold_domains
         warnings = [sentence for nodes in reports.values() for each in nodes for sentence in each["warnings"]]
-        warnings += [
-            f"{each['name']} is on {' and '.join(each['nodes'])} at once. Nothing was done about it. Destroy and undefine the one "
-            "that must not be, and run drover.compute.discover."
-            for each in found["doubled"]
-        ]
+        warnings += _told_doubled(found["doubled"])
         warnings += [
             f"{sentence} Until its metadata is corrected it is left where it is." for sentence in found.pop("policies")
         ]
@@ -191,6 +188,27 @@ class ActionModule(DroverAction):
     def _record_down(self, host, reason, args, task_vars):
         with self.store(args, task_vars).write() as connection:
             services.record_unreachable(connection, host, " ".join(reason.split())[:500], clock.now(connection))
+
+
+def _told_doubled(doubled):
+    """What to do about domains that several compute nodes show; one sentence for all of one machine."""
+    told, shared = [], {}
+    for each in doubled:
+        if each["one_machine"]:
+            shared.setdefault(tuple(each["nodes"]), []).append(each["name"])
+        else:
+            told.append(
+                f"{each['name']} is on {' and '.join(each['nodes'])} at once. Nothing was done about it. Destroy and undefine the one "
+                "that must not be, and run drover.compute.discover."
+            )
+    for nodes, names in shared.items():
+        told.append(
+            f"{' and '.join(nodes)} have the same host_uuid and show the same domains: {', '.join(names)}. Is it one machine under two "
+            "names, then destroy nothing: take the wrong name out of the inventory, and out of the store with ansible localhost -m "
+            "drover.compute.compute_node -a '{\"host\": \"THE-WRONG-NAME\", \"nodes\": []}', and run drover.compute.discover. Are they two machines, then give each a "
+            "host_uuid of its own in libvirtd.conf."
+        )
+    return told
 
 
 def _untold(domain):

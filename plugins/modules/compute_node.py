@@ -40,7 +40,8 @@ options:
         C(cpu_info), C(stats) and C(metrics) (mappings of name to value), C(num_io_ops), C(failed_builds), for shared storage C(pools)
         (a list of mappings with name, path and shared_id as M(drover.compute.hypervisor_info) has them), and any
         option of this module that is about one node. C(hypervisor) in place of the figures takes the whole facts of M(drover.compute.hypervisor_info).
-      - A host that is named must be given with all its nodes.
+      - A host that is named must be given with all its nodes. With an empty list and O(host), that host has none any more: it is
+        taken out of the store, unless an instance or an open migration holds room there.
     type: list
     elements: dict
   host:
@@ -191,6 +192,15 @@ EXAMPLES = r"""
             local_gb: 2000
             cpu_allocation_ratio: 2.0
 
+- name: Take a host that is no more out of the store
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: It has no compute node any more
+      drover.compute.compute_node:
+        host: rack1-b
+        nodes: []
+
 - name: Record hosts whose disks are in one pool, with the addresses that they route
   hosts: hypervisors
   gather_facts: false
@@ -266,7 +276,10 @@ stale:
   type: list
   elements: str
 doubled:
-  description: Domains that more than one compute node shows.
+  description:
+    - Domains that more than one compute node shows.
+    - Where RV(ignore:one_machine) is true, all these nodes have the same C(host_uuid), so that one machine is in the inventory
+      under several names.
   returned: success
   type: list
   elements: dict

@@ -143,11 +143,15 @@ def sightings(connection, uuids):
     return found
 
 
-def names(connection, node_ids):
-    """Names of compute nodes for people: dict id -> hypervisor_hostname."""
+def machines(connection, node_ids):
+    """What compute nodes are called, and which machine each says it is on.
+
+    :returns: dict id -> (host, hypervisor_hostname, host_uuid or None).
+    """
     table = tables.compute_nodes
-    rows = bulk.among(connection, sa.select(table.c.id, table.c.hypervisor_hostname), table.c.id, node_ids)
-    return {row.id: row.hypervisor_hostname for row in rows}
+    query = sa.select(table.c.id, table.c.host, table.c.hypervisor_hostname, table.c.facts)
+    rows = bulk.among(connection, query, table.c.id, node_ids)
+    return {row.id: (row.host, row.hypervisor_hostname, (row.facts or {}).get("host_uuid")) for row in rows}
 
 
 def set_zones(connection, wanted):

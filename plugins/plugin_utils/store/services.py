@@ -59,6 +59,15 @@ def heartbeat(connection, hosts, now):
     return ids, returned | set(new)
 
 
+def remove_without_nodes(connection, hosts):
+    """Forget those of the hosts that have no compute node; returns whether there was one."""
+    table, nodes = tables.services, tables.compute_nodes
+    query = sa.select(table.c.id, table.c.host).where(~sa.exists().where(nodes.c.service_id == table.c.id))
+    rows = bulk.among(connection, query, table.c.host, hosts)
+    bulk.delete(connection, table, table.c.id, [row.id for row in rows])
+    return bool(rows)
+
+
 def disabled_hosts(connection, hosts):
     """Those of the hosts whose service is disabled, as a set."""
     table = tables.services

@@ -28,7 +28,7 @@ def record(connection, reports, now):
 
     :param reports: dict host -> list of compute nodes as tracker.node.describe() returns them. It is
         all that the host has: a node of it that is not in the list is removed, or kept and marked
-        when something is allocated on it.
+        when something is allocated on it. A host whose list is empty, and that has no node left, is removed too.
     :returns: a dict of plain types: changed (bool; heartbeats and figures of use do not count), nodes,
         instances (counts), and lists of names for people: added, removed, unreported, adopted, moved,
         missing, cleared (evacuated from here, gone from here: their room is free), stale (evacuated from
@@ -36,7 +36,7 @@ def record(connection, reports, now):
     :raises DroverError: two nodes of one host have one name, or different availability zones.
     """
     wanted = _by_key(reports)
-    service_ids, returned = services.heartbeat(connection, set(reports), now)
+    service_ids, returned = services.heartbeat(connection, {host for host, dummy in wanted}, now)
     before = node_rows.by_host(connection, set(reports))
     rows, changed_nodes = node_rows.write(
         connection, {key: node["columns"] for key, node in wanted.items()}, service_ids, now
@@ -56,6 +56,7 @@ def record(connection, reports, now):
     found = _write_instances(connection, reported, facts, provider_ids["ids"], provider_ids["disk"], left, now)
     instances_changed = found.pop("changed")
     removed, unreported = _retire(connection, gone)
+    forgotten = services.remove_without_nodes(connection, {host for host, nodes in reports.items() if not nodes})
     tidied = record_sharing.tidy(connection, before.values())
     return {
         "changed": bool(
@@ -65,6 +66,7 @@ def record(connection, reports, now):
             or changed_zones
             or any(row.reported for row in gone.values())
             or removed
+            or forgotten
             or tidied
             or cleared
             or instances_changed
@@ -211,14 +213,14 @@ def _write_instances(connection, reported, facts, provider_ids, disk, stale, now
     lost = [known[uuid] for uuid in result["missing"] if known[uuid].state != "missing"]
     instance_rows.set_state(connection, lost, "missing")
 
-    names = node_rows.names(connection, {node for dummy, nodes in result["doubled"] for node in nodes})
+    machines = node_rows.machines(connection, {node for dummy, nodes in result["doubled"] for node in nodes})
     return {
         "changed": bool(changed or claims or lost),
         "adopted": sorted(wanted[uuid]["name"] for uuid in result["adopted"]),
         "moved": sorted(wanted[uuid]["name"] for uuid in result["moved"]),
         "missing": sorted(known[uuid].name for uuid in result["missing"]),
         "stale": sorted(known[uuid].name if uuid in known else uuid for uuid in result["stale"]),
-        "doubled": [_doubled(uuid, nodes, reported, names) for uuid, nodes in result["doubled"]],
+        "doubled": [_doubled(uuid, [machines[node] for node in nodes], reported) for uuid, nodes in result["doubled"]],
         "policies": sorted(row["policy"]["error"] for row in wanted.values() if "error" in (row["policy"] or {})),
     }
 
@@ -305,9 +307,17 @@ def _policy(domain):
     return instance_policy.from_metadata(domain["metadata"], f"Instance {domain['columns']['name']}")
 
 
-def _doubled(uuid, nodes, reported, names):
+def _doubled(uuid, machines, reported):
+    """:param machines: (host, hypervisor_hostname, host_uuid or None) of each compute node that shows it."""
     name = next(domains[uuid]["columns"]["name"] for domains in reported.values() if uuid in domains)
-    return {"uuid": uuid, "name": name, "nodes": sorted(names[node] for node in nodes)}
+    hosts = {host for host, dummy, host_uuid in machines}
+    host_uuids = {host_uuid for dummy, node, host_uuid in machines}
+    return {
+        "uuid": uuid,
+        "name": name,
+        "nodes": sorted(host if len(hosts) == len(machines) else f"{host}/{node}" for host, node, dummy in machines),
+        "one_machine": len(hosts) > 1 and len(host_uuids) == 1 and None not in host_uuids,
+    }
 
 
 def _retire(connection, gone):

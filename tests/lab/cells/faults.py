@@ -289,6 +289,14 @@ class TwoNames(Fault):
         file.write_text(json.dumps(inventory))
         self.world.discover("-i", str(file), "--limit", "kvm1-old,localhost")
 
+    def again(self):
+        """The second name is taken out of the store, as the warning of the discovery says."""
+        runs = [self.give()]
+        for dummy in range(2):
+            # Where the store has it under the second name first, a discovery sees it under the other one.
+            runs += [self.world.ad_hoc("drover.compute.compute_node", {"host": "kvm1-old", "nodes": []}), self.world.discover()]
+        return [*runs, self.give()]
+
 
 class _ByHand(Fault):
     """A person does something to the domain."""
@@ -331,13 +339,6 @@ class MovedByHand(_ByHand):
             if "web" in found:
                 self.fleet.run(host, self.words)
                 return
-
-    def again(self):
-        """The run may say that neither end has it: then a discovery finds it."""
-        first = self.give()
-        if first.process.returncode == 0:
-            return [first]
-        return [first, self.world.discover(), self.give()]
 
 
 FAULTS = {

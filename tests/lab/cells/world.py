@@ -179,6 +179,13 @@ class World:
         self.runs.append(Command(["ansible-playbook", f"drover.compute.{name}", *words], environment))
         return self.runs[-1]
 
+    def ad_hoc(self, module: str, options: dict) -> Command:
+        """Run one module of the store on the controller, and wait for the end."""
+        environment = self.fleet.lab.environment(self.store_in(self.folder))
+        self.runs.append(Command(["ansible", "localhost", "-m", module, "-a", json.dumps(options)], environment))
+        self.runs[-1].finish()
+        return self.runs[-1]
+
     def copy_of_the_store(self, name: str) -> pathlib.Path:
         """The store of another controller, which has read the same hosts."""
         return shutil.copytree(self.backup, self.folder.with_name(name))

@@ -452,7 +452,7 @@ def test_a_moved_domain_seen_from_one_side_at_a_time(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("web")), host("kvm2"))
     # kvm2 reports first: kvm1 showed it when it last reported, so this may be a second copy.
     found = fleets.discover(prepared_url, host("kvm2", domain("web")))
-    assert found["doubled"] == [{"uuid": uuid_of("web"), "name": "web", "nodes": ["kvm1", "kvm2"]}]
+    assert found["doubled"] == [{"uuid": uuid_of("web"), "name": "web", "nodes": ["kvm1", "kvm2"], "one_machine": False}]
     assert fleets.where(prepared_url) == {"web": "kvm1"}
     # kvm1 does not show it any more, and kvm2 does: nothing is lost, and the next look at kvm2 settles it.
     assert told(fleets.discover(prepared_url, host("kvm1"))) == {}
@@ -464,10 +464,43 @@ def test_a_domain_on_two_hosts_is_told_and_its_record_stays(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("web")), host("kvm2"))
     both = [host("kvm1", domain("web")), host("kvm2", domain("web"))]
     found = fleets.discover(prepared_url, *both)
-    assert told(found) == {"doubled": [{"uuid": uuid_of("web"), "name": "web", "nodes": ["kvm1", "kvm2"]}]}
+    assert told(found) == {"doubled": [{"uuid": uuid_of("web"), "name": "web", "nodes": ["kvm1", "kvm2"], "one_machine": False}]}
     assert (fleets.where(prepared_url), fleets.used(prepared_url)) == ({"web": "kvm1"}, {"kvm1": 1})
     assert told(fleets.discover(prepared_url, both[1]))["doubled"][0]["name"] == "web"
     assert fleets.where(prepared_url) == {"web": "kvm1"}
+
+
+@pytest.mark.parametrize("first", ["kvm1", "old"])
+def test_one_machine_under_two_names(prepared_url, first):
+    """It is told, and its second name can be taken out of the store, whichever of the two was there first."""
+    facts = {**node.flat_facts(host("kvm1", domain("web"))), "host_uuid": uuid_of("kvm1")}
+    names = {name: {"host": name, "hypervisor": facts, "cpu_allocation_ratio": 1.0} for name in ("kvm1", "old")}
+    second = {"kvm1": "old", "old": "kvm1"}[first]
+    fleets.discover(prepared_url, names[first])
+    (found,) = fleets.discover(prepared_url, names[second])["doubled"]
+    assert (found["nodes"], found["one_machine"]) == (["kvm1", "old"], True)
+    for dummy in range(2):
+        in_store(prepared_url, record.record, {"old": []}, fleets.NOW)
+        found = fleets.discover(prepared_url, names["kvm1"])
+    assert found["doubled"] == [] and told(found) == {}
+    assert (fleets.where(prepared_url), fleets.used(prepared_url)) == ({"web": "kvm1"}, {"kvm1": 1})
+    with Store.open(prepared_url).read() as connection:
+        assert [each["host"] for each in hosts.listing(connection, fleets.NOW)] == ["kvm1"]
+
+
+def test_a_host_that_is_no_more(prepared_url):
+    fleets.discover(prepared_url, host("kvm1", domain("web")), host("kvm2"))
+    def no_more(name):
+        return in_store(prepared_url, record.record, {name: []}, fleets.NOW)
+
+    found = no_more("kvm2")
+    assert found["changed"] and found["removed"] == ["kvm2"]
+    assert not no_more("kvm2")["changed"] and not no_more("never-there")["changed"]
+    # What holds room there is not thrown away.
+    found = no_more("kvm1")
+    assert (found["removed"], found["unreported"]) == ([], ["kvm1"])
+    with Store.open(prepared_url).read() as connection:
+        assert [each["host"] for each in hosts.listing(connection, fleets.NOW)] == ["kvm1"]
 
 
 def test_a_stranger_on_two_hosts_at_once(prepared_url):

@@ -14,7 +14,8 @@ KINDS = {
     "domain_doubled": (
         "problem",
         "Look at both hosts with virsh list --all, stop the wrong domain by hand (fence its host if it cannot be "
-        "reached), undefine it there and run drover.compute.discover. Two that run write to one disk.",
+        "reached), undefine it there and run drover.compute.discover. Two that run write to one disk. Are both hosts one machine "
+        "under two names, then stop nothing, and take the wrong name out (docs/troubleshooting.md).",
     ),
     "instance_missing": (
         "problem",
