@@ -7,20 +7,7 @@
 .PHONY: help setup demo lab lab-down test test-unit test-lab test-all test-matrix test-operations test-core-versions test-core-quick bench-lab bench-nova bench-placement bench-drain lint docs build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
-OPERATIONS := tests/lab/test_power.py tests/lab/test_evacuate.py tests/lab/test_silent_host.py tests/lab/test_hypervisor.py \
-	tests/lab/test_rolling.py tests/lab/test_rebalance.py tests/lab/test_drain_plan.py tests/lab/test_lifecycle.py tests/lab/test_migration_options.py \
-	tests/lab/test_chaos.py tests/lab/test_examples.py tests/lab/test_drain_aborted.py tests/lab/test_least_privilege.py \
-	tests/lab/test_guides.py tests/lab/test_undrain.py tests/lab/test_odd_names.py tests/lab/test_storage_safety.py tests/lab/test_odd_guests.py
-
-# Whole playbooks again and again, and a browser.
-LONG := tests/unit/awx/test_jobs.py tests/unit/awx/test_awx_setup.py tests/unit/action/test_hostile_variables.py tests/unit/test_examples.py \
-	tests/unit/action/test_claims_at_once.py tests/unit/report/test_report_in_a_browser.py
-
-# Its cells are long but for a sample.
-MATRIX := tests/lab/test_matrix.py
-
-# Scenarios of two runs at once, or of a fault in every phase of making room: half of the time of all.
-LONG_SCENARIOS := making_room_faults or making_room_killed or fault_at_the_hand_over or of_a_dead_run or caps_when
+PYTEST := .venv/bin/pytest -q -n 2
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -42,23 +29,22 @@ test: lint test-unit test-core-quick test-lab  ## linters, unit tests, tests in 
 
 test-all: test test-matrix test-operations  ## those and the long ones
 
-test-unit: setup  ## unit tests, the store on SQLite and on PostgreSQL; golden scenarios on a simulated fleet
-	.venv/bin/pytest -q -n 2 tests/unit tests/scenarios -k 'not ($(LONG_SCENARIOS))' $(patsubst %,--ignore %,$(LONG))
-	.venv/bin/pytest -q -n 2 tests/matrix --one-in 20
+test-unit: setup  ## unit tests, the store on SQLite and on PostgreSQL; a sample of the fault matrix and of the golden scenarios
+	$(PYTEST) -m 'not long' tests/unit
+	$(PYTEST) --one-in 20 tests/matrix tests/scenarios
 
 test-matrix: setup  ## the fault matrix, simulated: each operation, with each fault, at each of its moments
-	.venv/bin/pytest -q -n 2 tests/matrix
+	$(PYTEST) tests/matrix
 
 test-lab: setup  ## the playbooks on real hypervisors
-	.venv/bin/pytest -q tests/lab/test_lab_itself.py
-	.venv/bin/pytest -q -n 2 --dist worksteal -m 'not long' tests/lab $(patsubst %,--ignore %,tests/lab/test_lab_itself.py $(OPERATIONS))
+	$(PYTEST) -n 0 -m 'not long' tests/lab/test_lab_itself.py
+	$(PYTEST) --dist worksteal -m 'not long' tests/lab --ignore tests/lab/test_lab_itself.py
 
-test-operations: setup  ## the long tests: AWX jobs, examples, browser; power, evacuation, chaos, fault matrix, rolling, lifecycle, migration options in the lab
+test-operations: setup  ## the long tests: all scenarios, AWX jobs, examples, browser; all operations and the fault matrix in the lab
 	@$(SETUP) browser
-	.venv/bin/pytest -q -n 2 $(LONG)
-	.venv/bin/pytest -q -n 2 tests/scenarios -k '$(LONG_SCENARIOS)'
-	.venv/bin/pytest -q -n 2 --dist worksteal $(OPERATIONS)
-	.venv/bin/pytest -q -n 2 --dist worksteal $(MATRIX)
+	$(PYTEST) -m long tests/unit
+	$(PYTEST) tests/scenarios
+	$(PYTEST) --dist worksteal -m long tests/lab
 
 test-core-versions: setup  ## all unit tests with each ansible-core that is supported, and with the newest: about an hour
 	@$(SETUP) browser

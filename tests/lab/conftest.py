@@ -24,10 +24,6 @@ if os.environ.get("PYTEST_XDIST_WORKER"):
         lab_layout.CHECKOUT / ".cache" / f"lab-{os.environ['PYTEST_XDIST_WORKER']}")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "long: too long for make test-lab; make test-operations runs it.")
-
-
 class Lab:
     """A lab that is up, with the collection built and installed for its Ansible."""
 

@@ -8,8 +8,11 @@ from __future__ import annotations
 import dataclasses
 import re
 
+import pytest
 import sqlalchemy as sa
 from test_fleet import Domain, changed
+
+pytestmark = pytest.mark.long
 
 pytest_plugins = ["test_fleet"]
 

@@ -19,6 +19,8 @@ from guests import Full
 from test_fleet import LOCAL, Domain, Fleet, clean, eventually
 from watching import Watch
 
+pytestmark = pytest.mark.long
+
 pytest_plugins = ["test_fleet"]
 
 postgres = server.postgres

@@ -7,7 +7,10 @@ from __future__ import annotations
 import json
 
 from guests import Full
+import pytest
 from test_fleet import Domain, eventually
+
+pytestmark = pytest.mark.long
 
 pytest_plugins = ["test_fleet"]
 

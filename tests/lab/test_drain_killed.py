@@ -38,7 +38,9 @@ def one_has_arrived(fleet, run):
 
 
 @pytest.mark.parametrize(("moment", "kill"), [
-    (written_down, "all"), (in_the_middle, "all"), (in_the_middle, "group"), (one_has_arrived, "all")], ids=lambda value: getattr(value, "__name__", value))
+    (in_the_middle, "all"),
+    *(pytest.param(*each, marks=pytest.mark.long) for each in ((written_down, "all"), (in_the_middle, "group"), (one_has_arrived, "all")))],
+    ids=lambda value: getattr(value, "__name__", value))
 def test_killed_and_run_again(fleet, moment, kill):
     """kill: everything that ansible-playbook started, or its process group, which its workers are not in."""
     domains = [Domain("slow", memory_mb=96, folder=LOCAL, size="40M", written_mb=8), Domain("quick"),

@@ -8,7 +8,10 @@ import json
 import re
 import time
 
+import pytest
 from test_fleet import LOCAL, Domain, changed, eventually, said
+
+pytestmark = pytest.mark.long
 
 pytest_plugins = ["test_fleet"]
 

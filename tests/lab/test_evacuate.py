@@ -11,6 +11,8 @@ import pytest
 from test_fleet import LOCAL, SHARED, Domain, changed, eventually, said
 from test_power import runs_somewhere
 
+pytestmark = pytest.mark.long
+
 pytest_plugins = ["test_fleet"]
 
 SHARED_POOL = {"drover_shared_pools": ["shared"]}

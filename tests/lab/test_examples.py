@@ -12,6 +12,8 @@ from ansible_collections.drover.compute.tests.unit import examples
 from test_evacuate import AT_ONCE, SHARED_POOL, die, discover
 from test_fleet import DISK, DOMAIN, IMAGE, LOCAL, Domain
 
+pytestmark = pytest.mark.long
+
 pytest_plugins = ["test_fleet"]
 
 FIRST, SECOND = "5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01", "5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c02"

@@ -21,6 +21,8 @@ from guests import Full
 from test_evacuate import AT_ONCE, SHARED_POOL
 from test_fleet import BOOT_SECTOR, LOCAL, Domain
 
+pytestmark = pytest.mark.long
+
 pytest_plugins = ["test_fleet"]
 
 UNREACHABLE = 4

@@ -9,6 +9,8 @@ import pathlib
 import pytest
 from test_fleet import SHARED, Domain, changed, said
 
+pytestmark = pytest.mark.long
+
 pytest_plugins = ["test_fleet"]
 
 #: QEMU's own lock works on the lab's one kernel, and on few kinds of storage that hosts share. This is QEMU without.

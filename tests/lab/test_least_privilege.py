@@ -9,6 +9,8 @@ import json
 import pytest
 from test_fleet import IMAGE, SHARED
 
+pytestmark = pytest.mark.long
+
 pytest_plugins = ["test_fleet"]
 
 IMAGES = IMAGE.rpartition("/")[0]

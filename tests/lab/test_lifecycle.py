@@ -10,6 +10,8 @@ import subprocess
 import pytest
 from test_fleet import IMAGE, LOCAL, SHARED, Domain, changed, eventually
 
+pytestmark = pytest.mark.long
+
 pytest_plugins = ["test_fleet"]
 
 FLAVORS = [{"name": "small", "vcpus": 1, "memory_mb": 64, "disk_gb": 1}, {"name": "big", "vcpus": 2, "memory_mb": 128, "disk_gb": 2}]

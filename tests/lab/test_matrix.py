@@ -46,7 +46,6 @@ SAMPLE = [
     ("place", "store from a backup", "after"),
     ("start", "twice at once", "during"),
     ("live move", "controller killed", "during"),
-    ("live move", "libvirtd dies", "during"),
     ("live move", "store lost", "during"),
 ]
 

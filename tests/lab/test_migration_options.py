@@ -15,6 +15,8 @@ import re
 import pytest
 from test_fleet import BOOT_SECTOR, LOCAL, Domain, eventually
 
+pytestmark = pytest.mark.long
+
 pytest_plugins = ["test_fleet"]
 
 #: A guest that writes to each page from 1 to 56 MiB over and over, until the power button is pressed; then it

@@ -11,8 +11,11 @@ from __future__ import annotations
 import re
 import uuid
 
+import pytest
 from test_fleet import LOCAL, SHARED, Domain, said
 from test_storage_safety import OVER, XML, cdrom, define, disk, images
+
+pytestmark = pytest.mark.long
 
 pytest_plugins = ["test_fleet"]
 

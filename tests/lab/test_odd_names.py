@@ -7,8 +7,11 @@ from __future__ import annotations
 import contextlib
 import json
 
+import pytest
 from test_fleet import LOCAL, SHARED, Domain, said
 from test_storage_safety import cdrom, define, disk, images, starts
+
+pytestmark = pytest.mark.long
 
 pytest_plugins = ["test_fleet"]
 

@@ -147,6 +147,7 @@ def test_a_dry_run_says_what_the_host_would_refuse(fleet):
     assert fleet.where() == {} and fleet.files(SHARED) == [] and fleet.dump() == before
 
 
+@pytest.mark.long
 def test_variables_and_a_template_of_ones_own(fleet):
     template = fleet.folder / "mine.xml.j2"
     template.write_text(

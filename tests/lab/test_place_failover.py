@@ -44,6 +44,7 @@ def test_a_host_that_cannot_build_is_passed_over(fleet):
     assert len(fleet.files(LOCAL, second)) == 2  # its disk, and the folder of the other
 
 
+@pytest.mark.long
 def test_no_host_can_build_and_nothing_is_left(fleet):
     said = fleet.refused("place", "-e", json.dumps({
         "drover_instances": [{**ONE, "disks": [{"size_gb": 1}, {"size_gb": 1, "path": f"{LOCAL}/data/one.qcow2"}]},
@@ -56,6 +57,7 @@ def test_no_host_can_build_and_nothing_is_left(fleet):
         assert len(fleet.files(LOCAL, host)) == (where["good"][0] == host)
 
 
+@pytest.mark.long
 def test_a_host_that_is_off_is_passed_over_before_anything_begins(fleet):
     first, second, *dummy = first_choice(fleet, ONE)
     fleet.lab.command("kill", first)  # and the store does not know yet
@@ -64,6 +66,7 @@ def test_a_host_that_is_off_is_passed_over_before_anything_begins(fleet):
     assert fleet.settled(others) == {"one": (second, "running")}
 
 
+@pytest.mark.long
 def test_a_host_that_is_lost_in_the_middle_is_uncertain(fleet):
     first = first_choice(fleet, ONE)[0]
     # In the middle of the build qemu-img stops, and the host's power goes.
@@ -90,6 +93,7 @@ def test_a_host_that_is_lost_in_the_middle_is_uncertain(fleet):
     assert fleet.settled() == {"one": (first, "running")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_two_runs_want_the_last_room(own_lab, discovered, tmp_path, request, database):
     if database == "sqlite":

@@ -7,8 +7,12 @@ from __future__ import annotations
 import json
 import urllib.parse
 
+import pytest
+
 from ansible_collections.drover.compute.tests.unit import postgres as server
 from test_fleet import Domain, Fleet, changed, clean
+
+pytestmark = pytest.mark.long
 
 pytest_plugins = ["test_fleet"]
 

@@ -21,6 +21,8 @@ from lablib import control
 from lablib.layout import BMC_PASSWORD
 from test_fleet import Domain, changed, eventually, said
 
+pytestmark = pytest.mark.long
+
 pytest_plugins = ["test_fleet"]
 
 EVENTS = "SELECT action, status, power_state FROM power_events ORDER BY id"

@@ -7,7 +7,10 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from test_fleet import Domain, changed, said
+
+pytestmark = pytest.mark.long
 
 pytest_plugins = ["test_fleet"]
 

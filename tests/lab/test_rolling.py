@@ -9,6 +9,8 @@ import json
 import pytest
 from test_fleet import Domain, changed, said
 
+pytestmark = pytest.mark.long
+
 pytest_plugins = ["test_fleet"]
 
 SENTINEL = "/run/reboot-required"

@@ -9,6 +9,8 @@ import json
 import pytest
 from test_fleet import LOCAL, SHARED, Domain, changed
 
+pytestmark = pytest.mark.long
+
 pytest_plugins = ["test_fleet"]
 
 # The folder is a bind mount of the machine's own disk: only the operator can know that it is one.

@@ -14,6 +14,8 @@ from test_evacuate import copies, discover, evacuate, migrations, refused, shari
 from test_fleet import LOCAL, Domain, eventually, said
 from test_power import has_power
 
+pytestmark = pytest.mark.long
+
 pytest_plugins = ["test_fleet"]
 
 

@@ -14,6 +14,8 @@ import yaml
 from test_evacuate import AT_ONCE, SHARED_POOL
 from test_fleet import LOCAL, SHARED, Domain, said
 
+pytestmark = pytest.mark.long
+
 pytest_plugins = ["test_fleet"]
 
 OVER = "qemu-img create -q -f qcow2 -F {kind} -b {base} {top}"

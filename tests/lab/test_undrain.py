@@ -7,8 +7,11 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from test_drain_plan import policy
 from test_fleet import SHARED, Domain, changed, eventually
+
+pytestmark = pytest.mark.long
 
 pytest_plugins = ["test_fleet"]
 

@@ -56,10 +56,10 @@ make_env() {
 }
 
 [ -x .venv/bin/pytest ] || { say "no .venv: run tests/setup/setup.sh first" >&2; exit 2; }
-versions= tests=tests/unit
+versions= tests=tests/unit quick=
 while [ $# -gt 0 ]; do
     case $1 in
-        --quick) tests=$QUICK ;;
+        --quick) tests=$QUICK quick=yes ;;
         --) shift; tests=$*; break ;;
         *) versions="$versions $1" ;;
     esac
@@ -85,6 +85,6 @@ for version in ${versions:-$SUPPORTED}; do
         for path in $NEEDS_LIBVIRT; do without="$without --ignore=$path"; done
     fi
     # shellcheck disable=SC2086
-    "$env/bin/pytest" -q -n 2 --dist worksteal $without $tests || failed="$failed $version"
+    "$env/bin/pytest" -q -n 2 --dist worksteal ${quick:+-m "not long"} $without $tests || failed="$failed $version"
 done
 [ -z "$failed" ] || { say "failed with ansible-core$failed" >&2; exit 1; }

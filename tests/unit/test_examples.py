@@ -15,6 +15,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
 from ansible_collections.drover.compute.tests.unit import examples
 
+pytestmark = pytest.mark.long
+
 FOUND = {
     *(("module", path.stem) for path in (examples.ROOT / "plugins/modules").glob("[a-z]*.py")),
     *(("lookup", path.stem) for path in (examples.ROOT / "plugins/lookup").glob("[a-z]*.py")),

@@ -97,6 +97,7 @@ def test_what_only_the_lab_looks_at_is_in_a_guide():
     assert guided and guided <= {page.name for page in pages.GUIDES}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", sorted({command for dummy, command in FOUND if level(command) == RUN}))
 def test_it_runs(prepared, command):
     folder, url = prepared

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import concurrent.futures
 
+import pytest
+
 from ansible_collections.drover.compute.tests.unit.action.running import play
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import host, selection
+
+pytestmark = pytest.mark.long
 
 RUNS, PLACES, AT_ONCE = 50, 30, 8
 

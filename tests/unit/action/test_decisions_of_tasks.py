@@ -73,6 +73,7 @@ def place(url, folder, *wanted, options=()):
     return play(folder, tasks, options=options, vars=values)
 
 
+@pytest.mark.long
 def test_the_role_place(url, tmp_path):
     code, said = place(url, tmp_path, SMALL)
     assert code == 0 and "GOES ON 1" in said, said
@@ -83,6 +84,7 @@ def test_the_role_place(url, tmp_path):
     assert code == 0 and len(kept(url)) == 1, said
 
 
+@pytest.mark.long
 def test_the_role_place_says_and_keeps_that_there_is_no_host(url, tmp_path):
     code, said = place(url, tmp_path, SMALL, BIG)
     assert code != 0 and "GOES ON" not in said, said

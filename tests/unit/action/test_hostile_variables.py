@@ -14,6 +14,8 @@ import pytest
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, leases, services
 from ansible_collections.drover.compute.tests.unit.action.running import play
 
+pytestmark = pytest.mark.long
+
 NO_NAME = "which is no name of a host; nothing was changed"
 #: role, variables -> what the refusal says.
 CASES = {

@@ -144,6 +144,7 @@ TASKS = [
 ]
 
 
+@pytest.mark.long
 def test_a_play_makes_checks_and_changes(tmp_path):
     code, output = ran(tmp_path, TASKS[:2], "--check", "--diff")
     assert (code, output.count("changed: [localhost]")) == (0, 2), output
@@ -194,6 +195,7 @@ REFUSALS = [
 ]
 
 
+@pytest.mark.long
 def test_a_play_is_refused_in_sentences(tmp_path):
     tasks = [{**task, "ignore_errors": True} for task, dummy in REFUSALS]
     code, output = ran(tmp_path, TASKS + tasks)
@@ -204,6 +206,7 @@ def test_a_play_is_refused_in_sentences(tmp_path):
     assert "changed=0" in ran(tmp_path, TASKS)[1]
 
 
+@pytest.mark.long
 def test_a_play_warns_of_capacity_below_use(tmp_path):
     store = f"sqlite:///{tmp_path}/store.db"
     fleets.discover(store, host("kvm1"))
@@ -229,6 +232,7 @@ def hold(url, name, held):
         allocations.replace(connection, {uuid_of("web"): {key: held}}, fleets.NOW)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("discovered", [False, True], ids=["empty", "discovered"])
 def test_the_examples_run_as_they_stand(tmp_path, discovered):
     for module in MODULES:
@@ -243,6 +247,7 @@ def test_the_examples_run_as_they_stand(tmp_path, discovered):
         assert code == 0, (module, output)
 
 
+@pytest.mark.long
 def test_the_examples_of_the_guide_run_as_they_stand(tmp_path):
     fleets.discover(f"sqlite:///{tmp_path}/store.db", host("kvm1"))
     text = (ROOT / "docs" / "resource-providers.md").read_text()

@@ -95,6 +95,7 @@ def test_what_is_no_plan(url, tmp_path):
     assert "is no plan" in said and not (tmp_path / "x.html").exists()
 
 
+@pytest.mark.long
 def test_the_playbook(url, tmp_path):
     code, said = report(url, "--check", folder=tmp_path)
     assert code == 0 and "changed=1" in said and not (tmp_path / "drover-report.html").exists(), said
@@ -106,6 +107,7 @@ def test_the_playbook(url, tmp_path):
     assert code == 0 and "changed=0" in said and "as it was" in " ".join(said.split()), said
 
 
+@pytest.mark.long
 def test_the_playbook_draws_a_plan_of_a_lookup(url, tmp_path):
     variables = {
         "drover_report": "plan.html",
@@ -122,6 +124,7 @@ def test_the_playbook_draws_a_plan_of_a_lookup(url, tmp_path):
     assert "Plan: Rebalance" in page and "Plan: Rolling maintenance" in page
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count, lines", [(20, 0), (60, 10)])
 def test_a_long_discovery_tells_where_it_is(tmp_path, count, lines):
     names = [f"kvm{number:03}" for number in range(1, count + 1)]

@@ -131,6 +131,7 @@ def test_the_table_stays_a_table_with_wide_names(broken_url):
     assert audit_table([]) == []
 
 
+@pytest.mark.long
 def test_the_playbook(broken_url, tmp_path):
     code, said = audit(broken_url, folder=tmp_path)
     assert code == 0, said
@@ -148,6 +149,7 @@ def test_the_playbook(broken_url, tmp_path):
     assert '"sound": true' in stats.replace("'", '"').replace("True", "true"), said
 
 
+@pytest.mark.long
 def test_the_playbook_says_what_it_mended(broken_url, tmp_path):
     code, said = audit(broken_url, folder=tmp_path, variables={"drover_heal": True})
     assert code == 0, said

@@ -18,6 +18,8 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.drover.compute.tests.unit.action.running import ansible
 from ansible_collections.drover.compute.tests.unit.awx import fake_awx, shipped
 
+pytestmark = pytest.mark.long
+
 TASKS = yaml.safe_load((shipped.ROOT / "playbooks" / "tasks" / "awx.yml").read_text())
 SECRET = "hush-hush"
 # What docs/awx.md says that a user writes down.

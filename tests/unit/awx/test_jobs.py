@@ -21,6 +21,8 @@ import yaml
 
 from ansible_collections.drover.compute.tests.unit.awx import shipped
 
+pytestmark = pytest.mark.long
+
 NODE = """<node>
   <domain type='test'><name>{name}</name><uuid>{uuid}</uuid><memory unit='MiB'>64</memory><vcpu>1</vcpu>
     <os><type>hvm</type></os></domain>

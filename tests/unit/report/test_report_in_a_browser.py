@@ -15,6 +15,8 @@ from ansible_collections.drover.compute.tests.unit.report import browser as chro
 from ansible_collections.drover.compute.tests.unit.report import pages
 from ansible_collections.drover.compute.tests.unit.report.reading import truth
 
+pytestmark = pytest.mark.long
+
 FIGURES = """
 const found = {};
 for (const row of document.querySelectorAll('#hosts-table tbody tr')) {

@@ -384,6 +384,7 @@ def test_a_definition_is_changed_host_by_host(prepared_url):
 # Large
 
 
+@pytest.mark.long
 def test_ten_thousand_nodes_in_fifty_pools(tmp_path):
     url = f"sqlite:///{tmp_path}/store.db"
     pools = [{**POOL, "name": f"p{number}", "shared_id": f"nfs:filer{number}:/"} for number in range(50)]

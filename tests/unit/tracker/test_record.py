@@ -589,6 +589,7 @@ def test_odd_names_come_back_as_they_were(prepared_url):
         assert [row["host"] for row in hosts.listing(connection, fleets.NOW)] == sorted(HOSTILE)
 
 
+@pytest.mark.long
 def test_ten_thousand_nodes_in_one_transaction(tmp_path):
     url = f"sqlite:///{tmp_path}/store.db"
     nodes = [
