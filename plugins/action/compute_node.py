@@ -205,8 +205,8 @@ def _told_doubled(doubled):
         told.append(
             f"{' and '.join(nodes)} have the same host_uuid and show the same domains: {', '.join(names)}. Is it one machine under two "
             "names, then destroy nothing: take the wrong name out of the inventory, and out of the store with ansible localhost -m "
-            "drover.compute.compute_node -a '{\"host\": \"THE-WRONG-NAME\", \"nodes\": []}', and run drover.compute.discover. Are they two machines, then give each a "
-            "host_uuid of its own in libvirtd.conf."
+            "drover.compute.compute_node -a '{\"host\": \"THE-WRONG-NAME\", \"nodes\": []}', and run drover.compute.discover. "
+            "Are they two machines, then give each a host_uuid of its own in libvirtd.conf."
         )
     return told
 

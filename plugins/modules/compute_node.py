@@ -40,7 +40,7 @@ options:
         C(cpu_info), C(stats) and C(metrics) (mappings of name to value), C(num_io_ops), C(failed_builds), for shared storage C(pools)
         (a list of mappings with name, path and shared_id as M(drover.compute.hypervisor_info) has them), and any
         option of this module that is about one node. C(hypervisor) in place of the figures takes the whole facts of M(drover.compute.hypervisor_info).
-      - A host that is named must be given with all its nodes. With an empty list and O(host), that host has none any more: it is
+      - A host that is named must be given with all its nodes. With an empty list and O(host), that host has none any more. It is
         taken out of the store, unless an instance or an open migration holds room there.
     type: list
     elements: dict
@@ -278,7 +278,7 @@ stale:
 doubled:
   description:
     - Domains that more than one compute node shows.
-    - Where RV(ignore:one_machine) is true, all these nodes have the same C(host_uuid), so that one machine is in the inventory
+    - Where C(one_machine) is true, all these nodes have the same C(host_uuid), so that one machine is in the inventory
       under several names.
   returned: success
   type: list

@@ -93,10 +93,7 @@ def test_cell(prepared, tmp_path, name, fault, moment):
             runs = happens.again()
             namesakes = happens.namesakes and operation.kind == "build"
             world.check_always(watch, namesakes)
-            if happens.gone:
-                # Its room is held until a person says that it is gone.
-                return
-            if runs[-1].process.returncode:
+            if runs[-1].process.returncode and not happens.gone:
                 assert (name, fault) in NOT_AT_ONCE, "given again it fails"
                 world.discover()
                 assert happens.give().process.returncode == 0, "given a third time it fails"
@@ -107,6 +104,11 @@ def test_cell(prepared, tmp_path, name, fault, moment):
                 watch.on("kvm1")
                 world.discover()
                 world.check_always(watch)
+            if happens.gone:
+                # Its room is held until a person says that it is gone.
+                assert happens.forget().process.returncode == 0
+                assert "web" not in world.check_end()
+                return
             if namesakes:
                 # A store has one of them; the other one is somebody's.
                 return

@@ -23,7 +23,7 @@ CACHE=$ROOT/.cache
 WORK=$CACHE/lint
 VENV=$ROOT/.venv
 VENV_LINT=$ROOT/.venv-lint
-ALL="sanity build importer ansible-lint docs changelog layering environment"
+ALL="sanity pylint build importer ansible-lint docs changelog layering environment"
 
 die() {
     echo "lint: $*" >&2
@@ -74,8 +74,9 @@ copy_tree() {
 
 rm -rf "$WORK"
 mkdir -p "$WORK/log" "$WORK/dist"
-# Two: ansible-test writes into its own while the others read.
+# Three: each ansible-test writes into its own while the others read.
 copy_tree "$WORK/sanity"
+copy_tree "$WORK/pylint"
 copy_tree "$WORK/tree"
 COPY=$WORK/tree/ansible_collections/drover/compute
 
@@ -121,18 +122,29 @@ export NO_COLOR=1 ANSIBLE_NOCOLOR=1 PY_COLORS=0 PYTHONUNBUFFERED=1
 
 # --- the checks -------------------------------------------------------------------------------
 
-check_sanity() {
-    cd "$WORK/sanity/ansible_collections/drover/compute"
+# The copy $1 is for it alone: it writes into it. The other words are ansible-test's.
+ansible_test_sanity() {
+    local copy=$1
+    shift
+    cd "$WORK/$copy/ansible_collections/drover/compute"
     if compgen -G 'tests/sanity/ignore*' >/dev/null; then
         echo "tests/sanity holds an ignore file: repair what it hides"
         return 1
     fi
-    PATH="$VENV/bin:$PATH" ansible-test sanity --local --python "$PYTHON_VERSION" --color no 2>&1 |
-        tee "$WORK/sanity.txt"
-    if grep -q "All targets skipped" "$WORK/sanity.txt"; then
+    PATH="$VENV/bin:$PATH" ansible-test sanity --local --python "$PYTHON_VERSION" --color no "$@" 2>&1 |
+        tee "$WORK/$copy.txt"
+    if grep -q "All targets skipped" "$WORK/$copy.txt"; then
         echo "ansible-test saw no file at all"
         return 1
     fi
+}
+
+check_sanity() {
+    ansible_test_sanity sanity --skip-test pylint
+}
+
+check_pylint() {
+    ansible_test_sanity pylint --test pylint
 }
 
 check_build() {
@@ -205,9 +217,9 @@ run() {
     echo "lint: $1 $([ "$status" = 0 ] && echo ok || echo FAILED) ($((SECONDS - begin)) s)"
 }
 
-# ansible-test takes about as long as all the others together: one lane each.
-(if wanted sanity; then run sanity; fi) &
-for check in build importer ansible-lint docs changelog layering environment; do
+# pylint takes about as long as all the others together: one lane each.
+(if wanted pylint; then run pylint; fi) &
+for check in sanity build importer ansible-lint docs changelog layering environment; do
     if wanted "$check"; then run "$check"; fi
 done
 wait

@@ -21,8 +21,9 @@ def describe(connection, migration_uuid):
 
     :returns: a dict: migration, uuid (the instance's), name, status, source, destination, source_uri,
         destination_uri, same_host, running (whether it ran when it began), arrived (whether it was seen to be done
-        at the destination), nowhere (whether an earlier run saw that neither end had it), old and new (each flavor, vcpus, memory_mb, disk_gb), order and back (what the module
-        domain_migration takes to move it there, and back), migration_options (those of the instance's policy).
+        at the destination), nowhere (whether an earlier run saw that neither end had it), old and new (each flavor,
+        vcpus, memory_mb, disk_gb), order and back (what the module domain_migration takes to move it there, and back),
+        migration_options (those of the instance's policy).
     """
     migrations, nodes = tables.migrations, tables.compute_nodes
     source, destination = nodes.alias("source"), nodes.alias("destination")

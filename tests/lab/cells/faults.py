@@ -320,6 +320,14 @@ class UndefinedByHand(_ByHand):
     moments = ("after",)
     words = "virsh destroy web; virsh undefine web"
 
+    def forget(self):
+        """A person says that it is gone, and its room is free."""
+        instances = {"instances": [self.fleet.query("SELECT uuid FROM instances WHERE name = 'web'")[0][0]]}
+        if self.fleet.query("SELECT uuid FROM migrations WHERE status IN ('accepted', 'running')"):
+            self.world.ad_hoc("drover.compute.allocation", {"state": "swapped_back", **instances})
+        self.world.discover()
+        return self.world.ad_hoc("drover.compute.allocation", {"state": "released", **instances})
+
 
 class MovedByHand(_ByHand):
     """To another host, with virsh migrate."""

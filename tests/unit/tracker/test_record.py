@@ -490,6 +490,7 @@ def test_one_machine_under_two_names(prepared_url, first):
 
 def test_a_host_that_is_no_more(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("web")), host("kvm2"))
+
     def no_more(name):
         return in_store(prepared_url, record.record, {name: []}, fleets.NOW)
 
