@@ -79,7 +79,6 @@ LOOKUPS = [
 ]
 
 
-@pytest.mark.long
 def test_the_role_that_runs_playbooks(roles, tmp_path):
     examples.fill(roles["run"])
     done = run(
@@ -114,7 +113,6 @@ def test_it_cannot_change_the_schema(roles, statement):
         connection.execute(statement)
 
 
-@pytest.mark.long
 def test_the_role_that_reads(roles, tmp_path):
     examples.fill(roles["run"])
     done = run(tmp_path, roles["read"], *LOOKUPS)
