@@ -108,6 +108,7 @@ def test_local_disks_are_copied_and_a_disabled_host_stays_disabled(fleet):
                                      "forced_down": False, "last_error": None}
 
 
+@pytest.mark.long
 def test_what_cannot_move(fleet):
     # With as many vCPUs as CPUs there is one left on kvm2 and one on kvm3.
     ratio = {"drover_cpu_allocation_ratio": 1}

@@ -43,7 +43,6 @@ CELLS = cells()
 #: What runs in each ``make test``: different faults, few operations, as each begins with a store of its own.
 SAMPLE = [
     ("place", "task timeout", "during"),
-    ("place", "store from a backup", "after"),
     ("start", "twice at once", "during"),
     ("live move", "controller killed", "during"),
     ("live move", "store lost", "during"),

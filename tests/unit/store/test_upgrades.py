@@ -23,6 +23,13 @@ from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, host
 
 REVISIONS = sorted(schema.revisions())
 
+
+def each_of(revisions):
+    """Revisions as parameters: those between the oldest and the two newest are long."""
+    kept = (revisions[0], *revisions[-2:])
+    return [each if each in kept else pytest.param(each, marks=pytest.mark.long) for each in revisions]
+
+
 # What was written into a store of each revision; a later revision has the rows of the earlier ones too.
 ROWS = {
     "0001": f"""
@@ -170,7 +177,7 @@ def contents(url, columns=None):
     return found
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize("revision", each_of(REVISIONS))
 def test_every_row_is_there_after_an_upgrade(store_url, revision):
     before = build(store_url, revision)
     assert Store.open(store_url).upgrade() == revision
@@ -183,7 +190,7 @@ def test_every_row_is_there_after_an_upgrade(store_url, revision):
     assert wrong == []
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize("revision", each_of(REVISIONS))
 def test_the_engine_uses_it_after_an_upgrade(store_url, tmp_path, revision):
     build(store_url, revision)
     Store.open(store_url).upgrade()
@@ -205,7 +212,7 @@ def test_the_engine_uses_it_after_an_upgrade(store_url, tmp_path, revision):
     assert fleets.columns(f"sqlite:///{tmp_path / 'copy.db'}") == fleets.columns(store_url)
 
 
-@pytest.mark.parametrize("revision", REVISIONS[:-1])
+@pytest.mark.parametrize("revision", each_of(REVISIONS[:-1]))
 def test_an_older_store_is_not_read_but_told_how_to_upgrade(store_url, revision):
     before = build(store_url, revision)
     with pytest.raises(DroverError, match=f"older schema {revision}.*needs {schema.LATEST}.*drover.compute.store"):
@@ -214,7 +221,7 @@ def test_an_older_store_is_not_read_but_told_how_to_upgrade(store_url, revision)
     assert contents(store_url) == before
 
 
-@pytest.mark.parametrize("revision", REVISIONS[:-1])
+@pytest.mark.parametrize("revision", each_of(REVISIONS[:-1]))
 def test_an_upgrade_that_fails_changes_nothing(store_url, revision, monkeypatch):
     before = build(store_url, revision)
     migrate = schema._run
