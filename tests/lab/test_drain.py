@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from test_fleet import LOCAL, SHARED, Domain, changed
 
 pytest_plugins = ["test_fleet"]
