@@ -227,7 +227,7 @@ class ActionModule(DroverAction):
             gone = all(certainty.is_nowhere(each) for each in told.get("moves") or [{}])
         if gone:
             with store.write() as connection:
-                moves.note(connection, resize["migration"], {"nowhere": True}, time.time())
+                moves.note_nowhere(connection, resize["migration"], time.time())
             raise DroverError(
                 f"Instance {resize['name']}: neither {source} nor {destination} has it, so somebody moved or removed it. Nothing was taken "
                 "back. Run drover.compute.discover: if another host has it, that ends the resize."
@@ -311,7 +311,7 @@ class ActionModule(DroverAction):
             raise
         if resize["nowhere"] and not self._task.check_mode:
             with store.write() as connection:
-                moves.note(connection, resize["migration"], {"nowhere": False}, time.time())
+                moves.note_nowhere(connection, resize["migration"], time.time(), nowhere=False)
         return {"changed": bool(result["changed"]), "resize": resize}
 
     def _back(self, resize, args, task_vars):

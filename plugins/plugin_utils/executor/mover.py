@@ -353,7 +353,7 @@ class Mover:
         if orders:
             with self.store.write() as connection:
                 for order in orders:
-                    moves.note(connection, order["migration"], {"nowhere": nowhere}, time.time())
+                    moves.note_nowhere(connection, order["migration"], time.time(), nowhere)
 
     def _listen(self, order, result):
         """Note which host did not answer, so that nothing more is begun with it."""

@@ -23,7 +23,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, caps, groups, supply
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.chooser import Chooser, Place, class_ids
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.claims import find_node
-from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, files, moving, orders, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, clock, files, moving, orders, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.moving import EVACUATION, RESIZE
 
 UNDER_WAY = tables.OPEN_MIGRATION
@@ -291,6 +291,11 @@ def undo(connection, uuid, proof, message, now, status="failed"):
     _hold_instance(connection, migration)
     _set_holds(connection, migration, "old", now)
     _set_status(connection, uuid, status, message, now)
+
+
+def note_nowhere(connection, uuid, now, nowhere=True):
+    """Write down that neither end of a move has the instance, by a look that was just taken; or that it is to be moved again."""
+    note(connection, uuid, {"nowhere": clock.now(connection) if nowhere else None}, now)
 
 
 def end_elsewhere(connection, uuid, proof, message, now):

@@ -55,6 +55,24 @@ def holding(connection, instance_uuids):
     return {row.instance_uuid: row for row in rows}
 
 
+def lost_track_of(connection, instance_uuids):
+    """The migrations under way of instances that neither end has, by the last look at both.
+
+    :returns: a list of rows. Not one whose source or destination has shown its instance since.
+    """
+    migrations, domains = tables.migrations, tables.domains
+    rows = bulk.among(
+        connection, sa.select(migrations).where(migrations.c.status.in_(tables.OPEN_MIGRATION)), migrations.c.instance_uuid, instance_uuids
+    )
+    rows = {row.instance_uuid: row for row in rows if (row.details or {}).get("nowhere")}
+    for seen in bulk.among(connection, sa.select(domains), domains.c.uuid, rows):
+        row = rows.get(seen.uuid)
+        ends = row is not None and (row.source_node_id, row.destination_node_id)
+        if ends and seen.compute_node_id in ends and seen.seen_at > row.details["nowhere"]:
+            del rows[seen.uuid]
+    return list(rows.values())
+
+
 def left_open_for(connection, host):
     """The hosts that moves left open start at which an earlier run began to make room for a host, sorted."""
     return sorted({row.source for row in open_moves(connection) if (row.details or {}).get("for_host") == host})

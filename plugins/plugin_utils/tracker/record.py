@@ -169,13 +169,16 @@ def _end_moves_elsewhere(connection, hosts, reported, now):
 
     :param hosts: dict node id -> its host.
     """
-    shown = {uuid: node for node, domains in reported.items() for uuid in domains}
-    for uuid, migration in moving.holding(connection, shown).items():
-        ends, host = (migration.source, migration.destination), hosts[shown[uuid]]
-        nowhere = migration.status in moves.UNDER_WAY and (migration.details or {}).get("nowhere")
-        if nowhere and host not in ends:
-            proof = certainty.is_elsewhere(*ends, host)
-            moves.end_elsewhere(connection, migration.uuid, proof, f"Somebody moved it to {host}.", now)
+    shown = {}
+    for node, domains in reported.items():
+        for uuid in domains:
+            shown.setdefault(uuid, set()).add(hosts[node])
+    for migration in moving.lost_track_of(connection, shown):
+        ends, found = (migration.source, migration.destination), shown[migration.instance_uuid]
+        if found.isdisjoint(ends):
+            where = " and ".join(sorted(found))
+            proof = certainty.is_elsewhere(*ends, where)
+            moves.end_elsewhere(connection, migration.uuid, proof, f"Somebody moved it to {where}.", now)
 
 
 def _write_instances(connection, reported, facts, provider_ids, disk, stale, now):

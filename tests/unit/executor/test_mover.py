@@ -290,8 +290,13 @@ def test_what_nobody_knows_is_left_open_and_told(fleet_url, status):
     assert fleets.used(fleet_url) == {"kvm1": 1, "kvm2": 2}
 
 
+def read_a_minute_ago(url):
+    fleets.discover(url, host("kvm1", *map(domain, NAMES)), host("kvm2"), now=time.time() - 60)
+
+
 def test_what_neither_end_has_is_found_by_a_discovery(fleet_url):
     """A person moved it to a third host: its room is held at both ends until that is seen, and then there alone."""
+    read_a_minute_ago(fleet_url)
     world = World({"web1": "lost"})
     mover(fleet_url, world).run(plan("web1"))
     assert sorted(fleets.used(fleet_url).items()) == [("kvm1", 3), ("kvm2", 1)]
@@ -309,9 +314,24 @@ def test_what_neither_end_has_is_found_by_a_discovery(fleet_url):
     assert statuses(mover(fleet_url, world).run(moved)) == {"web1": "completed"}
 
 
+def test_what_was_brought_back_is_not_where_an_old_definition_is(fleet_url):
+    """It is at its source again, by hand; a definition that is left on a third host is no instance."""
+    read_a_minute_ago(fleet_url)
+    mover(fleet_url, World({"web1": "lost"})).run(plan("web1"))
+    later = time.time() + 60
+    fleets.discover(fleet_url, host("kvm1", *map(domain, NAMES)), now=later)
+    fleets.discover(fleet_url, host("kvm3", domain("web1")), now=later + 1)
+    assert open_moves(fleet_url) == {"web1"}
+    assert fleets.used(fleet_url) == {"kvm1": 3, "kvm2": 1}
+    # Of one report of both as well.
+    fleets.discover(fleet_url, host("kvm1", *map(domain, NAMES)), host("kvm3", domain("web1")), now=later + 2)
+    assert open_moves(fleet_url) == {"web1"}
+
+
 @pytest.mark.parametrize("begun_again", [True, False])
 def test_what_a_third_host_shows_ends_no_move_that_goes_on(fleet_url, begun_again):
     """A definition that somebody left behind is no instance that moved."""
+    read_a_minute_ago(fleet_url)
     if begun_again:
         mover(fleet_url, World({"web1": "lost"})).run(plan("web1"))
     world = World()
