@@ -21,8 +21,9 @@ READING = 20
 
 
 def _place_of(path, kind, mounts):
+    """(the text of the storage that it is on or None, its real path)."""
     found = _block_devices.identity(path) if kind == "block" else None
-    return f"device:{found}" if found else path_id(path, mounts)
+    return f"device:{found}" if found else path_id(path, mounts), os.path.realpath(path)
 
 
 class DiskFacts:
@@ -38,23 +39,27 @@ class DiskFacts:
         self._mounts, self._conn = mounts, conn
         self._folders = {pool["name"]: pool["path"] for pool in pools if pool["type"] in FOLDER_POOLS and pool["path"]}
         self._declared = [os.path.normpath(self._folders[name]) for name in declared if name in self._folders]
-        self._ids, self._references = {}, {}
+        self._places, self._references = {}, {}
         # The images of this host alone that are behind disks, and whether one of these is on shared storage.
         self._local = {}
 
     def add(self, disks):
-        """Give each disk its ``path``, ``shared_id`` and ``chain``; each None where it is not known."""
+        """Give each disk its ``path``, ``real_path``, ``shared_id`` and ``chain``; each None where it is not known."""
         for disk in disks:
-            disk.update(path=self._path(disk), shared_id=None, chain=None)
+            disk.update(path=self._path(disk), real_path=None, shared_id=None, chain=None)
         there = [disk for disk in disks if disk["path"] is not None]
         _backing.learn([disk["path"] for disk in there if disk["format"] != "raw"], self._references)
         chains = [_backing.chain(disk["path"], disk["format"], self._references, self._ask) for disk in there]
         self._place([(disk["path"], disk["type"]) for disk in there] + [(path, "file") for chain in chains for path in chain.files])
         for disk, chain in zip(there, chains):
-            disk["shared_id"] = self._ids[disk["path"]]
+            disk["shared_id"], disk["real_path"] = self._places[disk["path"]]
             if not chain.troubles:
-                disk["chain"] = [{"path": path, "shared_id": self._ids[path]} for path in chain.files]
+                disk["chain"] = [self._layer(path) for path in chain.files]
                 self._note_local(disk)
+
+    def _layer(self, path):
+        shared_id, real_path = self._places[path]
+        return {"path": path, "real_path": real_path, "shared_id": shared_id}
 
     def _ask(self, path):
         return _backing.by_libvirt(self._conn, path)
@@ -75,9 +80,9 @@ class DiskFacts:
 
     def _place(self, many):
         """Find out which storage files and devices are on."""
-        new = dict(each for each in many if each[0] not in self._ids)
+        new = dict(each for each in many if each[0] not in self._places)
         answers = _files.call_each(_place_of, [(path, kind, self._mounts) for path, kind in new.items()])
-        self._ids.update((path, answer if good else None) for path, (good, answer) in zip(new, answers))
+        self._places.update((path, answer if good else (None, None)) for path, (good, answer) in zip(new, answers))
 
     def _is_shared(self, path, shared_id):
         path = os.path.normpath(path)

@@ -53,6 +53,7 @@ def _pool(pool, mounts):
         "type": root.get("type"),
         "state": _POOL_STATES[state] if state < len(_POOL_STATES) else "unknown",
         "path": path,
+        "real_path": _files.real_path(path) if path and mounts is not None else None,
         "shared_id": shared_id,
         "capacity_gb": round(capacity / GIB, 2),
         "allocation_gb": round(allocation / GIB, 2),
@@ -86,6 +87,7 @@ def read_instances_storage(conn, mounts, instances_path, domains, pools, warn):
     total, used, free = sizes or (0, 0, 0)
     found = {
         "instances_path": instances_path,
+        "real_path": _files.real_path(instances_path) if mounts is not None else None,
         "total_gb": int(total // GIB),
         "used_gb": int(used // GIB),
         "free_gb": int(free // GIB),

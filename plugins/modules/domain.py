@@ -112,6 +112,12 @@ options:
     type: list
     elements: str
     default: []
+  looked_up:
+    description:
+      - Paths of which the caller knows that no domain of another hypervisor uses them. When it is given, a new domain gets no other file to
+        write to. A path that is another one by way of symbolic links fails with C(links), a mapping of the paths to what they are, before anything is begun.
+    type: list
+    elements: str
   vcpus:
     description:
       - Redefine a domain that is defined with so many vCPUs. It must be shut off, or be shut off by O(state=shutoff).
@@ -274,6 +280,7 @@ class DomainChange:
         self.params = module.params
         self.local = _libvirt.is_local(module.params["uri"])
         self.made_files = []
+        self.links = {}
         self._made = []
         self.removed_files = []
         self.kept_files = []
@@ -412,6 +419,7 @@ class DomainChange:
         if domain is None:
             self._refuse_used_disks()
         to_make = self._files_to_make() if domain is None else []
+        self._refuse_links()
         current = _power.state_of(domain) if domain is not None else "shutoff"
         reached = (
             state == "present"
@@ -501,11 +509,21 @@ class DomainChange:
         if self._needs is None:
             self._needs = Needs(self.conn, self.uuid, self.params["used_elsewhere"])
         try:
-            user = self._needs.user(path, look(path))
+            sighting = look(path)
+            user = self._needs.user(path, sighting)
         except (OSError, _files.Unresponsive) as exc:
             raise _images.ImageProblem(f"The path {path} cannot be looked at on {host_name()}: {_backing.reason_of(exc)}.") from exc
         if user:
             raise _images.ImageProblem(f"The file {path} is in use by {user[0]} on {host_name()}: choose another path for {self.name}.")
+        looked_up = self.params["looked_up"]
+        if looked_up is not None and sighting.real not in looked_up:
+            self.links[path] = sighting.real
+
+    def _refuse_links(self):
+        """What a path is by way of links may be in use on another hypervisor, which the caller has to find out first."""
+        if self.links:
+            what = ", ".join(f"{path} is {real}" for path, real in sorted(self.links.items()))
+            raise _images.ImageProblem(f"On {host_name()} {what}, and whether another hypervisor uses that was not looked up.")
 
     def _refuse_used_disks(self):
         """The disks that a new domain would write to must be nobody else's, whoever makes them."""
@@ -643,6 +661,7 @@ def main():
             "force": {"type": "bool", "default": False},
             "remove_disks": {"type": "bool", "default": False},
             "used_elsewhere": {"type": "list", "elements": "str", "default": []},
+            "looked_up": {"type": "list", "elements": "str"},
             "vcpus": {"type": "int"},
             "memory_mb": {"type": "int"},
             "flavor": {"type": "str"},
@@ -690,7 +709,8 @@ def _certain(change):
     """What a failure leaves certain, for whoever decides what to do next."""
     if change is None:
         return {"begun": False, "domain_left": None}
-    return {"begun": change.begun, "domain_left": change.left}
+    links = {"links": change.links} if change.links else {}
+    return {"begun": change.begun, "domain_left": change.left, **links}
 
 
 if __name__ == "__main__":

@@ -23,8 +23,9 @@ def of_path(path, node):
     storage, mounts = node.get("storage") or {}, node.get("mounts") or ()
     above = [(mount.get("path"), mount.get("shared_id")) for mount in mounts]
     # A pool that is not shared hides what is above it only where that is not known from the mounts.
-    above += [(pool.get("path"), pool.get("shared_id")) for pool in node.get("pools") or () if pool.get("shared_id") or not mounts]
-    above.append((storage.get("instances_path"), storage.get("shared_id")))
+    pools = [pool for pool in node.get("pools") or () if pool.get("shared_id") or not mounts]
+    above += [(pool.get(key), pool.get("shared_id")) for pool in pools for key in ("path", "real_path")]
+    above += [(storage.get(key), storage.get("shared_id")) for key in ("instances_path", "real_path")]
     covering = [
         (len(posixpath.normpath(folder)), bool(share), share, posixpath.normpath(folder))
         for folder, share in above

@@ -33,7 +33,7 @@ WHERE = {
     ("module", "aggregate"): (HERE,),
     ("module", "allocation"): (HERE,),
     ("module", "allocation_info"): (HERE,),
-    ("module", "compute_node"): (HERE, HERE, HERE),
+    ("module", "compute_node"): (HERE, HERE, HERE, HERE),
     ("module", "definitions"): (HERE,),
     ("module", "domain"): (HERE, LAB),
     ("module", "domain_migration"): (LAB,),

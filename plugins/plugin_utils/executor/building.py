@@ -9,6 +9,7 @@ goes to an alternate, and a claim is given back, only with the proof that nothin
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty, used_files
@@ -26,6 +27,11 @@ BUILT = ("running", "blocked")
 UNSETTLED = "It may have been built, so it is not built elsewhere and keeps its room."
 #: How often an order that another run opens meanwhile is settled before this one gives up.
 TRIES = 3
+
+
+def _paths(wanted):
+    """The files that a build may write to, as its definition names them."""
+    return [each["path"] for each in (*(wanted.get("disks") or ()), wanted.get("seed") or {}) if each.get("path")]
 
 
 class Building:
@@ -59,7 +65,7 @@ class Building:
             raise DroverError(
                 f"Instance {name}: {problem}. Nothing was begun there.", host=self.host, uncertain=False
             ) from None
-        answer = self.hand.act("domain", {**wanted, "state": "running", "timeout": self.timeout, "order": order})
+        answer = self._order(wanted, order)
         if answer.outcome == certainty.DONE:
             self._record(uuid, order, answer.result["domain"])
             return {key: answer.result[key] for key in ("changed", "domain", "diff") if key in answer.result}
@@ -77,7 +83,10 @@ class Building:
     def foretell(self, wanted):
         """What build() would do; nothing is changed."""
         self._refuse_taken(wanted)
-        told = self.hand.foretell("domain", {**wanted, "state": "running", "timeout": self.timeout})
+        given = self._given(wanted)
+        told = self.hand.foretell("domain", given)
+        if told.get("failed") and told.get("links"):
+            told = self.hand.foretell("domain", self._with_links(given, told["links"]))
         if told.get("failed"):
             raise DroverError(f"Instance {wanted['name']} on {self.host}: {told.get('msg')}", host=self.host)
         return {key: told[key] for key in ("changed", "domain", "diff") if key in told}
@@ -122,9 +131,34 @@ class Building:
             uncertain=False,
         )
 
-    def _refuse_taken(self, wanted):
+    def _order(self, wanted, order):
+        """Have it built; the Answer."""
+        given = {**self._given(wanted), "order": order}
+        answer = self.hand.act("domain", given)
+        if answer.outcome == certainty.NOTHING and answer.result.get("links"):
+            try:
+                given = self._with_links(given, answer.result["links"])
+            except DroverError as problem:
+                message = str(problem).removeprefix(f"Instance {wanted['name']} on {self.host}: ")
+                return dataclasses.replace(answer, message=message)
+            answer = self.hand.act("domain", given)
+        return answer
+
+    def _given(self, wanted):
+        return {**wanted, "state": "running", "timeout": self.timeout, "looked_up": _paths(wanted)}
+
+    def _with_links(self, given, links):
+        """The arguments, once it is seen that what their paths are by way of links is nobody else's.
+
+        :param links: dict path -> real path, as the host says.
+        """
+        links = {str(path): str(real) for path, real in links.items()}
+        self._refuse_taken(given, links.values())
+        return {**given, "looked_up": [*given["looked_up"], *links.values()]}
+
+    def _refuse_taken(self, wanted, paths=None):
         """A path that an instance of any host uses is nobody else's."""
-        paths = [each["path"] for each in (*(wanted.get("disks") or ()), wanted.get("seed") or {}) if each.get("path")]
+        paths = _paths(wanted) if paths is None else paths
         with self.store.read() as connection:
             used_files.refuse_taken(connection, wanted["uuid"], wanted["name"], self.host, paths)
 

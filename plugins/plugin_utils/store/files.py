@@ -87,8 +87,9 @@ def behind_disks(connection, uuids):
     table, found = tables.domains, {uuid: set() for uuid in uuids}
     for row in bulk.among(connection, sa.select(table.c.uuid, table.c.facts), table.c.uuid, uuids):
         disks = row.facts.get("disks") or []
-        own = {disk.get("path") or disk.get("source") for disk in disks}
-        found[row.uuid] |= {layer["path"] for disk in disks for layer in disk.get("chain") or []} - own
+        own = {name for disk in disks for name in (disk.get("path") or disk.get("source"), disk.get("real_path"))}
+        layers = [layer for disk in disks for layer in disk.get("chain") or []]
+        found[row.uuid] |= {name for layer in layers for name in (layer["path"], layer.get("real_path"))} - own
     return found
 
 

@@ -179,7 +179,7 @@ def pools(found, where):
     for pool in found or []:
         text(pool, "name", f"{where}, pools")
         place = f"{where}, pools, {pool['name']}"
-        for key in ("path", "shared_id", "state"):
+        for key in ("path", "real_path", "shared_id", "state"):
             if pool.get(key) is not None:
                 text(pool, key, place, LONGEST_TEXT)
         if pool.get("state") not in (None, *POOL_STATES):
@@ -232,7 +232,7 @@ def _storage(storage, where):
         amount(storage, key, where)
     # A disk that is over-committed may have less than nothing left.
     _signed(storage, "disk_available_least_gb", where)
-    for key in ("instances_path", "shared_id"):
+    for key in ("instances_path", "real_path", "shared_id"):
         if storage.get(key) is not None:
             text(storage, key, where, LONGEST_TEXT)
 
@@ -260,7 +260,7 @@ def _layers(disk, where):
 
 
 def _place(each, where):
-    for key in ("path", "shared_id", "digest"):
+    for key in ("path", "real_path", "shared_id", "digest"):
         if each.get(key) is not None:
             text(each, key, where, LONGEST_TEXT)
 

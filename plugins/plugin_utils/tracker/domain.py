@@ -54,8 +54,12 @@ def files(columns, node):
         path = disk.get("path") or (disk.get("source") if disk.get("type", "file") in ("file", "block", "dir") else None)
         if path:
             found.add((path, storage_identity.of_disk(disk, node) or disk.get("shared_id")))
-        for layer in disk.get("chain") or []:
-            found.add((layer["path"], storage_identity.of_path(layer["path"], node) or layer.get("shared_id")))
+        # By way of links it is a file that others may have by another name.
+        names = [(disk.get("real_path"), disk)]
+        names += [(layer.get(key), layer) for layer in disk.get("chain") or () for key in ("path", "real_path")]
+        for name, each in names:
+            if name and name != path:
+                found.add((name, storage_identity.of_path(name, node) or each.get("shared_id")))
     return found
 
 

@@ -290,3 +290,34 @@ def test_two_runs_at_once(placing, fleet):
         thread.join(60)
     assert len(results) == 2 and claim["uuid"]
     placing.check()
+
+
+# A file by another name
+
+@pytest.mark.parametrize("only_in_xml", [False, True])
+def test_safety_22_the_file_of_another_is_not_taken_by_way_of_a_link(placing, tmp_path, only_in_xml):
+    """The disk of an instance of another host, in a folder that a link leads to."""
+    (tmp_path / "link").symlink_to(tmp_path)
+    theirs, disk = str(tmp_path / "theirs.qcow2"), {"target": "vda", "type": "file"}
+    disk.update(source=theirs, path=theirs, real_path=theirs, shared_id=None, chain=[])
+    fleets.discover(placing.url, fleets.host("kvm2", fleets.domain("theirs", disks=[disk])))
+    claim = placing.claim()
+    placing.disk = str(tmp_path / "link" / "theirs.qcow2")
+    wanted = placing.wanted(claim["uuid"])
+    if only_in_xml:
+        wanted["disks"] = []
+    for call in (placing.building("kvm1").foretell, placing.building("kvm1").build):
+        with pytest.raises(DroverError, match=f"its disk {theirs} is a file that theirs on kvm2 uses"):
+            call(wanted)
+    assert "web" not in placing.fleet.where() and not (tmp_path / "theirs.qcow2").exists()
+    with placing.store.read() as connection:
+        assert orders.read(connection, claim["uuid"]).order_uuid is None
+
+
+def test_a_path_with_a_link_of_ones_own(placing, tmp_path):
+    (tmp_path / "vms").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "vms")
+    placing.disk = str(tmp_path / "link" / "web.qcow2")
+    placing.run()
+    placing.check()
+    assert (tmp_path / "vms" / "web.qcow2").exists()

@@ -47,7 +47,7 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
     assert (domain["name"], domain["state"], domain["vcpus"], domain["memory_mb"]) == ("test", "running", 2, 8192)
     assert set(domain["disks"][0]) == {
         "target", "device", "bus", "type", "source", "format", "cache", "readonly", "shareable", "capacity_bytes", "allocation_bytes",
-        "path", "shared_id", "chain",
+        "path", "real_path", "shared_id", "chain",
     }
     assert domain["interfaces"] == [
         {"mac": "aa:bb:cc:dd:ee:ff", "type": "network", "source": "default", "model": None, "target": "testnet0", "addresses": []}

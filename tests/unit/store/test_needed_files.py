@@ -62,6 +62,26 @@ def test_disks_and_all_behind_them_are_recorded(prepared_url):
     assert seen(prepared_url) == {"kvm1": {("/san/data", "declared:rack/data")}}
 
 
+@pytest.mark.parametrize("way", ["disk", "behind", "pool"])
+def test_safety_04_a_link_is_no_other_file(prepared_url, way):
+    """Somebody reaches the disk of another host's instance by way of a link: in its own path, behind it, or above its pool."""
+    pool = {"name": "san", "path": "/san", "shared_id": "declared:rack"}
+    theirs = {
+        "disk": disk("/links/web.qcow2", real_path="/san/web.qcow2"),
+        "behind": disk("/elsewhere/b.qcow2", chain=[{"path": "/links/web.qcow2", "real_path": "/san/web.qcow2", "shared_id": None}]),
+        "pool": disk("/links/web.qcow2", real_path="/mnt/7/web.qcow2"),
+    }[way]
+    their_pool = {**pool, "real_path": "/mnt/7"} if way == "pool" else pool
+    fleets.discover(
+        prepared_url,
+        host("kvm1", vm("web", disk("/san/web.qcow2", real_path="/san/web.qcow2")), pools=[pool]),
+        host("kvm2", vm("db", theirs), pools=[their_pool]),
+    )
+    assert elsewhere(prepared_url, "web", "kvm1") == ["/san/web.qcow2"]
+    if way != "behind":
+        assert set(elsewhere(prepared_url, "db", "kvm2")) == {theirs["real_path"]}
+
+
 def test_a_discovery_that_finds_nothing_new_writes_nothing(prepared_url):
     nodes = [host("kvm1", vm("web", disk("/a", "/base")), vm("db", disk("/b"))), host("kvm2", vm("app", disk("/c")))]
     fleets.discover(prepared_url, *nodes)
