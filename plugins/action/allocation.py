@@ -46,6 +46,7 @@ class ActionModule(DroverAction):
         "selections": {"type": "list", "elements": "dict"},
         "of_definitions": {"type": "bool", "default": False},
         "force": {"type": "list", "elements": "str", "default": []},
+        "inventory_hosts": {"type": "list", "elements": "str", "default": []},
         "instances": {"type": "list", "elements": "str"},
         "alternates": {"type": "list", "elements": "dict"},
         "host": {"type": "str"},
@@ -117,7 +118,7 @@ class ActionModule(DroverAction):
         claimed = claims.claim(connection, wanted, now, args["expires"], actor, args["of_definitions"])
         if not known:
             # Last, as claims that are made at the same time wait for each other from here on.
-            continuity.refuse_unknown(connection, args["force"])
+            continuity.refuse_unknown(connection, args["force"], args["inventory_hosts"])
         return {"changed": any(item["new"] for item in claimed), "claims": claimed}
 
     def _next(self, connection, args, now):

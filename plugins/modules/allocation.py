@@ -66,6 +66,13 @@ options:
     type: list
     elements: str
     default: []
+  inventory_hosts:
+    description:
+      - The hypervisors of the inventory. In a store that is new or was brought back from a backup O(of_definitions) refuses new instances
+        while one of them was never read.
+    type: list
+    elements: str
+    default: []
   instances:
     description: Uuids of instances.
     type: list

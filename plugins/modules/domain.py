@@ -597,14 +597,16 @@ class DomainChange:
         if self.module.check_mode:
             self.removed_files, self.kept_files = own.sort_out(locks=not domain.isActive()), own.kept
             return True, None
-        persistent, self.begun = domain.isPersistent(), True
+        persistent = domain.isPersistent()
         try:
             if domain.isActive():
+                # One that does not go down is whole: nothing of its removal has begun.
                 _power.stop(domain, self.params["timeout"], self.params["force"])
         except libvirt.libvirtError as exc:
             # A transient one is gone once it is off.
             if persistent or not is_gone(exc):
                 raise
+        self.begun = True
         own.sort_out()
         # Before the definition: a run that is killed leaves something that the next one finds.
         try:

@@ -22,25 +22,30 @@ except ImportError:
     sa = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, some
-from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, power, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, clock, power, tables
 
 #: The rule that may be lifted by this name.
 UNREAD = "unread_hosts"
 WITNESS = ".claims"
 
 
-def refuse_unknown(connection, lifted=()):
+def refuse_unknown(connection, lifted=(), inventory=()):
     """See that every host has been read since the store came to be, and note that a claim is made.
 
     :param lifted: names of rules that the operator lifts.
+    :param inventory: the hosts of the inventory. Until they have all been read once, those that the store has never had
+        count too; later they are new hosts.
     :raises DroverError: a host has not.
     """
     row = _row(connection)
     came_back = _came_back(connection, row)
     born = clock.now(connection) if came_back else row.born_at
-    _write(connection, row.claims + 1, born)
-    unread = [] if UNREAD in lifted else _unread(connection, born)
-    if unread:
+    unread = _unread(connection, born)
+    if born or not row.claims:
+        unread = sorted({*unread, *_unheard_of(connection, inventory)})
+    # From here on all that ran then is known.
+    _write(connection, row.claims + 1, 0 if inventory and not unread else born)
+    if unread and UNREAD not in lifted:
         why = "was brought back from a backup" if born else "was made"
         raise Unread(
             f"{some(unread)} {'was' if len(unread) == 1 else 'were'} not read since the store {why}: what runs there is not known, and nothing "
@@ -139,6 +144,13 @@ def _witness_path(connection):
     """Where the witness of a SQLite file is; None for another database, or one in memory."""
     database = connection.engine.url.database
     return f"{database}{WITNESS}" if connection.dialect.name == "sqlite" and database else None
+
+
+def _unheard_of(connection, inventory):
+    """Those of the hosts that the store has never had."""
+    table = tables.services
+    known = {row.host for row in bulk.among(connection, sa.select(table.c.host), table.c.host, inventory)}
+    return set(inventory) - known
 
 
 def _unread(connection, born):

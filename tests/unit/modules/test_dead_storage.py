@@ -60,6 +60,7 @@ def test_storage_a_disk_that_does_not_answer_is_a_fact_without_sizes(
     # Where it comes from is known all the same, so that the host still counts among those that share it.
     assert storage == {
         "instances_path": f"{dead_storage}/images",
+        "real_path": f"{dead_storage}/images",
         "total_gb": 0,
         "used_gb": 0,
         "free_gb": 0,

@@ -59,6 +59,31 @@ def test_a_new_store_that_has_not_read_one(prepared_url):
     assert place(prepared_url, "db")["changed"] is True
 
 
+def test_a_host_of_the_inventory_that_a_new_store_has_never_had(prepared_url):
+    """Nobody has ever read it: what runs there may be what is to be placed."""
+    inventory = {"inventory_hosts": ["kvm1", "kvm2"]}
+    read(prepared_url, "kvm1")
+    assert refused(prepared_url, "web", **inventory).startswith("kvm2 was not read since the store was made")
+    read(prepared_url, "kvm2")
+    assert place(prepared_url, "web", **inventory)["changed"] is True
+    # One that comes later is a new one.
+    assert place(prepared_url, "db", inventory_hosts=["kvm1", "kvm2", "kvm3"])["changed"] is True
+
+
+def test_a_host_of_the_inventory_that_a_backup_does_not_have(prepared_url):
+    read(prepared_url, "kvm1")
+    with Store.open(prepared_url).write() as connection:
+        continuity.come_back(connection)
+    with Store.open(prepared_url).read() as connection:
+        continuity.witness(connection)
+    read(prepared_url, "kvm1")
+    assert refused(prepared_url, "web", inventory_hosts=["kvm1", "kvm2"]).startswith("kvm2 was not read since the store was brought back")
+    read(prepared_url, "kvm2")
+    for name in ("web", "db"):
+        assert place(prepared_url, name, inventory_hosts=["kvm1", "kvm2"])["changed"] is True
+    assert place(prepared_url, "app", inventory_hosts=["kvm1", "kvm2", "kvm3"])["changed"] is True
+
+
 def test_a_rule_that_does_not_exist_is_not_lifted(prepared_url):
     known(prepared_url, "kvm2")
     sentence = refused(prepared_url, "web", force=["unread_host"])
