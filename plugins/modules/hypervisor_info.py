@@ -263,8 +263,8 @@ hypervisor:
         - C(vcpus) is the maximum. C(metadata) is what drover itself has written into the domain.
         - C(xml) is the definition that the domain would be started from the next time.
         - Of a disk, C(path) is its file or device, C(real_path) the same without symbolic links, C(shared_id) the place of that on
-          storage that other hosts see, and C(chain) what is behind it, as headers of images say. Each is null where it is not known. An image behind a disk on shared storage
-          that is not on such itself is in RV(hypervisor.images).
+          storage that other hosts see, and C(chain) what is behind it, as headers of images say. Each is null where it is not known. An
+          image behind a disk on shared storage that is not on such itself is in RV(hypervisor.images).
       type: list
       elements: dict
       sample:
