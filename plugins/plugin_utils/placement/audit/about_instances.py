@@ -26,7 +26,7 @@ def examine(seen, found):
         gone = not shown and instance.state != BUILDING
         if gone:
             why = f"It is recorded on {what['host'] or 'no host'}, and no host shows its domain."
-            found.add("instance_missing", why, "leaves it: the domain may come back, and its disk is there", **what)
+            found.add("instance_missing", why, "leaves it: the domain may come back, and its disk may be there", **what)
         problem = _problem(seen, instance, held, where, len(shown))
         if problem is None or (gone and problem[0] == "allocation_missing"):
             continue

@@ -19,8 +19,8 @@ KINDS = {
     ),
     "instance_missing": (
         "problem",
-        "Run drover.compute.discover on all hosts. If the domain is really gone, release its room with "
-        "drover.compute.allocation, state=released; else define it again from its disk.",
+        "Run drover.compute.discover on all hosts. If the domain is really gone, remove what is left of it with "
+        "drover.compute.instance_delete; else define it again from its disk.",
     ),
     "allocation_doubled": (
         "problem",
