@@ -184,7 +184,7 @@ class ActionModule(DroverAction):
         }
 
     def _word(self):
-        """The word of whoever has called this module for instances by name."""
+        """The proof that a person ordered this: he named the instances."""
         return certainty.word(Actor.of_this_task().holder)
 
     def _one(self, args):

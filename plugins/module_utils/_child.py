@@ -35,7 +35,7 @@ def is_child():
 
 
 class Child:
-    """Calls ``function(*args)`` for each ``args`` of ``many``, and then what it is asked for.
+    """A child that calls ``function(*args)`` for each ``args`` of ``many``, and after that what ask() sends it.
 
     :raises OSError: no process can be made.
     """
@@ -147,7 +147,7 @@ def _work(line, function, many):
 
 
 def _packed(found):
-    """An outcome as it is sent; one that cannot be sent is told as text."""
+    """An outcome as bytes; where it cannot be pickled, an error with its text instead."""
     try:
         data = pickle.dumps(found)
         if not found[0]:

@@ -116,7 +116,7 @@ def is_settled(stamp):
 def of_file(path, seconds=None):
     """``(digest, stamp)`` of a file of this host.
 
-    :param seconds: after so many seconds it is given up; the next call goes on from there. At 0 only what is known is told.
+    :param seconds: the time to read it; the next call goes on from there. With 0 nothing is read: only a known digest is returned.
     :returns: a digest of None when there was no time, or it changed while it was read.
     :raises OSError: it cannot be read, or is no file.
     :raises Unresponsive: its file system does not answer.

@@ -14,7 +14,7 @@ import time
 
 from ansible_collections.drover.compute.plugins.module_utils import _backing, _block_devices, _digests, _files
 from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS
-from ansible_collections.drover.compute.plugins.module_utils._shared_storage import path_id
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import real_path_id
 
 #: Seconds that one discovery spends on reading images for their digests; the next one goes on from there.
 READING = 20
@@ -22,8 +22,9 @@ READING = 20
 
 def _place_of(path, kind, mounts):
     """(the text of the storage that it is on or None, its real path)."""
+    real = _files.real_path(path)
     found = _block_devices.identity(path) if kind == "block" else None
-    return f"device:{found}" if found else path_id(path, mounts), os.path.realpath(path)
+    return f"device:{found}" if found else real_path_id(real, mounts), real
 
 
 class DiskFacts:
@@ -91,7 +92,7 @@ class DiskFacts:
     def images(self, seconds):
         """The content of images that each host has by itself, behind disks on shared storage: list of dicts path, digest and stamp.
 
-        :param seconds: how long those may be read that were not read yet; others are told where they are known.
+        :param seconds: the time to read images whose digest is not known yet. Known digests cost no time.
         """
         deadline, found = time.monotonic() + seconds, []
         for path, needed in sorted(self._local.items()):

@@ -4,10 +4,10 @@
 
 """All domains of a hypervisor, in a number of libvirt calls that does not grow with them.
 
-Private to the collection. Only a domain's XML has no bulk form in libvirt and is asked one by one.
+Private to the collection. Only a domain's XML has no bulk form in libvirt: that is one call for each domain.
 
-libvirt opens images to tell of their sizes. On storage that is dead its thread is blocked there for ever, with the domain
-locked, so that soon it answers nothing at all. So it is asked about no image that was not seen to answer.
+libvirt opens images to find out their sizes. On dead storage its thread blocks for ever and keeps the domain locked. Soon all
+its threads are blocked. So libvirt opens an image here only after a child of this process could open it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def read_domain(domain, local):
 
 def domain_from_xml(text, state):
     """What :func:`read_domain` would say of a domain that is not defined yet (for check mode)."""
-    # libvirt does not tell passwords either, unless it is asked for what is to be defined.
+    # libvirt leaves passwords out of the XML of a domain too.
     entry = _from_text(without_passwords(text))
     entry.update(state=state, persistent=True, autostart=False, managed_save=False, snapshots=False)
     return entry

@@ -2,11 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Looks at files that end: a file system whose server is gone blocks whoever touches it, for ever.
+"""Looks at files with a time limit. A file system whose server is gone blocks every process that touches it, for ever.
 
-Private to the collection. A thread that is blocked so cannot be ended, and keeps its process and all that is open in
-it. So a child looks. It is killed when the time is over, and left to the kernel if that does not end it. One child is
-kept for many looks.
+Private to the collection. Nobody can end a thread that is blocked in this way, nor its process. So a child process looks at the
+file. When its time is over this process kills it, and goes on even if it does not end. One child serves many looks.
 """
 
 from __future__ import annotations
@@ -207,7 +206,7 @@ def _find(path):
 
         for place, real in _steps(path, lambda here: ask(_link, here)):
             pass
-        # The server is asked each time, while links and folders may be remembered.
+        # The kernel may answer for links and folders from its cache; for this it always calls the server.
         ask(os.statvfs, real)
         # All of it answers: it is the file alone.
         return path, real

@@ -57,7 +57,7 @@ class LibvirtProblem(Exception):
 class LibvirtSilent(*((LibvirtProblem, libvirt.libvirtError) if libvirt else (LibvirtProblem,))):
     """libvirt did not answer in time, and nothing more is sent over that connection.
 
-    Also a libvirtError, as what becomes of a connection that breaks: whoever is ready for that is ready for this.
+    It is a libvirtError too, like a connection that breaks, so code that handles that one handles this one.
     """
 
     def __init__(self, message):

@@ -22,7 +22,7 @@ CALL_TIMEOUTS = {
     "name": 0,
     "UUIDString": 0,
     "close": 10,
-    # QEMU is asked about each running domain, and about each emulator that is new.
+    # libvirt calls the QEMU of each running domain, and starts each emulator that it does not know yet.
     "getAllDomainStats": 120,
     "domainListGetStats": 120,
     "getCapabilities": 120,

@@ -122,7 +122,11 @@ def path_id(path, mounts):
 
     :param mounts: as read_mounts() returns them.
     """
-    path = _files.real_path(path)
+    return real_path_id(_files.real_path(path), mounts)
+
+
+def real_path_id(path, mounts):
+    """The same of a path that has no symbolic links."""
     best = mount_of(path, mounts)
     if best is None:
         return None

@@ -13,7 +13,7 @@ import os
 
 from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
-from ansible_collections.drover.compute.plugins.module_utils._shared_storage import path_id, pool_id
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import pool_id, real_path_id
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
 GIB = 2**30
@@ -44,16 +44,17 @@ def _pool(pool, mounts):
     root = parse(pool.XMLDesc(0))
     state, capacity, allocation, available = pool.info()
     path = child_text(root, "target/path")
+    real_path = _files.real_path(path) if path and mounts is not None else None
     shared_id = pool_id(root)
-    if shared_id is None and path and root.get("type") in ("dir", "fs"):
-        shared_id = path_id(path, mounts or [])
+    if shared_id is None and real_path and root.get("type") in ("dir", "fs"):
+        shared_id = real_path_id(real_path, mounts)
     return {
         "name": pool.name(),
         "uuid": pool.UUIDString(),
         "type": root.get("type"),
         "state": _POOL_STATES[state] if state < len(_POOL_STATES) else "unknown",
         "path": path,
-        "real_path": _files.real_path(path) if path and mounts is not None else None,
+        "real_path": real_path,
         "shared_id": shared_id,
         "capacity_gb": round(capacity / GIB, 2),
         "allocation_gb": round(allocation / GIB, 2),
@@ -85,13 +86,14 @@ def read_instances_storage(conn, mounts, instances_path, domains, pools, warn):
         except _files.Unresponsive as exc:
             why = str(exc)
     total, used, free = sizes or (0, 0, 0)
+    real_path = _files.real_path(instances_path) if mounts is not None else None
     found = {
         "instances_path": instances_path,
-        "real_path": _files.real_path(instances_path) if mounts is not None else None,
+        "real_path": real_path,
         "total_gb": int(total // GIB),
         "used_gb": int(used // GIB),
         "free_gb": int(free // GIB),
-        "shared_id": path_id(instances_path, mounts or []),
+        "shared_id": real_path_id(real_path, mounts) if real_path else None,
         "disk_available_least_gb": None,
     }
     if sizes is None:

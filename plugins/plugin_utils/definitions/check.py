@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import unicodedata
-import uuid
 
 from ansible_collections.drover.compute.plugins.plugin_utils import instance_policy
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import disk_files, guest
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import groups
+from ansible_collections.drover.compute.plugins.plugin_utils.uuids import is_uuid
 
 KEYS = {
     "name": str,
@@ -145,11 +145,7 @@ def _at_least(item, key, least, place, default=None):
 
 
 def _uuid(text, place):
-    try:
-        same = str(uuid.UUID(text)) == text
-    except ValueError:
-        same = False
-    if not same:
+    if not is_uuid(text):
         raise DroverError(f"{place}: {text!r} is no uuid in lower case. Leave uuid out to get a new one.")
 
 

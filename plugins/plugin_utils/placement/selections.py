@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import uuid
-
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import groups
+from ansible_collections.drover.compute.plugins.plugin_utils.uuids import is_uuid
 
 _AMOUNT_LIMIT = 2**31 - 1
 _LONGEST = 255
@@ -97,12 +96,7 @@ def _check_group(where, group):
 
 
 def _check_uuid(where, text):
-    try:
-        same = str(uuid.UUID(text)) == text
-    except (ValueError, AttributeError, TypeError):
-        same = False
-    if not same:
-        # In another spelling it would be another instance than the domain that libvirt shows.
+    if not is_uuid(text):
         raise DroverError(f"{where}: {text!r} is no uuid in lower case. Leave it out of the request to get a new one.")
 
 

@@ -55,22 +55,22 @@ def holding(connection, instance_uuids):
     return {row.instance_uuid: row for row in rows}
 
 
-def lost_track_of(connection, instance_uuids):
-    """The migrations under way of instances that neither end has, by the last look at both.
+def lost_track_of(connection, migrations):
+    """Those of migrations under way whose instances neither end has, by the last look at both.
 
+    :param migrations: rows.
     :returns: a list of rows. Not one whose source or destination has shown its instance since.
     """
-    migrations, domains = tables.migrations, tables.domains
-    rows = bulk.among(
-        connection, sa.select(migrations).where(migrations.c.status.in_(tables.OPEN_MIGRATION)), migrations.c.instance_uuid, instance_uuids
-    )
-    rows = {row.instance_uuid: row for row in rows if (row.details or {}).get("nowhere")}
-    for seen in bulk.among(connection, sa.select(domains), domains.c.uuid, rows):
-        row = rows.get(seen.uuid)
-        ends = row is not None and (row.source_node_id, row.destination_node_id)
-        if ends and seen.compute_node_id in ends and seen.seen_at > row.details["nowhere"]:
-            del rows[seen.uuid]
-    return list(rows.values())
+    lost = [row for row in migrations if row.status in tables.OPEN_MIGRATION and (row.details or {}).get("nowhere")]
+    table = tables.domains
+    query = sa.select(table.c.uuid, table.c.compute_node_id, table.c.seen_at)
+    seen = bulk.among(connection, query, table.c.uuid, [row.instance_uuid for row in lost])
+    last = {(each.uuid, each.compute_node_id): each.seen_at for each in seen}
+    return [
+        row
+        for row in lost
+        if all(last.get((row.instance_uuid, end), 0) <= row.details["nowhere"] for end in (row.source_node_id, row.destination_node_id))
+    ]
 
 
 def left_open_for(connection, host):

@@ -141,8 +141,8 @@ def refuse(instance, doing, settled=True, order=None):
     name, migration = instance["name"], instance["migration"]
     if len(instance["nodes"]) > 1 and (migration is None or migration["status"] == "done"):
         raise DroverError(
-            f"Instance {name} ({instance['uuid']}) was seen on {' and '.join(instance['nodes'])} at once. {doing}: find out which "
-            "is the right one, destroy and undefine the other, and run drover.compute.discover."
+            f"Instance {name} ({instance['uuid']}) was seen on {' and '.join(instance['nodes'])} at once. {doing}: run "
+            "drover.compute.discover, which says what to do about it."
         )
     if instance["task_state"] == orders.DELETING and order != orders.DELETING:
         raise DroverError(

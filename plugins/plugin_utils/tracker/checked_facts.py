@@ -17,9 +17,9 @@ import ipaddress
 import math
 import re
 import unicodedata
-import uuid
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.uuids import is_uuid
 
 # What a column of the database holds, and what JSON gives back unchanged everywhere.
 MOST, LARGEST = 2**31 - 1, 2**63 - 1
@@ -334,11 +334,7 @@ def _is_word(value):
 
 
 def _uuid(value, where):
-    try:
-        same = str(uuid.UUID(value)) == value
-    except (ValueError, AttributeError, TypeError):
-        same = False
-    if not same:
+    if not is_uuid(value):
         raise DroverError(f"{where}: {_shown(value)} is no uuid in lower case.")
 
 

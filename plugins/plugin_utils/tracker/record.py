@@ -52,8 +52,7 @@ def record(connection, reports, now):
     hosts = {rows[key].id: key[0] for key in wanted} | {row.id: key[0] for key, row in gone.items()}
     left, cleared = _clear_evacuated(connection, hosts, reported, now)
     facts = {rows[key].id: node["columns"]["facts"] for key, node in wanted.items()}
-    _end_moves_elsewhere(connection, hosts, reported, now)
-    found = _write_instances(connection, reported, facts, provider_ids["ids"], provider_ids["disk"], left, now)
+    found = _write_instances(connection, hosts, reported, facts, provider_ids["ids"], provider_ids["disk"], left, now)
     instances_changed = found.pop("changed")
     removed, unreported = _retire(connection, gone)
     forgotten = services.remove_without_nodes(connection, {host for host, nodes in reports.items() if not nodes})
@@ -164,27 +163,30 @@ def _clear_evacuated(connection, hosts, reported, now):
     return left, sorted(cleared)
 
 
-def _end_moves_elsewhere(connection, hosts, reported, now):
+def _end_moves_elsewhere(connection, migrations, hosts, reported, now):
     """Close the moves of instances of which neither end had anything, where a third host shows them.
 
     :param hosts: dict node id -> its host.
+    :returns: whether there was one.
     """
-    shown = {}
-    for node, domains in reported.items():
-        for uuid in domains:
-            shown.setdefault(uuid, set()).add(hosts[node])
-    for migration in moving.lost_track_of(connection, shown):
-        ends, found = (migration.source, migration.destination), shown[migration.instance_uuid]
-        if found.isdisjoint(ends):
+    ended = False
+    for migration in moving.lost_track_of(connection, migrations):
+        ends = (migration.source, migration.destination)
+        found = {hosts[node] for node, domains in reported.items() if migration.instance_uuid in domains}
+        if found and found.isdisjoint(ends):
             where = " and ".join(sorted(found))
             proof = certainty.is_elsewhere(*ends, where)
             moves.end_elsewhere(connection, migration.uuid, proof, f"Somebody moved it to {where}.", now)
+            ended = True
+    return ended
 
 
-def _write_instances(connection, reported, facts, provider_ids, disk, stale, now):
+def _write_instances(connection, hosts, reported, facts, provider_ids, disk, stale, now):
     uuids = {uuid for domains in reported.values() for uuid in domains}
     known = instance_rows.concerned(connection, uuids, reported)
     migrations = moving.holding(connection, uuids | set(known))
+    if _end_moves_elsewhere(connection, migrations.values(), hosts, reported, now):
+        migrations = moving.holding(connection, uuids | set(known))
     seen = node_rows.sightings(connection, uuids | set(known))
     result = reconcile(reported, known, seen, set(migrations) | _being_built(reported, known), stale)
     leaving = [uuid for uuid, migration in migrations.items() if migration.status in moves.UNDER_WAY]
