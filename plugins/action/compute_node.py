@@ -197,9 +197,10 @@ def _told_doubled(doubled):
         if each["one_machine"]:
             shared.setdefault(tuple(each["nodes"]), []).append(each["name"])
         else:
+            where = " and ".join(f"{node} ({each['states'][node]})" for node in each["nodes"])
             told.append(
-                f"{each['name']} is on {' and '.join(each['nodes'])} at once. Nothing was done about it. Destroy and undefine the one "
-                "that must not be, and run drover.compute.discover."
+                f"{each['name']} is on {where} at once. Nothing was done about it. Destroy and undefine the one that "
+                "must not be, but keep its disks, which the other may use. Then run drover.compute.discover."
             )
     for nodes, names in shared.items():
         told.append(

@@ -30,6 +30,8 @@ CALL_TIMEOUTS = {
     # libvirt waits for the guest's agent for a minute before it presses the power button.
     "shutdown": 120,
     "reboot": 120,
+    # A guest starts; on huge pages all of its memory is cleared first.
+    "createWithFlags": 180,
     # The memory that was saved is read first; a pool or a volume is made.
     "create": 900,
     "createXML": 900,

@@ -18,7 +18,7 @@ import threading
 import time
 import xml.etree.ElementTree as ET
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _orders
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _orders, _power
 from ansible_collections.drover.compute.plugins.module_utils import _migration_checks as checks
 from ansible_collections.drover.compute.plugins.module_utils import _migration_state as state
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
@@ -533,7 +533,7 @@ class Worker:
         domain = self.source.lookupByUUIDString(self.uuid)
         try:
             if self.record["shut_down"] and here["state"] == "shutoff":
-                domain.create()
+                _power.boot(domain)
                 self._look()
                 return "; it had been shut down and was started again"
             if self.record["escalated"] == "pause" and self.record["was"] == "running" and here["state"] == "paused":
@@ -712,7 +712,7 @@ class Worker:
     def _start_there(self):
         """Start what was shut down to be moved; the source is known to be without it. Returns what there is to say."""
         try:
-            self.destination.lookupByUUIDString(self.uuid).create()
+            _power.boot(self.destination.lookupByUUIDString(self.uuid))
         except libvirt.libvirtError as exc:
             return f"it was shut down to be moved and CANNOT BE STARTED there ({_libvirt.text_of(exc)}): start it by hand"
         return f"it was not done within {self.record['limit']} s, so it was shut down, moved cold and started again"

@@ -37,6 +37,14 @@ def find(conn, uuid=None, name=None):
         raise
 
 
+def boot(domain):
+    """Start a domain that is off. With memory that was saved to disk, that is read first, which takes as long as it is large."""
+    if domain.hasManagedSaveImage(0):
+        domain.create()
+    else:
+        domain.createWithFlags(0)
+
+
 def start(domain, timeout):
     """Bring the domain to ``running`` and watch it stay so; raises :class:`LibvirtProblem`.
 
@@ -53,7 +61,7 @@ def start(domain, timeout):
             "then destroy it (state=shutoff, force=true) and start it again."
         )
     elif state not in ("running", "blocked"):
-        domain.create()
+        boot(domain)
     deadline = time.monotonic() + timeout
     seen = 0
     while True:

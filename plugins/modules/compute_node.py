@@ -277,7 +277,7 @@ stale:
   elements: str
 doubled:
   description:
-    - Domains that more than one compute node shows.
+    - Domains that more than one compute node shows, with their state on each.
     - Where C(one_machine) is true, all these nodes have the same C(host_uuid), so that one machine is in the inventory
       under several names.
   returned: success

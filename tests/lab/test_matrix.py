@@ -101,7 +101,7 @@ def test_cell(prepared, tmp_path, name, fault, moment):
                 # It is back, and its discovery removes what is stale there.
                 world.power_on("kvm1")
                 watch.on("kvm1")
-                world.discover()
+                happens.back(world.discover())
                 world.check_always(watch)
             if happens.gone:
                 # Its room is held until a person says that it is gone.

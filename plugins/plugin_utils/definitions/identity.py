@@ -44,7 +44,7 @@ def resolve(definitions, known, groups=()):
         name = definition["name"]
         own = made.get(orders.definition_of(definition.get("project"), name))
         # What a person made by hand under the same name is another one.
-        same_name = [own] if own is not None else by_name.get(name, [])
+        same_name = [own] if own is not None else _of_project(by_name.get(name, []), definition)
         found = by_uuid.get(definition.get("uuid"))
         if found is not None and found["name"] != name:
             raise DroverError(
@@ -69,6 +69,28 @@ def resolve(definitions, known, groups=()):
     return resolved
 
 
+def _of_project(instances, definition):
+    """Those of instances of one name that a definition may mean.
+
+    :raises DroverError: one of them has no project where the definition has one, or the other way round: it may be that instance.
+    """
+    project = definition.get("project")
+    if not definition.get("uuid"):
+        for instance in instances:
+            theirs = instance.get("project")
+            if theirs != project and not (theirs and project):
+                raise DroverError(
+                    f"Instance {definition['name']} of {_shown(project)}: there is an instance of this name, {instance['uuid']} on "
+                    f"{instance['host']}, of {_shown(theirs)}. If the definition means that one, write uuid: {instance['uuid']} into it; "
+                    "otherwise give it another name."
+                )
+    return [instance for instance in instances if instance.get("project") == project]
+
+
+def _shown(project):
+    return f"project {project}" if project else "no project"
+
+
 def _resolved(definition, found, groups):
     instance = {**definition, **{key: found[key] for key in ("uuid", "host", "node", "state")}}
     request = {key: instance[key] for key in REQUEST_KEYS if instance.get(key) is not None}
@@ -77,6 +99,7 @@ def _resolved(definition, found, groups):
         request["server_group"] = groups.get(group, group)
     resources = {"VCPU": instance["vcpus"], "MEMORY_MB": instance["memory_mb"], "DISK_GB": instance["disk_gb"]}
     selection = {key: instance[key] for key in ("name", "uuid", "host", "node")}
+    selection |= {key: request[key] for key in ("availability_zone", "server_group", "project", "user") if key in request}
     metadata = instance_policy.to_metadata(instance.get("policy"))
     return {
         **instance,

@@ -25,6 +25,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, 
 BUILDING = "building"
 # What a decision that is claimed was for, see decisions.row().
 PURPOSE = "place"
+# What of a definition, beside its server group, decides where its instance may be.
+DECIDING = ("vcpus", "memory_mb", "disk_gb", "availability_zone")
 # How long (seconds) a claim is kept for an instance that nobody has seen.
 LIFETIME = 3600
 
@@ -44,7 +46,8 @@ def claim(connection, selections, now, lifetime=LIFETIME, actor=None, defined=Fa
         run was faster, its instance is the answer, with the uuid that it has.
     :returns: a list of dicts in the same order: uuid, name, host, node, provider, resources, alternates
         (those after the claimed one), new (False when the instance had its room already).
-    :raises DroverError: no room (asked, used and capacity per host tried), unknown host, bad data.
+    :raises DroverError: no room (asked, used and capacity per host tried), unknown host, bad data, or a definition that was
+        changed since its instance was begun.
     """
     if defined:
         selections = _those_there(connection, selections)
@@ -57,6 +60,8 @@ def claim(connection, selections, now, lifetime=LIFETIME, actor=None, defined=Fa
         connection, "uuid", (tables.instances, rows), (tables.consumers, allocations.consumer_rows(keep, now))
     )
     existing = [each["uuid"] for each in selections if each["uuid"] not in new]
+    if defined:
+        _refuse_changed(connection, [row for row in rows if row["uuid"] not in new])
     fresh = [each for each in selections if each["uuid"] in new]
     keep = {uuid: columns for uuid, columns in keep.items() if uuid in new}
     holdings = allocations.Holdings(connection, keep, now, drop=existing, made=made)
@@ -81,6 +86,37 @@ def _those_there(connection, selections):
     names = [orders.definition_of(each.get("project"), each["name"]) for each in selections]
     there = orders.hold_definitions(connection, names)
     return [{**each, "uuid": there.get(name, each["uuid"])} for name, each in zip(names, selections)]
+
+
+def _refuse_changed(connection, wanted):
+    """Refuse to build what has its claim by another definition: with other amounts, or where it may not be any more.
+
+    :param wanted: rows of instances, as the definitions are now.
+    """
+    table = tables.instances
+    query = sa.select(table).where(table.c.state == BUILDING)
+    begun = {row.uuid: row for row in bulk.among(connection, query, table.c.uuid, [each["uuid"] for each in wanted])}
+    for now in wanted:
+        row = begun.get(now["uuid"])
+        if row is None:
+            continue
+        changed = [
+            f"{key} was {_or_none(getattr(row, key))} and is {_or_none(now[key])}"
+            for key in DECIDING
+            if getattr(row, key) != now[key]
+        ]
+        if now["server_group_id"] != row.server_group_id:
+            changed.append("server_group is another one")
+        if changed:
+            raise DroverError(
+                f"Instance {row.name} ({row.uuid}) was begun and is not built yet, and its definition was changed since: {', '.join(changed)}. "
+                "Nothing was claimed or built. Either give it the definition that it was begun with, or remove what was begun with "
+                "drover.compute.instance_delete; then run drover.compute.place again."
+            )
+
+
+def _or_none(value):
+    return "none" if value is None else value
 
 
 def _consumers(selections, expires_at):

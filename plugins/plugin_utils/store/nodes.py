@@ -143,6 +143,13 @@ def sightings(connection, uuids):
     return found
 
 
+def domain_states(connection, uuids):
+    """In which state nodes showed domains when they last reported: dict (uuid, node id) -> state."""
+    table = tables.domains
+    query = sa.select(table.c.uuid, table.c.compute_node_id, table.c.state)
+    return {(row.uuid, row.compute_node_id): row.state for row in bulk.among(connection, query, table.c.uuid, uuids)}
+
+
 def machines(connection, node_ids):
     """What compute nodes are called, and which machine each says it is on.
 

@@ -219,13 +219,17 @@ def _write_instances(connection, hosts, reported, facts, provider_ids, disk, sta
     instance_rows.set_state(connection, lost, "missing")
 
     machines = node_rows.machines(connection, {node for dummy, nodes in result["doubled"] for node in nodes})
+    states = node_rows.domain_states(connection, [uuid for uuid, dummy in result["doubled"]])
     return {
         "changed": bool(changed or claims or lost),
         "adopted": sorted(wanted[uuid]["name"] for uuid in result["adopted"]),
         "moved": sorted(wanted[uuid]["name"] for uuid in result["moved"]),
         "missing": sorted(known[uuid].name for uuid in result["missing"]),
         "stale": sorted(known[uuid].name if uuid in known else uuid for uuid in result["stale"]),
-        "doubled": [_doubled(uuid, [machines[node] for node in nodes], reported) for uuid, nodes in result["doubled"]],
+        "doubled": [
+            _doubled(uuid, [(*machines[node], states.get((uuid, node), "unknown")) for node in nodes], reported)
+            for uuid, nodes in result["doubled"]
+        ],
         "policies": sorted(row["policy"]["error"] for row in wanted.values() if "error" in (row["policy"] or {})),
     }
 
@@ -312,15 +316,17 @@ def _policy(domain):
     return instance_policy.from_metadata(domain["metadata"], f"Instance {domain['columns']['name']}")
 
 
-def _doubled(uuid, machines, reported):
-    """:param machines: (host, hypervisor_hostname, host_uuid or None) of each compute node that shows it."""
+def _doubled(uuid, shown, reported):
+    """:param shown: (host, hypervisor_hostname, host_uuid or None, state of the domain) of each compute node that shows it."""
     name = next(domains[uuid]["columns"]["name"] for domains in reported.values() if uuid in domains)
-    hosts = {host for host, dummy, host_uuid in machines}
-    host_uuids = {host_uuid for dummy, node, host_uuid in machines}
+    hosts = {host for host, *dummy in shown}
+    host_uuids = {host_uuid for dummy, node, host_uuid, state in shown}
+    states = {host if len(hosts) == len(shown) else f"{host}/{node}": state for host, node, dummy, state in shown}
     return {
         "uuid": uuid,
         "name": name,
-        "nodes": sorted(host if len(hosts) == len(machines) else f"{host}/{node}" for host, node, dummy in machines),
+        "nodes": sorted(states),
+        "states": states,
         "one_machine": len(hosts) > 1 and len(host_uuids) == 1 and None not in host_uuids,
     }
 

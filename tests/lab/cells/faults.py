@@ -54,6 +54,9 @@ class Fault:
         """Do what the documents say, and give the command again; the runs, of which the last counts."""
         return [self.give()]
 
+    def back(self, discovered) -> None:
+        """The host that was dead is back and was discovered: do what the discovery says."""
+
     def give(self):
         run = self.world.start()
         run.finish()
@@ -268,6 +271,13 @@ class MadeAnew(Fault):
         first = self.give()
         self.fleet.run(self.operation.at, RESTARTED)
         return [first, self.world.discover(), self.give()]
+
+    def back(self, discovered):
+        """It cannot know that they were evacuated."""
+        for name in ("web", "beside"):
+            assert f"{name} is on kvm1 (shutoff) and kvm2 (" in " ".join(discovered.said.split())
+            self.fleet.run("kvm1", f"virsh undefine {name}")
+        self.world.discover()
 
 
 class TwoNames(Fault):

@@ -310,6 +310,36 @@ def test_who_is_meant_is_not_guessed(more, instances, message):
         identity.resolve([definition("web", **more)], instances)
 
 
+@pytest.mark.parametrize(("ours", "theirs"), [("blue", None), (None, "blue")])
+def test_one_without_a_project_is_not_taken_for_one_with(ours, theirs):
+    there = known("web", project=theirs)
+    message = f"of {'project blue' if ours else 'no project'}: there is .* on kvm1, of {'project blue' if theirs else 'no project'}"
+    with pytest.raises(DroverError, match=f"Instance web {message}.*write uuid: {uuid_of('web')} into it"):
+        identity.resolve([definition("web", project=ours)], [there])
+    (found,) = identity.resolve([definition("web", project=ours, uuid=uuid_of("web"))], [there])
+    assert (found["host"], found["state"]) == ("kvm1", "running")
+
+
+def test_a_name_may_be_in_two_projects():
+    there = [known("web", project="blue"), known("web", project="red", uuid=uuid_of("red"), host="kvm2")]
+    (found,) = identity.resolve([definition("web", project="red")], there)
+    assert found["host"] == "kvm2"
+    (found,) = identity.resolve([definition("web", project="green")], there)
+    assert found["state"] == "new"
+
+
+def test_one_that_was_begun_is_claimed_with_all_that_decides_where_it_may_be():
+    wanted = definition("web", availability_zone="z", project="p", user="u", server_group="g")
+    (found,) = identity.resolve([wanted], [known("web", state="building", project="p")])
+    selection = found["selection"]
+    assert {key: selection[key] for key in ("availability_zone", "project", "user", "server_group")} == {
+        "availability_zone": "z",
+        "project": "p",
+        "user": "u",
+        "server_group": "g",
+    }
+
+
 def test_a_group_of_the_file_goes_with_the_request():
     group = {"name": "g", "policy": "affinity"}
     found = identity.resolve([definition("a", server_group="g"), definition("b", server_group="h")], [], [group])

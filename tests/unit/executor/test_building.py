@@ -139,14 +139,14 @@ def test_safety_01_a_store_that_cannot_be_written_while_it_is_built(placing, num
 def test_safety_01_a_host_that_takes_longer_than_the_task_may(placing, monkeypatch):
     """The task ends while the module is at work; the module goes on, and its guest is found."""
     slow, release = threading.Event(), threading.Event()
-    create = libvirt.virDomain.create
+    create = libvirt.virDomain.createWithFlags
 
-    def late(domain):
+    def late(domain, flags):
         slow.set()
         assert release.wait(30)
-        return create(domain)
+        return create(domain, flags)
 
-    monkeypatch.setattr(libvirt.virDomain, "create", late)
+    monkeypatch.setattr(libvirt.virDomain, "createWithFlags", late)
 
     @contextlib.contextmanager
     def time_limit():

@@ -316,13 +316,13 @@ def test_what_was_shut_down_and_cannot_be_moved_is_started_again(slow):
 
 
 def test_what_cannot_be_started_there_is_told(slow, monkeypatch):
-    def refuse(domain):
+    def refuse(domain, flags):
         raise libvirt.libvirtError("no memory")
 
     monkeypatch.setattr(
         slow, "succeed", lambda domain, flags=0: (slow.destination.defineXML(domain.XMLDesc(0)), domain.undefine())
     )
-    monkeypatch.setattr(libvirt.virDomain, "create", refuse)
+    monkeypatch.setattr(libvirt.virDomain, "createWithFlags", refuse)
     record, dummy = slow.move(on_timeout="shutdown")
     assert (record["status"], slow.states()) == ("completed", ("absent", "shutoff"))
     assert "CANNOT BE STARTED there (no memory)" in record["message"]

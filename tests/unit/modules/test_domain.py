@@ -16,7 +16,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _orders
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt_calls, _orders
 
 UUID = "00000000-0000-4000-8000-000000000007"
 
@@ -123,10 +123,10 @@ def test_a_failed_start_removes_just_what_this_call_made(run_module, fake_host, 
     kept = str(tmp_path / "kept.qcow2")
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", kept, "2G"], check=True)
 
-    def refuse(self):
+    def refuse(self, flags):
         raise libvirt.libvirtError("no memory left")
 
-    monkeypatch.setattr(libvirt.virDomain, "create", refuse)
+    monkeypatch.setattr(libvirt.virDomain, "createWithFlags", refuse)
     result = run_module("domain", uri=uri, xml=vm_xml, disks=[image[1], {"path": kept, "size_gb": 2}])
     assert result["rc"] == 1
     assert "no memory left" in result["msg"]
@@ -138,13 +138,26 @@ def test_a_domain_defined_before_stays_when_its_start_fails(run_module, fake_hos
     uri, connection = fake_host()
     run_module("domain", uri=uri, xml=vm_xml, disks=[image[1]], state="present")
 
-    def refuse(self):
+    def refuse(self, flags):
         raise libvirt.libvirtError("no")
 
-    monkeypatch.setattr(libvirt.virDomain, "create", refuse)
+    monkeypatch.setattr(libvirt.virDomain, "createWithFlags", refuse)
     assert run_module("domain", uri=uri, xml=vm_xml, disks=[image[1]])["rc"] == 1
     assert names(connection) == ["vm"]
     assert os.path.exists(image[0])
+
+
+def test_memory_that_was_saved_gets_the_time_to_be_read(run_module, fake_host, vm_xml, image, monkeypatch):
+    uri, connection = fake_host()
+    run_module("domain", uri=uri, xml=vm_xml, disks=[image[1]])
+    domain = connection.lookupByName("vm")
+    domain.managedSave(0)
+    used, create = [], libvirt.virDomain.create
+    monkeypatch.setattr(libvirt.virDomain, "create", lambda self: used.append("create") or create(self))
+    assert run_module("domain", uri=uri, name="vm", state="running")["changed"] is True
+    assert domain.isActive() and not domain.hasManagedSaveImage(0)
+    (call,) = used
+    assert _libvirt_calls.CALL_TIMEOUTS[call] > _libvirt_calls.CALL_TIMEOUTS["createWithFlags"]
 
 
 def test_xml_that_libvirt_refuses_leaves_nothing(run_module, fake_host, vm_xml, image):

@@ -113,12 +113,12 @@ def test_safety_22_an_undo_removes_the_very_file_that_was_made_and_no_other(run_
     path, given_away = str(tmp_path / "vm.qcow2"), str(tmp_path / "taken.qcow2")
     uri, connection = fake_host()
 
-    def refuse(self):
+    def refuse(self, flags):
         os.rename(path, given_away)
         qcow2(path)
         raise libvirt.libvirtError("no memory left")
 
-    monkeypatch.setattr(libvirt.virDomain, "create", refuse)
+    monkeypatch.setattr(libvirt.virDomain, "createWithFlags", refuse)
     result = run_module("domain", uri=uri, xml=domain_xml("vm", 7, devices=disk(path)), disks=[{"path": path, "size_gb": 1}])
     assert result["rc"] == 1 and "no memory left" in result["msg"]
     assert f"{path} (another file has its name by now)" in result["msg"]
@@ -130,13 +130,13 @@ def test_safety_22_an_undo_keeps_what_somebody_else_runs_with(run_module, fake_h
     path, holders = str(tmp_path / "vm.qcow2"), []
     uri, connection = fake_host()
 
-    def refuse(self):
+    def refuse(self, flags):
         lock = f"import fcntl,sys; f=open({path!r},'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('x', flush=True); sys.stdin.read()"
         holders.append(subprocess.Popen([sys.executable, "-c", lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
         holders[0].stdout.readline()
         raise libvirt.libvirtError("Failed to get \"write\" lock")
 
-    monkeypatch.setattr(libvirt.virDomain, "create", refuse)
+    monkeypatch.setattr(libvirt.virDomain, "createWithFlags", refuse)
     try:
         result = run_module("domain", uri=uri, xml=domain_xml("vm", 7, devices=disk(path)), disks=[{"path": path, "size_gb": 1}])
         assert f"{path} (a process has it locked)" in result["msg"] and os.path.exists(path)

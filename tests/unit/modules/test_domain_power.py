@@ -127,7 +127,10 @@ class Forgetful:
         else:
             self.on = False
 
-    def create(self):
+    def hasManagedSaveImage(self, flags):
+        return False
+
+    def createWithFlags(self, flags):
         self.created += 1
         self.on = True
 

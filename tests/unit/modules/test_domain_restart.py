@@ -99,10 +99,10 @@ def test_what_cannot_start_here_leaves_nothing(run_module, fake_host, order, dom
     answer = run_module("domain_restart", uri=uri, instances=[tpm])["instances"][0]
     assert answer["status"] == "failed" and "TPM" in answer["message"]
 
-    def refuse(self):
+    def refuse(self, flags):
         raise libvirt.libvirtError("it does not")
 
-    monkeypatch.setattr(libvirt.virDomain, "create", refuse)
+    monkeypatch.setattr(libvirt.virDomain, "createWithFlags", refuse)
     answer = run_module("domain_restart", uri=uri, instances=[order])["instances"][0]
     assert answer["status"] == "failed" and names(connection) == ["vm2"]
 

@@ -142,6 +142,30 @@ def test_a_claim_is_idempotent_by_uuid(fleet_url):
     assert fleets.snapshot(fleet_url) == before
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"memory_mb": 65}, "memory_mb was 64 and is 65"),
+        ({"vcpus": 2, "disk_gb": 1}, "vcpus was 1 and is 2, disk_gb was 0 and is 1"),
+        ({"availability_zone": "red"}, "availability_zone was none and is red"),
+        ({"server_group": {"name": "web", "policy": "affinity"}}, "server_group is another one"),
+    ],
+)
+def test_a_definition_that_was_changed_is_not_built_with_the_old_claim(fleet_url, more, said):
+    def claim(**wanted):
+        return in_store(fleet_url, lambda connection: claims.claim(connection, [selection("web", "kvm1", **wanted)], fleets.NOW, defined=True))
+
+    (first,) = claim()
+    before = fleets.columns(fleet_url)
+    with pytest.raises(DroverError, match=f"Instance web .* was begun and is not built yet.*: {said}. Nothing was claimed or built"):
+        claim(**more)
+    assert fleets.columns(fleet_url) == before
+    assert [each["new"] for each in (first, *claim())] == [True, False]
+    # What is built is changed by a resize, and place leaves it alone.
+    fleets.discover(fleet_url, fleets.host("kvm1", fleets.domain("web")), fleets.host("kvm2"), fleets.host("kvm3"))
+    assert claim(**more)[0]["host"] == "kvm1"
+
+
 def test_only_the_new_ones_of_a_batch_are_claimed(fleet_url):
     fleets.claim(fleet_url, selection("old", "kvm1"))
     found = fleets.claim(fleet_url, selection("old", "kvm2"), selection("new", "kvm1"))

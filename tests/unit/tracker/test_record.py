@@ -441,6 +441,9 @@ def test_a_vanished_domain_is_missing_and_keeps_its_room(prepared_url):
     assert (fleets.used(prepared_url), listing(prepared_url)["web"]["state"]) == ({"kvm2": 1}, "running")
 
 
+BOTH_RUN = {"kvm1": "running", "kvm2": "running"}
+
+
 def test_a_moved_domain_takes_its_room_along(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("web", 2)), host("kvm2"))
     assert told(fleets.discover(prepared_url, host("kvm1"), host("kvm2", domain("web", 2)))) == {"moved": ["web"]}
@@ -452,7 +455,7 @@ def test_a_moved_domain_seen_from_one_side_at_a_time(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("web")), host("kvm2"))
     # kvm2 reports first: kvm1 showed it when it last reported, so this may be a second copy.
     found = fleets.discover(prepared_url, host("kvm2", domain("web")))
-    assert found["doubled"] == [{"uuid": uuid_of("web"), "name": "web", "nodes": ["kvm1", "kvm2"], "one_machine": False}]
+    assert found["doubled"] == [{"uuid": uuid_of("web"), "name": "web", "nodes": ["kvm1", "kvm2"], "states": BOTH_RUN, "one_machine": False}]
     assert fleets.where(prepared_url) == {"web": "kvm1"}
     # kvm1 does not show it any more, and kvm2 does: nothing is lost, and the next look at kvm2 settles it.
     assert told(fleets.discover(prepared_url, host("kvm1"))) == {}
@@ -464,7 +467,7 @@ def test_a_domain_on_two_hosts_is_told_and_its_record_stays(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("web")), host("kvm2"))
     both = [host("kvm1", domain("web")), host("kvm2", domain("web"))]
     found = fleets.discover(prepared_url, *both)
-    assert told(found) == {"doubled": [{"uuid": uuid_of("web"), "name": "web", "nodes": ["kvm1", "kvm2"], "one_machine": False}]}
+    assert told(found) == {"doubled": [{"uuid": uuid_of("web"), "name": "web", "nodes": ["kvm1", "kvm2"], "states": BOTH_RUN, "one_machine": False}]}
     assert (fleets.where(prepared_url), fleets.used(prepared_url)) == ({"web": "kvm1"}, {"kvm1": 1})
     assert told(fleets.discover(prepared_url, both[1]))["doubled"][0]["name"] == "web"
     assert fleets.where(prepared_url) == {"web": "kvm1"}
