@@ -44,7 +44,10 @@ NODE = """<node>
 
 #: What libvirt is asked to change.
 CHANGING = {
-    libvirt.virDomain: ("create", "createWithFlags", "destroy", "shutdown", "suspend", "resume", "undefine", "undefineFlags", "setAutostart", "blockResize", "migrateToURI3"),
+    libvirt.virDomain: (
+        *("create", "createWithFlags", "destroy", "shutdown", "suspend", "resume", "undefine", "undefineFlags"),
+        *("setAutostart", "blockResize", "migrateToURI3"),
+    ),
     libvirt.virConnect: ("defineXML", "defineXMLFlags", "createXML"),
 }
 
