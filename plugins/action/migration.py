@@ -54,6 +54,7 @@ class ActionModule(DroverAction):
         store = self.store(args, task_vars)
         options = Options(args["options"] or {}, args["moves"])
 
+        Actor.of_this_task()
         playbook = os.getppid()
 
         def hypervisor(start, follow, wait, until=None, abort=()):

@@ -23,6 +23,10 @@ GIB = 2**30
 QEMU_IMG_TIMEOUT = 120
 
 
+#: An image without data takes less than this (bytes), however large a disk it is.
+FRESH = 4 * 2**20
+
+
 class ImageProblem(Exception):
     """A disk or seed cannot be made or accepted; the text says why and what to do."""
 
@@ -64,12 +68,30 @@ def check_disk(module, disk):
     behind = found.get("full-backing-filename") or found.get("backing-filename")
     if (behind or None) != (backing or None):
         problems.append(f"it is backed by {behind or 'nothing'}, not by {backing or 'nothing'}")
+    if not problems and _holds_data(module, path, found):
+        problems.append("it holds data, and nothing proves whose")
     if problems:
         raise ImageProblem(
             f"The file {path} exists on {host_name()} already and is not the disk that was asked for: "
             f"{', '.join(problems)}. Nothing was overwritten: move it away or choose another path."
         )
     return False
+
+
+def _holds_data(module, path, found):
+    """Whether something was written to an image: one that was made and never used is empty.
+
+    :param found: what qemu-img info says of it.
+    """
+    if found.get("actual-size", 0) > FRESH or found.get("snapshots"):
+        return True
+    extents = json.loads(_qemu_img(module, ["map", "--output=json", "-U", path], f"reading {path}"))
+    written = [each for each in extents if each["data"] and not each["depth"]]
+    if found["format"] != "raw":
+        return bool(written)
+    # The first block of a raw image is allocated when it is made.
+    with open(path, "rb") as handle:
+        return any(any(os.pread(handle.fileno(), each["length"], each["offset"])) for each in written)
 
 
 def wanted_size(disk, base):

@@ -15,7 +15,7 @@ import os
 import stat
 
 from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import IMAGE, OTHER, PLAIN, Mentions
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import IMAGE, OTHER, PLAIN, Mentions, parse_disk
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
@@ -127,6 +127,7 @@ class Needs:
         self._conn = conn
         self._real, self._inodes, self._folders, self._followed = {}, {}, {}, set()
         self._doubts, self._words, self._near, self._scanned = [], [], set(), set()
+        self._writers = {}
         for path in elsewhere:
             self._note(path, ("a domain of another hypervisor", USES), PLAIN)
         for domain in conn.listAllDomains(0):
@@ -141,9 +142,11 @@ class Needs:
         self._note_pools()
 
     def _note_domain(self, domain):
-        name, mentions = domain.name(), Mentions()
-        for text in texts_of(domain):
+        name, mentions, texts = domain.name(), Mentions(), texts_of(domain)
+        for text in texts:
             mentions.add(text)
+        for text in texts[: 2 if domain.isActive() else 1]:
+            self._note_writer(name, text)
         for path, kind in mentions.paths.items():
             self._note(path, (f"the domain {name}", USES), kind)
         for (pool, volume), kind in mentions.volumes.items():
@@ -151,6 +154,20 @@ class Needs:
         for folder in mentions.folders:
             self._note_folder(folder, f"the domain {name} is given its folder {folder}")
         self._words += [(word, f"an argument for the QEMU of the domain {name} may mean it") for word in mentions.words]
+
+    def _note_writer(self, name, text):
+        """Remember what a domain may write to, as it is defined or runs; a snapshot only has what it was."""
+        for element in parse(text).iter("disk"):
+            disk = parse_disk(element)
+            if disk["device"] in ("disk", "lun") and not disk["readonly"] and disk["source"]:
+                try:
+                    path = volume_path(self._conn, *disk["source"].split("/", 1)) if disk["type"] == "volume" else disk["source"]
+                    found = look(path)
+                except (libvirt.libvirtError, OSError, ValueError, _files.Unresponsive):
+                    # What cannot be found is no image that a disk can be backed by.
+                    continue
+                self._writers.setdefault(found.real, name)
+                self._writers.setdefault(found.inode, name)
 
     def _note_volume(self, pool, volume, name, kind):
         try:
@@ -271,6 +288,23 @@ class Needs:
     def user(self, path, sighting):
         """Who needs a file for certain: who and how, a pair of texts; None when nobody is known to."""
         return self._real.get(sighting.real) or self._real.get(path) or (sighting.inode and self._inodes.get(sighting.inode))
+
+    def writer(self, path):
+        """The name of a domain that may write to an image, or to what that is backed by; None where none is known to.
+
+        :raises OSError: it cannot be looked at.
+        :raises Unresponsive: its file system does not answer.
+        """
+        left, seen = [path], set()
+        while left:
+            found = look(left.pop())
+            name = self._writers.get(found.real) or (found.status and self._writers.get(found.inode))
+            if name:
+                return name
+            if found.status is not None and found.real not in seen:
+                seen.add(found.real)
+                left += [behind for each in self._references_of(found.real) for behind in each.paths]
+        return None
 
     def why(self, path, sighting):
         """Why somebody needs a file, or may need it, in words; None when nobody does for certain.

@@ -17,8 +17,8 @@ description:
   - A domain is known by its uuid. One that is defined already is not defined again, and its disks are
     left alone.
   - No file is ever overwritten. A disk that is there already, left by a run that was killed, is accepted if its
-    format, size and backing file are those asked for; a seed if its content is. A path that another domain names is refused,
-    be a file there or not.
+    format, size and backing file are those asked for and it holds no data; a seed if its content is the same. A path that another domain
+    names is refused, be a file there or not.
 options:
   name:
     description:
@@ -62,7 +62,9 @@ options:
         choices: [qcow2, raw]
         default: qcow2
       backing_file:
-        description: An image that the disk is backed by, with O(disks[].format=qcow2). The image itself stays as it is.
+        description:
+          - An image that the disk is backed by, with O(disks[].format=qcow2). The image itself stays as it is. A disk that another
+            domain writes to, running or shut off, is refused.
         type: path
       backing_format:
         description: The format of O(disks[].backing_file); by default the one it has.
@@ -491,6 +493,8 @@ class DomainChange:
             if disk["backing_file"] and disk["format"] != "qcow2":
                 raise _images.ImageProblem(f"The disk {disk['path']} is {disk['format']}, but only qcow2 can have a backing_file.")
             self._refuse_used(disk["path"])
+            if disk["backing_file"]:
+                self._refuse_written(disk)
             if _images.check_disk(self.module, disk):
                 found.append((disk["path"], lambda disk=disk: _images.make_disk(self.module, disk)))
         seed = self.params["seed"]
@@ -518,6 +522,21 @@ class DomainChange:
         looked_up = self.params["looked_up"]
         if looked_up is not None and sighting.real not in looked_up:
             self.links[path] = sighting.real
+
+    def _refuse_written(self, disk):
+        """What is backed by a disk that another domain writes to is destroyed by that, at the latest when that one is started."""
+        image = disk["backing_file"]
+        try:
+            writer = self._needs.writer(image)
+        except (OSError, _files.Unresponsive) as exc:
+            if isinstance(exc, FileNotFoundError):
+                return
+            raise _images.ImageProblem(f"The image {image} cannot be looked at on {host_name()}: {_backing.reason_of(exc)}.") from exc
+        if writer:
+            raise _images.ImageProblem(
+                f"The image {image} of {disk['path']} is, or is backed by, a disk that the domain {writer} on {host_name()} writes to, and "
+                "whatever is backed by it is destroyed by that: give it a copy of that image."
+            )
 
     def _refuse_links(self):
         """What a path is by way of links may be in use on another hypervisor, which the caller has to find out first."""

@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import getpass
+import multiprocessing
 import os
 import socket
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 
 
 class Actor:
@@ -22,8 +25,14 @@ class Actor:
 
     @classmethod
     def of_this_task(cls):
-        """The actor of a task: Ansible works on tasks in children of ansible-playbook."""
-        return cls(os.getppid())
+        """The actor of a task: Ansible works on tasks in children of ansible-playbook.
+
+        :raises DroverError: ansible-playbook is gone. A lease in the name of whatever process has taken its child over would never end.
+        """
+        parent, pid = multiprocessing.parent_process(), os.getppid()
+        if parent is not None and parent.pid != pid:
+            raise DroverError("The playbook that this task belongs to was killed. Nothing was begun by this task: run the playbook again.")
+        return cls(pid)
 
     def lives(self, process):
         """Whether the process of a holder lives: True or False where that is proven, else None.

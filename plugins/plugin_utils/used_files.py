@@ -35,6 +35,23 @@ def refuse_taken(connection, uuid, name, host, paths):
             )
 
 
+def refuse_written(connection, uuid, name, host, images):
+    """Refuse to back a disk by what an instance of any host writes to, running or shut off: each write would destroy the new one.
+
+    :raises DroverError: nothing was begun then.
+    """
+    for path, identity in sorted(_named(connection, host, images), key=str):
+        user = files.user(connection, path, identity, uuid, writes=True)
+        if user is not None:
+            raise DroverError(
+                f"Instance {name} on {host}: the image {path} is a disk that {user['name'] or user['uuid']} on {user['host']} writes to, "
+                "and whatever is backed by it is destroyed by that. Nothing was begun: give it a copy of that image, or run "
+                "drover.compute.discover if that instance does not have it any more.",
+                host=host,
+                uncertain=False,
+            )
+
+
 def of_moves(connection, orders):
     """What the sources of moves have to know of their destinations and of the store.
 

@@ -159,8 +159,10 @@ class Building:
     def _refuse_taken(self, wanted, paths=None):
         """A path that an instance of any host uses is nobody else's."""
         paths = _paths(wanted) if paths is None else paths
+        images = [each["backing_file"] for each in wanted.get("disks") or () if each.get("backing_file")]
         with self.store.read() as connection:
             used_files.refuse_taken(connection, wanted["uuid"], wanted["name"], self.host, paths)
+            used_files.refuse_written(connection, wanted["uuid"], wanted["name"], self.host, images)
 
     def _begin(self, wanted, order):
         """Open the order, once what another run has ordered is settled.

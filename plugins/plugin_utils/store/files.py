@@ -27,17 +27,17 @@ def _key(text):
 def write(connection, wanted, leaving=()):
     """Replace what nodes' domains need, without touching what is as it was.
 
-    :param wanted: dict node id -> dict uuid -> set of (path, identity or None).
+    :param wanted: dict node id -> dict uuid -> set of (path, identity or None, whether the domain writes to it).
     :param leaving: uuids with an open migration: of those that are not in wanted, what was there is kept.
     """
     table, there = tables.domain_files, {}
     for row in bulk.among(connection, sa.select(table), table.c.compute_node_id, wanted):
-        there.setdefault((row.compute_node_id, row.uuid), {})[(row.path, row.identity)] = row.id
+        there.setdefault((row.compute_node_id, row.uuid), {})[(row.path, row.identity, row.written)] = row.id
     gone, new = [], []
     for node, domains in wanted.items():
         for uuid, names in domains.items():
             known = there.pop((node, uuid), {})
-            names = {(_key(path), _key(identity)) for path, identity in names}
+            names = _keys(names)
             gone += [row for name, row in known.items() if name not in names]
             new += [_row(node, uuid, *name) for name in sorted(names - known.keys(), key=str)]
     gone += [row for (dummy, uuid), known in there.items() if uuid not in leaving for row in known.values()]
@@ -49,14 +49,18 @@ def write_one(connection, node_id, uuid, names):
     """The same of one domain of a node."""
     table = tables.domain_files
     query = sa.select(table).where(table.c.uuid == uuid, table.c.compute_node_id == node_id)
-    known = {(row.path, row.identity): row.id for row in connection.execute(query)}
-    names = {(_key(path), _key(identity)) for path, identity in names}
+    known = {(row.path, row.identity, row.written): row.id for row in connection.execute(query)}
+    names = _keys(names)
     bulk.delete(connection, table, table.c.id, [row for name, row in known.items() if name not in names])
     bulk.insert(connection, table, [_row(node_id, uuid, *name) for name in sorted(names - known.keys(), key=str)])
 
 
-def _row(node, uuid, path, identity):
-    return {"compute_node_id": node, "uuid": uuid, "path": path, "identity": identity}
+def _keys(names):
+    return {(_key(path), _key(identity), written) for path, identity, written in names}
+
+
+def _row(node, uuid, path, identity, written):
+    return {"compute_node_id": node, "uuid": uuid, "path": path, "identity": identity, "written": written}
 
 
 def move(connection, uuid, from_node, to_node):
@@ -117,10 +121,11 @@ def needed(connection, names, but_host):
     ]
 
 
-def user(connection, path, identity, but):
+def user(connection, path, identity, but, writes=False):
     """An instance that needs a file: a dict uuid, name and host; None when there is none but one.
 
     :param but: the uuid of the instance that is not meant.
+    :param writes: only one that may write to it.
     """
     table, nodes, domains = tables.domain_files, tables.compute_nodes, tables.domains
     query = (
@@ -130,6 +135,8 @@ def user(connection, path, identity, but):
         .where(_among([(path, identity)]), table.c.uuid != but)
         .limit(1)
     )
+    if writes:
+        query = query.where(table.c.written)
     row = connection.execute(query).one_or_none()
     return None if row is None else dict(row._mapping)
 

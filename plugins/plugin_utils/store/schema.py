@@ -110,4 +110,4 @@ def _run(connection):
         environment.run_migrations()
 
 
-LATEST = "0009"
+LATEST = "0010"

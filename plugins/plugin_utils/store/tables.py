@@ -269,6 +269,8 @@ if sa is not None:
         sa.Column("path", sa.String(1024), nullable=False, index=True),
         # Where it is on shared storage, the same on every host; null where that is not known.
         sa.Column("identity", sa.String(1024), index=True),
+        # Whether the domain may write to it: a disk that is not read-only, not what is behind one.
+        sa.Column("written", sa.Boolean, nullable=False, server_default=sa.false()),
     )
 
     # One move of one instance. While it is open its uuid is the consumer of the source's room.

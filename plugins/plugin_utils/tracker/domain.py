@@ -44,7 +44,7 @@ def describe(facts):
 
 
 def files(columns, node):
-    """What a domain needs of its host: a set of (path, identity or None), see store.files.
+    """What a domain needs of its host: a set of (path, identity or None, whether it writes to it), see store.files.
 
     :param columns: of the domains table, as describe() returns them.
     :param node: facts of its node.
@@ -52,14 +52,15 @@ def files(columns, node):
     found = set()
     for disk in columns["facts"].get("disks") or []:
         path = disk.get("path") or (disk.get("source") if disk.get("type", "file") in ("file", "block", "dir") else None)
+        writes = disk.get("device", "disk") in ("disk", "lun") and not disk.get("readonly")
         if path:
-            found.add((path, storage_identity.of_disk(disk, node) or disk.get("shared_id")))
+            found.add((path, storage_identity.of_disk(disk, node) or disk.get("shared_id"), writes))
         # By way of links it is a file that others may have by another name.
         names = [(disk.get("real_path"), disk)]
         names += [(layer.get(key), layer) for layer in disk.get("chain") or () for key in ("path", "real_path")]
         for name, each in names:
             if name and name != path:
-                found.add((name, storage_identity.of_path(name, node) or each.get("shared_id")))
+                found.add((name, storage_identity.of_path(name, node) or each.get("shared_id"), writes and each is disk))
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -44,6 +45,51 @@ def test_safety_04_deleting_an_instance_keeps_the_base_of_clones_on_volumes(run_
     assert told["kept_disks"] == done["kept_disks"] == [{"path": base, "reason": "the domain cl uses it"}]
     assert names(connection) == ["cl"]
     subprocess.run(["qemu-img", "check", "-q", clone], check=True)
+
+
+def build(run_module, uri, xml, *disks, **more):
+    return run_module("domain", uri=uri, xml=xml, disks=list(disks), state="present", **more)
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_an_image_that_another_domain_writes_to_is_refused(run_module, fake_host, domain_xml, tmp_path, behind):
+    image = own = qemu_img(tmp_path / "other.qcow2")
+    if behind:
+        image = qemu_img(tmp_path / "layer.qcow2", backing=own)
+    uri, connection = fake_host(domain_xml("other", 8, devices=disk(own)))
+    connection.lookupByName("other").destroy()
+    wanted = {"path": str(tmp_path / "vm.qcow2"), "backing_file": image}
+    for check_mode in (True, False):
+        result = build(run_module, uri, domain_xml("vm", 7), wanted, check_mode=check_mode)
+        assert result["rc"] == 1 and not result["begun"]
+        assert "a disk that the domain other" in result["msg"] and "give it a copy of that image" in result["msg"]
+    assert names(connection) == ["other"] and not os.path.exists(wanted["path"])
+    connection.lookupByName("other").undefine()
+    assert build(run_module, uri, domain_xml("vm", 7), wanted)["created_disks"] == [wanted["path"]]
+
+
+def test_an_image_that_others_only_read_is_one(run_module, fake_host, domain_xml, tmp_path):
+    image = qemu_img(tmp_path / "golden.qcow2")
+    clone = qemu_img(tmp_path / "clone.qcow2", backing=image)
+    uri, dummy = fake_host(domain_xml("template", 8, devices=disk(image, more="<readonly/>")), domain_xml("clone", 9, devices=disk(clone)))
+    assert build(run_module, uri, domain_xml("vm", 7), {"path": str(tmp_path / "vm.qcow2"), "backing_file": image})["changed"] is True
+
+
+@pytest.mark.parametrize(("image_format", "backed"), [("qcow2", False), ("qcow2", True), ("raw", False)])
+def test_a_file_that_holds_data_is_not_taken_for_a_killed_runs(run_module, fake_host, domain_xml, tmp_path, image_format, backed):
+    """It may be all that is left of somebody's instance, and would be removed with this one."""
+    base = qemu_img(tmp_path / "base.qcow2", size="1G")
+    path = str(tmp_path / "precious")
+    behind = ["-b", base, "-F", "qcow2"] if backed else []
+    subprocess.run(["qemu-img", "create", "-q", "-f", image_format, *behind, path, "1G"], check=True)
+    uri, connection = fake_host()
+    wanted = {"path": path, "size_gb": 1, "format": image_format, **({"backing_file": base} if backed else {})}
+    assert build(run_module, uri, domain_xml("vm", 7), wanted, check_mode=True)["changed"] is True
+    subprocess.run(["qemu-io", "-f", image_format, "-c", "write -P 7 500M 64k", path], check=True, stdout=subprocess.DEVNULL)
+    before = pathlib.Path(path).read_bytes() if image_format == "qcow2" else None
+    result = build(run_module, uri, domain_xml("vm", 7), wanted)
+    assert result["rc"] == 1 and "it holds data, and nothing proves whose. Nothing was overwritten" in result["msg"]
+    assert names(connection) == [] and (before is None or pathlib.Path(path).read_bytes() == before)
 
 
 def test_what_is_removed_is_decided_when_it_is_off(run_module, fake_host, domain_xml, tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import time
 import types
 
@@ -170,3 +171,33 @@ def test_of_many_at_once_one_gets_it(prepared_url):
     for run in runs:
         run.join()
     assert won.count(True) == 1
+
+
+def _orphan(ours, line):
+    """A worker of a playbook that is killed: what it says of who acts, before and after."""
+    line.send(Actor.of_this_task().holder)
+    os.kill(ours, signal.SIGKILL)
+    while os.getppid() == ours:
+        time.sleep(0.01)
+    try:
+        line.send(Actor.of_this_task().holder)
+    except DroverError as problem:
+        line.send(str(problem))
+
+
+def test_a_worker_whose_playbook_is_gone_takes_nothing():
+    """Process 1 takes it over, and a lease in the name of that would never be one of the dead."""
+    context = multiprocessing.get_context("fork")
+    there, here = context.Pipe()
+
+    def playbook():
+        worker = context.Process(target=_orphan, args=(os.getpid(), there))
+        worker.start()
+        worker.join()
+
+    playing = context.Process(target=playbook)
+    playing.start()
+    playing.join(30)
+    assert not playing.is_alive()
+    assert here.poll(30) and f"process {playing.pid}" in here.recv()
+    assert here.poll(30) and here.recv().startswith("The playbook that this task belongs to was killed. Nothing was begun")

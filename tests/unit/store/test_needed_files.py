@@ -135,6 +135,24 @@ def test_safety_22_a_disk_of_another_is_not_built_on(prepared_url):
         used_files.refuse_taken(connection, uuid_of("db2"), "db2", "kvm2", ["/mnt/other"])
 
 
+def test_an_image_that_an_instance_writes_to_is_no_image(prepared_url):
+    """Running or shut off, on whichever host: what is backed by it is destroyed by the next write."""
+    written = {**vm("db1", disk("/srv/vms/db", "/srv/vms/base")), "state": "shutoff"}
+    template = vm("template", {**disk("/srv/vms/golden"), "readonly": True})
+    fleets.discover(
+        prepared_url,
+        host("kvm1", written, template, mounts=[NFS]),
+        host("kvm2", mounts=[{"path": "/mnt", "shared_id": "nfs:filer:/vms"}]),
+    )
+    with Store.open(prepared_url).read() as connection:
+        for place, path in (("kvm1", "/srv/vms/db"), ("kvm2", "/mnt/db")):
+            said = f"Instance new on {place}: the image {path} is a disk that db1 on kvm1 writes to.*Nothing was begun"
+            with pytest.raises(DroverError, match=said) as refused:
+                used_files.refuse_written(connection, uuid_of("new"), "new", place, [path])
+            assert refused.value.details["uncertain"] is False
+        used_files.refuse_written(connection, uuid_of("new"), "new", "kvm2", ["/mnt/base", "/mnt/golden", "/mnt/other"])
+
+
 def test_files_go_with_the_instance(prepared_url):
     """A move takes them along, a deletion takes them away, and a look at one instance replaces its own."""
     fleets.discover(prepared_url, host("kvm1", vm("web", disk("/a")), vm("db", disk("/b"))), host("kvm2"))

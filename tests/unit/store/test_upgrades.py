@@ -125,6 +125,7 @@ INSERT INTO domain_files (id, compute_node_id, uuid, path, identity)
 VALUES (1, 1, '{uuid_of("web")}', '/srv/vms/web.qcow2', 'nfs:filer:/vms/web.qcow2');
 INSERT INTO domain_files (id, compute_node_id, uuid, path) VALUES (2, 1, '{uuid_of("web")}', '/srv/images/base.qcow2');
 """,
+    "0010": "UPDATE domain_files SET written = (id = 1);",
 }
 
 
