@@ -14,7 +14,7 @@ import time
 from ansible_collections.drover.compute.plugins.module_utils import _detach, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils import _migration_state as state
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration_record import ENDED, new_record, same_move
+from ansible_collections.drover.compute.plugins.module_utils._migration_record import ENDED, new_record
 from ansible_collections.drover.compute.plugins.module_utils._migration_storage import Storage
 from ansible_collections.drover.compute.plugins.module_utils._migration_worker import Worker, precheck
 
@@ -247,10 +247,8 @@ def _check_reachable(move, uri, records, source, destination, answer):
         )
         return answer
     answer["name"] = here["name"]
-    previous = records.read(uuid)
     record = new_record(move, uri)
-    if same_move(previous, move, uri):
-        record["earlier"] = [entry for entry in previous["files"] + previous["earlier"] if entry["made"] != "no"]
+    record["earlier"] = records.files_left(move, uri)
     storage = Storage(record, source, destination, lambda **changes: None)
     reasons = precheck(source, destination, source.lookupByUUIDString(uuid), move, here, storage)
     answer.update(

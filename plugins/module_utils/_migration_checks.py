@@ -40,7 +40,10 @@ def state_reasons(domain, move, seen):
     live = is_live(move, seen)
     reasons = []
     if live and seen["state"] not in ("running", "blocked", "paused"):
-        reasons.append(f"it is {seen['state']}, and only a running or paused instance can be moved live: ask for a cold move")
+        reasons.append(
+            f"it is {seen['state']}, and only a running or paused instance can be moved live: run drover.compute.discover if it went off just "
+            "now, or ask for a cold move"
+        )
     if not live and seen["active"] and not move.get("will_stop"):
         reasons.append(f"it is {seen['state']}, and a cold move wants it shut off: shut it down, or ask for a live move")
     if not seen["active"] and not live and domain.hasManagedSaveImage(0):

@@ -32,9 +32,9 @@ SETTLED = ("completed", "failed", "cancelled")
 
 
 def default_folder():
-    """Where records are kept: below /run for root, else in the user's home, which outlives a session and may be many hosts'."""
+    """Where records are kept: root's with the host, those of others in the user's home, which may be many hosts'."""
     if os.geteuid() == 0:
-        return "/run/drover/migrations"
+        return "/var/lib/drover/migrations"
     base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return os.path.join(base, "drover", "migrations", socket.gethostname())
 
@@ -71,14 +71,27 @@ class Records:
 
     def read(self, uuid):
         """The record of an instance as a dictionary, or None if there is none of this boot that can be read."""
+        record = self._read(uuid)
+        return record if record is not None and record.get("boot") == boot_id() else None
+
+    def _read(self, uuid):
         try:
             with open(self._path(uuid, "json"), encoding="utf-8") as handle:
                 record = json.load(handle)
         except (OSError, ValueError):
             return None
-        if not isinstance(record, dict):
-            return None
-        return record if (record.get("version"), record.get("boot")) == (VERSION, boot_id()) else None
+        return record if isinstance(record, dict) and record.get("version") == VERSION else None
+
+    def files_left(self, move, source_uri):
+        """What moves on this very way have made at the destination and may have left there: entries of files.
+
+        A host that lost its power in the middle of a move knows it by this when it is back. What a move has made that was
+        completed is the instance's, and no leftover.
+        """
+        record = self._read(move["uuid"])
+        if not same_move(record, move, source_uri) or record["status"] == "completed":
+            return []
+        return [entry for entry in record["files"] + record["earlier"] if entry["made"] != "no"]
 
     def write(self, record):
         """Write the record whole or not at all: a reader never sees half of it."""

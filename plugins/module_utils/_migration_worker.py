@@ -122,6 +122,7 @@ class Worker:
             # Of another way, long over: nothing in it is about this move.
             self.previous = None
         self.record = new_record(move, source_uri)
+        self.record["earlier"] = records.files_left(move, source_uri)
         self.options = merged(move)
         self.source = None
         self.destination = None
@@ -291,9 +292,6 @@ class Worker:
             self.record["took_over"] = True
             # What is under way was begun with the options of then.
             self.options = merged(self.previous["move"])
-        self.record["earlier"] = [
-            entry for entry in self.previous["files"] + self.previous["earlier"] if entry["made"] != "no"
-        ]
 
     def _begin_again(self):
         """Clean up after a worker that died before anything was moved, and forget it."""

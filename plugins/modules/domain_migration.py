@@ -193,7 +193,7 @@ options:
   run_dir:
     description:
       - The folder on the source that remembers moves under way.
-      - By default C(/run/drover/migrations) for root, and a folder below C(XDG_STATE_HOME) or C(~/.local/state) for others. Workers of all
+      - By default C(/var/lib/drover/migrations) for root, and a folder below C(XDG_STATE_HOME) or C(~/.local/state) for others. Workers of all
         users leave each other alone; those of calls with another folder do not know of each other.
     type: path
 extends_documentation_fragment:

@@ -310,7 +310,7 @@ def test_suspected_3_the_next_run_withdraws_what_a_killed_one_had_ordered(sharin
     done = evacuate(fleet, **OFF)
     ((host, state),) = living(fleet).values()
     assert state == "running" and [row[2] for row in migrations(fleet)].count("done") == 1, said(done)
-    assert json.loads(details)["order"] in json.loads(fleet.run(where, f"cat /run/drover/migrations/{domain.uuid}.withdrawn"))
+    assert json.loads(details)["order"] in json.loads(fleet.run(where, f"cat /var/lib/drover/migrations/{domain.uuid}.withdrawn"))
 
 
 def test_suspected_2_a_host_that_was_not_read_may_have_it(sharing):

@@ -68,7 +68,7 @@ for uuid in $(virsh list --all --uuid); do
     virsh undefine $uuid --managed-save --snapshots-metadata --nvram || virsh undefine $uuid
 done
 umount /usr/bin/qemu-img
-rm -rf {LOCAL}/* {LOCAL}/.drover* {SHARED}/* {SHARED}/.drover* /run/drover
+rm -rf {LOCAL}/* {LOCAL}/.drover* {SHARED}/* {SHARED}/.drover* /var/lib/drover/migrations
 true
 """
 

@@ -385,7 +385,7 @@ def test_policies_and_options_of_a_migration(fleet):
     assert {state for dummy, state in fleet.where().values()} == {"running"}
     assert fleet.booked()["cold"] == {"kvm2": SMALL}
     assert dict(fleet.query("SELECT instance_name, type FROM migrations")) == {"usual": "live-migration", "cold": "resize"}
-    given = fleet.run("kvm1", "grep -ho 'bandwidth_mib\": 30' /run/drover/migrations/*.json")
+    given = fleet.run("kvm1", "grep -ho 'bandwidth_mib\": 30' /var/lib/drover/migrations/*.json")
     assert len(given.splitlines()) == 2, "both ways take the options"
 
     said = refused(fleet, "migrate", "live", drover_cold=True, drover_host="kvm2")

@@ -135,7 +135,7 @@ def _name(name, place):
         unicodedata.category(character) in ("Cc", "Cs") or ord(character) & 0xFFFE == 0xFFFE for character in name
     )
     if "/" in name or name in (".", "..") or odd or len(name) > 200:
-        raise DroverError(f"{place}: a name has at most 200 characters, no / and no control characters.")
+        raise DroverError(f"{place}: a name has at most 200 characters, no / and no control characters, and is not . or ..")
 
 
 def _at_least(item, key, least, place, default=None):

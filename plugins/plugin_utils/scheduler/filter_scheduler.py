@@ -173,7 +173,7 @@ def failure(states, spec, policy, done, total):
     if done:
         problem.args = (
             f"{problem.args[0]} It is number {done + 1} of {total} in the batch;"
-            f" room for the {done} before it is already taken off, and nothing is placed.",
+            f" the {done} before it would fit, and their room is counted as used. Nothing was placed.",
         )
     return problem
 

@@ -222,10 +222,12 @@ class Store:
                 "The connection was lost in the middle of a step, which the database then undoes. When it is back, "
                 "run the same again: what was done before stays as it is."
             )
+        elif self.url.get_backend_name() == "sqlite" and isinstance(problem, (exc.OperationalError, exc.InterfaceError)):
+            advice = "See whether its disk is full or read-only, and whether this user may write to the file and the folder of drover_store_url."
         elif isinstance(problem, (exc.OperationalError, exc.InterfaceError)):
             advice = "Check that the database runs, and the host, user, password and permissions of drover_store_url."
         else:
-            advice = "Nothing was written. This is a defect of drover.compute or a damaged store: please report it."
+            advice = "Nothing was written. If the store is damaged, restore a backup of it; otherwise this is a defect of drover.compute: please report it."
         return f"The store {self.shown_url} cannot be used: {cause}. {advice}"
 
 

@@ -17,7 +17,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _digests, _migration_storage, _ownership, _sameness
+from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _digests, _migration_record, _migration_storage, _ownership, _sameness
 from ansible_collections.drover.compute.plugins.module_utils import _migration_worker as worker_module
 from ansible_collections.drover.compute.tests.unit.module_utils.faraway import Faraway
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, domain, qcow2, qemu_img, volume
@@ -468,6 +468,28 @@ def test_a_copy_that_was_left_is_taken_over_by_the_next_attempt(place):
     break_off(place, path)
     assert place.far.read(path) is not None
     assert place.moved()["storage"] == "copied"
+
+
+def test_a_copy_that_was_left_when_the_source_lost_its_power_is_taken_over(place, monkeypatch):
+    path = qemu_img(place.local / "vm.qcow2")
+    place.define(disk(path))
+    break_off(place, path)
+    monkeypatch.setattr(_migration_record, "boot_id", lambda: "another start")
+    assert place.moved()["storage"] == "copied"
+
+
+def test_what_a_completed_move_has_made_is_no_leftover(place):
+    """The instance ran on it. Somebody has brought it back by hand and kept the file."""
+    path = qemu_img(place.local / "vm.qcow2")
+    place.define(disk(path))
+    place.moved()
+    kept = place.far.read(path)
+    text = place.domain(there=True).XMLDesc(0)
+    place.domain(there=True).undefine()
+    qemu_img(path)
+    place.source.defineXML(text)
+    assert f"a file {path} is on kvm2 already, and nothing proves that it is a leftover of ours" in place.refused()
+    assert place.far.read(path) == kept
 
 
 @pytest.mark.parametrize("why", ["a domain has it", "it was written to since"])

@@ -189,7 +189,7 @@ def test_server_groups_grow_inside_a_batch():
     chosen = decide(fleet(*nodes), *batch)
     assert sorted(hosts_of(chosen)) == ["a", "b", "c"]
     assert chosen[0]["server_group"] == {"name": "g", "policy": "anti-affinity", "max_server_per_host": 1}
-    with pytest.raises(NoValidHost, match="number 4 of 4 in the batch; room for the 3 before it"):
+    with pytest.raises(NoValidHost, match="number 4 of 4 in the batch; the 3 before it would fit"):
         decide(fleet(*nodes), *batch, request("vm3", server_group="g"))
 
 
