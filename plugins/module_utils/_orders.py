@@ -21,6 +21,10 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt import Lib
 REMEMBERED = 200
 
 
+#: Seconds to wait for another call at least: one that only looks is soon over, and timeout=0 is about the guest.
+LEAST_PATIENCE = 3
+
+
 class Withdrawn(LibvirtProblem):
     """The order was withdrawn before it began."""
 

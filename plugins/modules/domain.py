@@ -376,7 +376,7 @@ class DomainChange:
         """Be the only call that works on the domain, whichever run gave the order."""
         if uuid is None:
             return contextlib.nullcontext()
-        return _orders.alone(Records(), uuid, self.name or uuid, self.params["timeout"])
+        return _orders.alone(Records(), uuid, self.name or uuid, max(self.params["timeout"], _orders.LEAST_PATIENCE))
 
     def _is_left(self):
         """Whether the domain is on this hypervisor: True, False, or None when libvirt does not tell."""

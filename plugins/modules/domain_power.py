@@ -164,7 +164,7 @@ def _act(conn, wanted, given, check_mode):
 def _alone(wanted, given, check_mode):
     if check_mode:
         return contextlib.nullcontext()
-    return _orders.alone(Records(), wanted["uuid"], wanted["name"] or wanted["uuid"], given["timeout"])
+    return _orders.alone(Records(), wanted["uuid"], wanted["name"] or wanted["uuid"], max(given["timeout"], _orders.LEAST_PATIENCE))
 
 
 def _act_alone(conn, wanted, given, check_mode, answer, local):
@@ -193,7 +193,7 @@ def _act_alone(conn, wanted, given, check_mode, answer, local):
 
 def _change(conn, domain, given):
     if given["state"] == "running":
-        _power.start(domain, given["timeout"])
+        _power.start(domain, max(given["timeout"], _orders.LEAST_PATIENCE))
     elif given["state"] == "shutoff":
         _power.stop(domain, given["timeout"], given["force"])
     else:
