@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import time
 
-from ansible_collections.drover.compute.plugins.plugin_utils import certainty, deciding, refusals
-from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.actor import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import refusals, scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, refuse_unknown_rules
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, moves, rewrite, selections
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, reshaper, selections
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
-from ansible_collections.drover.compute.plugins.plugin_utils.store import continuity, instances, moving
+from ansible_collections.drover.compute.plugins.plugin_utils.store import continuity, instances, migrations_open
 
 
 STATES = (
@@ -108,7 +110,7 @@ class ActionModule(DroverAction):
         store = self.store(args, task_vars)
         policy = policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir"))
         with refusals.kept(store, claims.PURPOSE, Actor.of_this_task().holder, now), store.read() as connection:
-            found = deciding.decide(connection, args["requests"], policy, now, args["service_down_time"])
+            found = scheduling.decide(connection, args["requests"], policy, now, args["service_down_time"])
         return {"changed": False, "selections": found}
 
     def _claimed(self, connection, args, now):
@@ -136,7 +138,7 @@ class ActionModule(DroverAction):
 
     def _swapped(self, connection, args, now):
         opened = [
-            moves.begin(connection, uuid, args["host"], args["node"], "migration", now) for uuid in args["instances"]
+            migration_claims.begin(connection, uuid, args["host"], args["node"], "migration", now) for uuid in args["instances"]
         ]
         return {"changed": any(move["new"] for move in opened), "migrations": opened}
 
@@ -148,33 +150,33 @@ class ActionModule(DroverAction):
         if host is None and place is not None:
             host, node = place.host, place.hypervisor_hostname
         wanted = {"flavor": args["flavor"], "resources": args["resources"]}
-        opened = moves.begin_resize(connection, uuid, host, node, wanted, now)
+        opened = migration_claims.begin_resize(connection, uuid, host, node, wanted, now)
         return {"changed": opened["new"], "migrations": [opened]}
 
     def _moved(self, connection, args, now):
-        return self._close(connection, args, lambda row: moves.finish(connection, row.uuid, self._word(), None, now))
+        return self._close(connection, args, lambda row: migration_claims.finish(connection, row.uuid, self._word(), None, now))
 
     def _confirmed(self, connection, args, now):
-        return self._close(connection, args, lambda row: moves.confirm(connection, row.uuid, self._word(), now), ["finished"])
+        return self._close(connection, args, lambda row: migration_claims.confirm(connection, row.uuid, self._word(), now), ["finished"])
 
     def _reverted(self, connection, args, now):
-        return self._close(connection, args, lambda row: moves.revert(connection, row.uuid, self._word(), None, now), ["finished"])
+        return self._close(connection, args, lambda row: migration_claims.revert(connection, row.uuid, self._word(), None, now), ["finished"])
 
     def _swapped_back(self, connection, args, now):
         message = "swapped back by drover.compute.allocation"
         proof = self._word()
-        return self._close(connection, args, lambda row: moves.undo(connection, row.uuid, proof, message, now, "cancelled"))
+        return self._close(connection, args, lambda row: migration_claims.undo(connection, row.uuid, proof, message, now, "cancelled"))
 
     def _replaced(self, connection, args, now):
-        written = rewrite.replace(connection, args["consumers"], now)
+        written = reshaper.replace(connection, args["consumers"], now)
         return {"changed": any(each["changed"] for each in written), "consumers": written}
 
     def _reshaped(self, connection, args, now):
-        return rewrite.reshape(connection, args["inventories"], args["consumers"], now)
+        return reshaper.reshape(connection, args["inventories"], args["consumers"], now)
 
-    def _close(self, connection, args, close, statuses=moves.UNDER_WAY):
+    def _close(self, connection, args, close, statuses=migration_claims.UNDER_WAY):
         found = {
-            uuid: row for uuid, row in moving.holding(connection, args["instances"]).items() if row.status in statuses
+            uuid: row for uuid, row in migrations_open.holding(connection, args["instances"]).items() if row.status in statuses
         }
         for uuid in sorted(found):
             close(found[uuid])

@@ -8,14 +8,14 @@ from __future__ import annotations
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.actor import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.progress import milestone
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import guest
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.on_host import Hand, Unreachable
-from ansible_collections.drover.compute.plugins.plugin_utils.progress import milestone
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, evacuations, leases, occupancy, services
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import checked_facts, node, node_data, record, shared_pools
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import checked_facts, node, node_data, record, sharing_facts
 
 NODE_SPEC = {
     "instances_path": {"type": "path", "default": "/var/lib/libvirt/images"},
@@ -116,7 +116,9 @@ class ActionModule(DroverAction):
             # The time of the task is over: what ansible-core raises then is no Exception, and private.
             # It would still remove the files of the module from the host, and wait for that without a limit.
             self._connection._shell.tmpdir = None
-            self._record_down(host, f"it did not answer within {self._task.timeout} s", args, task_vars)
+            # Without a limit of its own it is that of the task which runs this one, and the host is not to blame.
+            if self._task.timeout:
+                self._record_down(host, f"it did not answer within {self._task.timeout} s", args, task_vars)
             raise
         try:
             found = [checked_facts.reported(answer, f"Host {host}, as it reports itself") for answer in answers]
@@ -173,7 +175,7 @@ class ActionModule(DroverAction):
         given = {
             "uri": uri,
             "instances_path": args["instances_path"],
-            "shared_pools": sorted(shared_pools.declared(args["shared_pools"], f"Host {self.target(task_vars)}")),
+            "shared_pools": sorted(sharing_facts.declared(args["shared_pools"], f"Host {self.target(task_vars)}")),
         }
         if args["probe_kvm"] and args["domain_type"] != "qemu":
             given.update(probe_kvm=True, **({"probe_cpu": args["cpu"]} if args["cpu"] else {}))

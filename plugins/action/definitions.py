@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import check, document, identity
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
-from ansible_collections.drover.compute.plugins.plugin_utils.report import table
+from ansible_collections.drover.compute.plugins.plugin_utils.report import text
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances
 
 
@@ -47,7 +47,7 @@ class ActionModule(DroverAction):
         result["absent"] = sorted(item["name"] for item in absent)
         result["still_there"] = sorted(item["name"] for item in absent if any(_is_of(item, each) for each in known))
         placed = [found for found in resolved if found["state"] not in ("new", "building", identity.UNSEEN)]
-        result["table"] = table.instances_table(placed)
+        result["table"] = text.instances_table(placed)
         if args["write_back"] and read is not None:
             result.update(self._write_back(read, placed))
         return result

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.actor import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuate import Evacuation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.executor.evacuation import Evacuation
-from ansible_collections.drover.compute.plugins.plugin_utils.on_host import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
 from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, leases, services
 

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils.store import drained, services
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
 
 
 class ActionModule(DroverAction):
@@ -24,7 +24,7 @@ class ActionModule(DroverAction):
 
     def act(self, args, task_vars):
         with self.store(args, task_vars).write() as connection:
-            before, after = host_status.change(
+            before, after = host_state.change(
                 connection, args["name"], args["state"], args["reason"], args["forced_down"], args["shuts_down"]
             )
             result = {"changed": before != after, "host": {"host": args["name"], **after}}

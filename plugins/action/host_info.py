@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 
-from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.report import table
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.report import text
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, hosts, services
 
 
@@ -28,4 +28,4 @@ class ActionModule(DroverAction):
                 services.get(connection, args["host"])
                 result["resources"] = hosts.resource_rows(connection, args["host"], found)
                 found = [host for host in found if host["host"] == args["host"]]
-        return {"hosts": found, "table": table.hosts_table(found), **result}
+        return {"hosts": found, "table": text.hosts_table(found), **result}

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.actor import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.building import Building
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.operations import NOT_DONE, POWER, Operations
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.executor.building import Building
-from ansible_collections.drover.compute.plugins.plugin_utils.executor.operations import NOT_DONE, POWER, Operations
-from ansible_collections.drover.compute.plugins.plugin_utils.on_host import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, selections
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 

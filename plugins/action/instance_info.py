@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils import resizing
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import resize
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import movable
-from ansible_collections.drover.compute.plugins.plugin_utils.report import table
-from ansible_collections.drover.compute.plugins.plugin_utils.store import instances, named
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import movers
+from ansible_collections.drover.compute.plugins.plugin_utils.report import text
+from ansible_collections.drover.compute.plugins.plugin_utils.store import instance_lookup, instances
 
 NAMED = ("uri", "flavor", "nodes", "migration")
 
@@ -32,12 +32,12 @@ class ActionModule(DroverAction):
             unknown = [] if args["allow_unknown"] else None
             if args["instances"] is not None:
                 found = self._named(connection, found, args["instances"], unknown)
-        return {"unknown": unknown or [], "instances": found, "table": table.instances_table(found)}
+        return {"unknown": unknown or [], "instances": found, "table": text.instances_table(found)}
 
     def _named(self, connection, found, wanted, unknown):
         """Those of the instances that are named, in that order, with what one needs to work on them."""
         listed = {each["uuid"]: each for each in found}
-        rows = [row for row in named.find(connection, wanted, unknown) if row["uuid"] in listed]
+        rows = [row for row in instance_lookup.find(connection, wanted, unknown) if row["uuid"] in listed]
         for row in rows:
             if row["migration"] is not None:
                 del row["migration"]["details"]
@@ -47,7 +47,7 @@ class ActionModule(DroverAction):
                     **listed[row["uuid"]],
                     **{key: row[key] for key in NAMED},
                     "asked": {key: row[key] for key in ("uuid", "name") if key == "uuid" or row["named"]},
-                    "request": resizing.request(connection, row),
+                    "request": resize.request(connection, row),
                     **_moves(row),
                 }
             )
@@ -60,6 +60,6 @@ def _moves(row):
     policy = row["policy"] or {}
     move, state = policy.get("move"), row["state"]
     return {
-        "moves_cold": move == "cold" and state in movable.LIVE_STATES,
-        "kept_by_policy": movable.why_policy_keeps(move, policy.get("error"), state),
+        "moves_cold": move == "cold" and state in movers.LIVE_STATES,
+        "kept_by_policy": movers.why_policy_keeps(move, policy.get("error"), state),
     }

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.action import DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.on_host import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand
 
 
 class ActionModule(DroverAction):

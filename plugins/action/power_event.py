@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 
-from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, power, services
 
 ACTIONS = ["startup", "shutdown", "reboot", "hard_off", "cycle", "fence"]

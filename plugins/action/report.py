@@ -10,9 +10,9 @@ import time
 
 from ansible import constants as C
 
-from ansible_collections.drover.compute.plugins.plugin_utils import reporting
-from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.report import html, page_file
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import report_data
+from ansible_collections.drover.compute.plugins.plugin_utils.report import html
 from ansible_collections.drover.compute.plugins.plugin_utils.report.summary import report_lines
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
 
@@ -31,10 +31,10 @@ class ActionModule(DroverAction):
 
     def act(self, args, task_vars):
         path, now = os.path.abspath(os.path.expanduser(args["path"])), time.time()
-        before = page_file.read(path)
+        before = html.read(path)
         policy = policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir"))
         with self.store(args, task_vars).read() as connection:
-            picture = reporting.read(connection, policy, now, args["service_down_time"], args["plans"])
+            picture = report_data.read(connection, policy, now, args["service_down_time"], args["plans"])
         # A page that says the same but for its time is left as it is.
         written = html.written_at(before)
         unchanged = written is not None and html.page(picture, written) == before
@@ -46,7 +46,7 @@ class ActionModule(DroverAction):
         if not unchanged:
             after = html.page(picture, now)
             if not self._task.check_mode:
-                page_file.write(path, after)
+                html.write(path, after)
             if self._task.diff:
                 result["diff"] = [_difference(path, before, after)]
         return result

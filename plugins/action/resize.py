@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import time
 
-from ansible_collections.drover.compute.plugins.plugin_utils import certainty, refusals, resizing, used_files
-from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction, difference
-from ansible_collections.drover.compute.plugins.plugin_utils.actor import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction, difference
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import refusals, used_files
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import resize as resizing
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.migration_options import Options
-from ansible_collections.drover.compute.plugins.plugin_utils.on_host import Hand
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves, resizes
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import movable
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import resizes
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations.options import Options
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import movers
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
-from ansible_collections.drover.compute.plugins.plugin_utils.store import decisions, named
+from ansible_collections.drover.compute.plugins.plugin_utils.store import decisions, instance_lookup
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain, record
 
 LOST = "The resize stays open: run this again when the host is back, and it goes on."
@@ -52,10 +55,10 @@ class ActionModule(DroverAction):
         # What contradicts itself is refused before anything is done.
         self._options = Options(args["options"])
         with store.read() as connection:
-            (instance,) = named.find(connection, [args["instance"]])
+            (instance,) = instance_lookup.find(connection, [args["instance"]])
             found = instance["migration"]
             resize = None
-            if found is not None and found["type"] == moves.RESIZE:
+            if found is not None and found["type"] == migration_claims.RESIZE:
                 resize = self._described(connection, found["uuid"])
         if args["state"] == "begun":
             return self._begun(store, instance, resize, args, task_vars)
@@ -79,7 +82,7 @@ class ActionModule(DroverAction):
         """Find the size and the place, let the hypervisor look at it, and write it down."""
         if resize is not None:
             return self._going_on(resize, args)
-        named.refuse(instance, "It is not resized")
+        instance_lookup.refuse(instance, "It is not resized")
         if instance["state"] == "missing":
             raise DroverError(
                 f"Instance {instance['name']} is missing: {instance['host']} no longer shows its domain. It is not resized: find out "
@@ -112,7 +115,7 @@ class ActionModule(DroverAction):
             },
         }
         with store.write(together=True) as connection:
-            opened = moves.begin_resize(
+            opened = migration_claims.begin_resize(
                 connection, instance["uuid"], selection["host"], selection["node"], wanted, now, instance["host"]
             )
             resize = self._described(connection, opened["uuid"])
@@ -128,7 +131,7 @@ class ActionModule(DroverAction):
     @staticmethod
     def _ask_policy(instance, host):
         policy = instance["policy"] or {}
-        kept = movable.why_policy_keeps(policy.get("move"), policy.get("error"), instance["state"], cold=True)
+        kept = movers.why_policy_keeps(policy.get("move"), policy.get("error"), instance["state"], cold=True)
         if kept:
             raise DroverError(
                 f"Instance {instance['name']} is not moved from {instance['host']} to {host}: {kept}. Nothing was done. Change its "
@@ -187,11 +190,11 @@ class ActionModule(DroverAction):
         done = self._domain(host, {**given, "state": "present", "order": resize["migration"]}, resize)
         proof = certainty.is_shown(host, done["domain"]["state"])
         with store.write(together=True) as connection:
-            moves.finish(connection, resize["migration"], proof, "shutoff", time.time())
+            migration_claims.finish(connection, resize["migration"], proof, "shutoff", time.time())
         facts = self._power(host, uri, resize, args, "It has the new size there, and can be confirmed or reverted.")
         with store.write(together=True) as connection:
             record.record_seen(connection, resize["uuid"], host, domain.describe(facts), time.time())
-            moves.note(connection, resize["migration"], {"arrived": True}, time.time())
+            migration_claims.note(connection, resize["migration"], {"arrived": True}, time.time())
         self.show(f"{resize['name']}: {self._told(resize['new'])}, {facts['state']} on {host}")
         return {"changed": True, "resize": {**resize, "status": "finished", "arrived": True}}
 
@@ -211,7 +214,7 @@ class ActionModule(DroverAction):
             )
         facts = self._back(resize, args, task_vars)
         with store.write(together=True) as connection:
-            moves.undo(connection, resize["migration"], proof, args["message"] or "undone", time.time())
+            migration_claims.undo(connection, resize["migration"], proof, args["message"] or "undone", time.time())
             record.record_seen(connection, resize["uuid"], resize["source"], domain.describe(facts), time.time())
         return {"changed": True, "resize": None}
 
@@ -227,7 +230,7 @@ class ActionModule(DroverAction):
             gone = all(certainty.is_nowhere(each) for each in told.get("moves") or [{}])
         if gone:
             with store.write() as connection:
-                moves.note_nowhere(connection, resize["migration"], time.time())
+                migration_claims.note_nowhere(connection, resize["migration"], time.time())
             raise DroverError(
                 f"Instance {resize['name']}: neither {source} nor {destination} has it, so somebody moved or removed it. Nothing was taken "
                 "back. Run drover.compute.discover: if another host has it, that ends the resize."
@@ -248,7 +251,7 @@ class ActionModule(DroverAction):
             proof = certainty.is_shown(host, done["domain"]["state"])
             with store.write(together=True) as connection:
                 record.record_seen(connection, resize["uuid"], host, domain.describe(done["domain"]), time.time())
-                moves.confirm(connection, resize["migration"], proof, time.time())
+                migration_claims.confirm(connection, resize["migration"], proof, time.time())
         return {"changed": True, "resize": {**resize, "status": "confirmed"}, **self._difference(resize, "confirmed")}
 
     def _leaving_again(self, store, resize, args, task_vars):
@@ -265,7 +268,7 @@ class ActionModule(DroverAction):
             facts = self._back(resize, args, task_vars)
             proof = certainty.is_shown(resize["source"], facts["state"])
             with store.write(together=True) as connection:
-                moves.revert(connection, resize["migration"], proof, facts["state"], time.time())
+                migration_claims.revert(connection, resize["migration"], proof, facts["state"], time.time())
                 record.record_seen(connection, resize["uuid"], resize["source"], domain.describe(facts), time.time())
             self.show(f"{resize['name']}: {self._told(resize['old'])} again, {facts['state']} on {resize['source']}")
         return {"changed": True, "resize": {**resize, "status": "reverted"}, **self._difference(resize, "reverted")}
@@ -311,7 +314,7 @@ class ActionModule(DroverAction):
             raise
         if resize["nowhere"] and not self._task.check_mode:
             with store.write() as connection:
-                moves.note_nowhere(connection, resize["migration"], time.time(), nowhere=False)
+                migration_claims.note_nowhere(connection, resize["migration"], time.time(), nowhere=False)
         return {"changed": bool(result["changed"]), "resize": resize}
 
     def _back(self, resize, args, task_vars):

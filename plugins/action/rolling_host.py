@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.store import rolling
 
 VALUES = ("stage", "boot_id", "instances", "message")

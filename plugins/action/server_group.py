@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import groups
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
 
 
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
         "name": {"type": "str", "required": True},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "policy": {"type": "str", "choices": list(groups.POLICIES)},
+        "policy": {"type": "str", "choices": list(server_groups.POLICIES)},
         "max_server_per_host": {"type": "int"},
         "max_moving": {"type": "int"},
         **STORE_SPEC,
@@ -24,8 +24,8 @@ class ActionModule(DroverAction):
     def act(self, args, task_vars):
         with self.store(args, task_vars).write() as connection:
             if args["state"] == "absent":
-                return {"changed": groups.delete(connection, args["name"])}
-            row, changed = groups.ensure(
+                return {"changed": server_groups.delete(connection, args["name"])}
+            row, changed = server_groups.ensure(
                 connection, args["name"], args["policy"], args["max_server_per_host"], args["max_moving"]
             )
             return {

@@ -10,9 +10,9 @@ import time
 import urllib.parse
 
 from ansible_collections.drover.compute.plugins.module_utils import _probe
-from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, refuse_unknown_rules
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import host_answer, silent_host
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing, host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, evacuations, hosts, power, services
 
 # Enough to see that it is not just one link; each may cost the time of a timeout.
@@ -20,7 +20,7 @@ WITNESSES = 3
 DISKS = 32
 # Seconds that this controller waits for the host's TCP.
 PATIENCE = 5
-LIMITS = {each.name: each.default for each in dataclasses.fields(silent_host.Limits)}
+LIMITS = {each.name: each.default for each in dataclasses.fields(fencing.Limits)}
 
 
 class ActionModule(DroverAction):
@@ -107,7 +107,7 @@ def _decide(connection, service, args):
     for name in LIMITS:
         if args[name] < 0:
             raise DroverError(f"{name} must be 0 or more, not {args[name]}.")
-    refuse_unknown_rules(args["force"], silent_host.LIFTABLE)
+    refuse_unknown_rules(args["force"], fencing.LIFTABLE)
     now, host = clock.now(connection), args["host"]
     counted, down = power.looking_dead(connection, host)
     peers = {str(each.get("item")): each.get("reached") for each in args["seen"]}
@@ -115,7 +115,7 @@ def _decide(connection, service, args):
     lost = {str(each.get("item")) for each in args["seen"] if each.get("unreachable")}
     storages = {each.get("storage") for each in args["seen"]}
     fenced = power.last_fencing(connection)
-    evidence = silent_host.Evidence(
+    evidence = fencing.Evidence(
         host=host,
         ssh=args["ssh"] and not args["refused"],
         refused=args["refused"],
@@ -132,8 +132,8 @@ def _decide(connection, service, args):
         started=_uptime(),
         fenced=None if fenced is None else max(0, now - fenced),
     )
-    limits = silent_host.Limits(**{name: args[name] for name in LIMITS})
-    decision = silent_host.decide(evidence, limits, args["force"])
+    limits = fencing.Limits(**{name: args[name] for name in LIMITS})
+    decision = fencing.decide(evidence, limits, args["force"])
     return {"decision": decision.act, "rule": decision.rule, "sentence": decision.sentence}
 
 

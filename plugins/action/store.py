@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import time
 
-from ansible_collections.drover.compute.plugins.plugin_utils.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import audit
-from ansible_collections.drover.compute.plugins.plugin_utils.report.audit import audit_table
+from ansible_collections.drover.compute.plugins.plugin_utils.report.text import audit_table
 from ansible_collections.drover.compute.plugins.plugin_utils.store import schema, transfer, transfer_file
 
 

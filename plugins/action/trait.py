@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.custom_names import CustomNames
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import names
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.custom_names import CustomNames
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import classes_and_traits
 
 
 class ActionModule(CustomNames):
-    KIND = names.TRAIT
+    KIND = classes_and_traits.TRAIT

@@ -76,7 +76,7 @@ from ansible.inventory.data import InventoryData
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.drover.compute.plugins.plugin_utils import instance_names, options
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import instance_names, options
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, clock, inventory
 

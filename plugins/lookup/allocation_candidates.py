@@ -97,8 +97,8 @@ _raw:
       returned: always
 """
 
-from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import answer, query, query_string
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import query, query_string, response
 
 
 class LookupModule(DroverLookup):
@@ -107,4 +107,4 @@ class LookupModule(DroverLookup):
         if not queries:
             return []
         with self.store().read() as connection:
-            return [answer.answer(connection, each) for each in queries]
+            return [response.answer(connection, each) for each in queries]

@@ -83,13 +83,13 @@ _raw:
         survives: {description: Whether all that is on it finds a place on the others., type: bool, returned: always}
 """
 
-from ansible_collections.drover.compute.plugins.plugin_utils import deciding
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock
-from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_amounts
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import ALL, read_columns
+from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_amounts
 
 
 class LookupModule(DroverLookup):
@@ -99,11 +99,11 @@ class LookupModule(DroverLookup):
     def answer(self, terms):
         policy = self.policy()
         with self.store().read() as connection:
-            specs = [deciding.read_specs(connection, [_request(term)]) for term in terms]
+            specs = [scheduling.read_specs(connection, [_request(term)]) for term in terms]
             if any(len(each) != 1 for each in specs):
                 raise DroverError("num_instances of a request for capacity must be 1: how many fit is what is asked.")
             specs = [each[0] for each in specs]
-            wanted = deciding.wanted(specs, policy)
+            wanted = scheduling.wanted(specs, policy)
             instances = None
             if self.get_option("loss"):
                 wanted.groups = wanted.instances = ALL

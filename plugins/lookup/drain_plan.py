@@ -133,68 +133,27 @@ _raw:
     lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always}
 """
 
-from ansible_collections.drover.compute.plugins.plugin_utils.deciding import read_fleet
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import caps
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
-from ansible_collections.drover.compute.plugins.plugin_utils.store import clock
-from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_host_instances, read_instances
-from ansible_collections.drover.compute.plugins.plugin_utils.store.moving import left_open_for
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion
 
-LIMITS = {
-    "per_source": "max_migrations",
-    "per_destination": "max_migrations_per_destination",
-    "total": "max_migrations_overall",
-}
+#: Options that come from the variable of their name.
+SAME = (
+    "service_down_time",
+    "max_migrations",
+    "max_migrations_per_destination",
+    "max_migrations_overall",
+    "extra_moves",
+    "solver_seconds",
+    "migration",
+)
 
 
 class LookupModule(DroverLookup):
-    VARIABLES = {
-        "policy": "scheduler",
-        "policy_file": "scheduler_file",
-        "service_down_time": "service_down_time",
-        **{name: name for name in LIMITS.values()},
-        "extra_moves": "extra_moves",
-        "solver_seconds": "solver_seconds",
-        "migration": "migration",
-    }
+    VARIABLES = {"policy": "scheduler", "policy_file": "scheduler_file", **{name: name for name in SAME}}
     OPTIONS = ("excluded",)
 
     def answer(self, terms):
-        policy, limits = self.policy(), self._limits()
+        question = DrainQuestion.of_options(self.policy(), {name: self.get_option(name) for name in SAME})
+        excluded = self.get_option("excluded")
         with self.store().read() as connection:
-            return [self._plan(connection, host, policy, limits) for host in terms]
-
-    def _limits(self):
-        caps.of_options({name: self.get_option(name) for name in LIMITS.values()})
-        for name in ("extra_moves", "solver_seconds"):
-            if self.get_option(name) < 0:
-                raise DroverError(f"{name} must be 0 or more.")
-        bandwidth = (self.get_option("migration") or {}).get("bandwidth_mib")
-        return {**{key: self.get_option(name) for key, name in LIMITS.items()}, "bandwidth_mib": bandwidth}
-
-    def _plan(self, connection, host, policy, limits):
-        there = read_host_instances(connection, host)
-        plan = self._planned(connection, there, None, host, policy, limits)
-        if plan["status"] != "ok" and plan["moves"] + plan["unmovable"]:
-            # Only now are the others of use: to make room, and to prove that nothing would.
-            others = read_instances(connection, but=[host])
-            plan = self._planned(connection, there, others, host, policy, limits)
-        return {**plan, "unsettled": left_open_for(connection, host)}
-
-    def _planned(self, connection, there, others, host, policy, limits):
-        columns, instances = read_fleet(
-            connection, there + (others or []), policy, clock.now(connection), self.get_option("service_down_time")
-        )
-        return plan_drain(
-            columns,
-            instances[: len(there)],
-            host,
-            policy,
-            limits,
-            self.get_option("excluded"),
-            others=None if others is None else instances[len(there) :],
-            extra_moves=self.get_option("extra_moves"),
-            solver_seconds=self.get_option("solver_seconds"),
-        )
+            return [question.plan(connection, host, excluded) for host in terms]

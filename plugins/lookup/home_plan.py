@@ -73,14 +73,14 @@ _raw:
     lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always}
 """
 
-from ansible_collections.drover.compute.plugins.plugin_utils.deciding import read_fleet
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup, flat
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import read_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup, flat
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import caps
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.returning import plan_return
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import limits as migration_limits
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.return_home import plan_return
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import home_lines
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock
-from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_instances
 
 
 class LookupModule(DroverLookup):
@@ -93,7 +93,7 @@ class LookupModule(DroverLookup):
 
     def answer(self, terms):
         policy, most = self.policy(), self.get_option("max_migrations")
-        caps.of_options({"max_migrations": most})
+        migration_limits.of_options({"max_migrations": most})
         homes = {}
         for each in flat(terms):
             if not isinstance(each, dict) or not all(

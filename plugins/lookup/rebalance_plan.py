@@ -111,13 +111,13 @@ _raw:
     lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always}
 """
 
-from ansible_collections.drover.compute.plugins.plugin_utils.deciding import read_fleet
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import read_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import rebalance_lines
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, services
-from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import moved_since, read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import moved_since, read_instances
 
 
 class LookupModule(DroverLookup):

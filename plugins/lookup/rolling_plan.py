@@ -90,14 +90,14 @@ _raw:
     lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always}
 """
 
-from ansible_collections.drover.compute.plugins.plugin_utils.deciding import read_fleet
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup, flat
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import read_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup, flat
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import why_unmovable
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import rolling_lines
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock
-from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_instances
 
 
 class LookupModule(DroverLookup):

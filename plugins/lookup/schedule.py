@@ -133,8 +133,8 @@ _raw:
       returned: always
 """
 
-from ansible_collections.drover.compute.plugins.plugin_utils.deciding import decide
-from ansible_collections.drover.compute.plugins.plugin_utils.lookup import DroverLookup, flat
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup, flat
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import decide
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock
 
 

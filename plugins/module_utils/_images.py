@@ -22,7 +22,6 @@ GIB = 2**30
 #: Seconds that qemu-img may take; what it does here grows with no disk.
 QEMU_IMG_TIMEOUT = 120
 
-
 #: An image without data takes less than this (bytes), however large a disk it is.
 FRESH = 4 * 2**20
 

@@ -127,7 +127,7 @@ class Needs:
         self._conn = conn
         self._real, self._inodes, self._folders, self._followed = {}, {}, {}, set()
         self._doubts, self._words, self._near, self._scanned = [], [], set(), set()
-        self._writers = {}
+        self._definitions, self._writers = [], None
         for path in elsewhere:
             self._note(path, ("a domain of another hypervisor", USES), PLAIN)
         for domain in conn.listAllDomains(0):
@@ -142,11 +142,10 @@ class Needs:
         self._note_pools()
 
     def _note_domain(self, domain):
-        name, mentions, texts = domain.name(), Mentions(), texts_of(domain)
-        for text in texts:
+        name, mentions = domain.name(), Mentions()
+        for text in texts_of(domain):
             mentions.add(text)
-        for text in texts[: 2 if domain.isActive() else 1]:
-            self._note_writer(name, text)
+            self._definitions.append((name, text))
         for path, kind in mentions.paths.items():
             self._note(path, (f"the domain {name}", USES), kind)
         for (pool, volume), kind in mentions.volumes.items():
@@ -154,20 +153,6 @@ class Needs:
         for folder in mentions.folders:
             self._note_folder(folder, f"the domain {name} is given its folder {folder}")
         self._words += [(word, f"an argument for the QEMU of the domain {name} may mean it") for word in mentions.words]
-
-    def _note_writer(self, name, text):
-        """Remember what a domain may write to, as it is defined or runs; a snapshot only has what it was."""
-        for element in parse(text).iter("disk"):
-            disk = parse_disk(element)
-            if disk["device"] in ("disk", "lun") and not disk["readonly"] and disk["source"]:
-                try:
-                    path = volume_path(self._conn, *disk["source"].split("/", 1)) if disk["type"] == "volume" else disk["source"]
-                    found = look(path)
-                except (libvirt.libvirtError, OSError, ValueError, _files.Unresponsive):
-                    # What cannot be found is no image that a disk can be backed by.
-                    continue
-                self._writers.setdefault(found.real, name)
-                self._writers.setdefault(found.inode, name)
 
     def _note_volume(self, pool, volume, name, kind):
         try:
@@ -295,6 +280,8 @@ class Needs:
         :raises OSError: it cannot be looked at.
         :raises Unresponsive: its file system does not answer.
         """
+        if self._writers is None:
+            self._writers = self._read_writers()
         left, seen = [path], set()
         while left:
             found = look(left.pop())
@@ -305,6 +292,26 @@ class Needs:
                 seen.add(found.real)
                 left += [behind for each in self._references_of(found.real) for behind in each.paths]
         return None
+
+    def _read_writers(self):
+        """What domains may write to, as they are defined or run: dict real path or inode -> name of the domain."""
+        found = {}
+        for name, text in self._definitions:
+            root = parse(text)
+            # A snapshot has what was written to before it.
+            for element in root.iter("disk") if root.tag == "domain" else ():
+                disk = parse_disk(element)
+                if disk["device"] not in ("disk", "lun") or disk["readonly"] or not disk["source"]:
+                    continue
+                try:
+                    path = volume_path(self._conn, *disk["source"].split("/", 1)) if disk["type"] == "volume" else disk["source"]
+                    sighting = look(path)
+                except (libvirt.libvirtError, OSError, ValueError, _files.Unresponsive):
+                    # What cannot be found is no image that a disk can be backed by.
+                    continue
+                found.setdefault(sighting.real, name)
+                found.setdefault(sighting.inode, name)
+        return found
 
     def why(self, path, sighting):
         """Why somebody needs a file, or may need it, in words; None when nobody does for certain.

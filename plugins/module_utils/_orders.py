@@ -20,7 +20,6 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt import Lib
 #: So many withdrawn orders are remembered of one domain; a call is on its way for minutes at most.
 REMEMBERED = 200
 
-
 #: Seconds to wait for another call at least: one that only looks is soon over, and timeout=0 is about the guest.
 LEAST_PATIENCE = 3
 
@@ -37,7 +36,7 @@ class Busy(LibvirtProblem):
 def alone(records, uuid, name, patience, order=None):
     """Be the only call that works on a domain, for as long as the ``with`` block lasts.
 
-    :param records: _migration_record.Records, which has the locks.
+    :param records: _migration.record.Records, which has the locks.
     :param name: what to call the domain in a sentence.
     :param patience: seconds to wait for another call.
     :param order: the order that this call carries out, or None.

@@ -304,6 +304,7 @@ def undefine(domain, with_state=False):
             domain.undefineFlags(attempt)
             return
         except libvirt.libvirtError as exc:
-            if _libvirt.code_of(exc) not in (libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_NO_SUPPORT):
+            # Without a code where Python has freed something of libvirt's in between, which clears the error.
+            if _libvirt.code_of(exc) not in (libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_NO_SUPPORT, None):
                 raise
     domain.undefine()

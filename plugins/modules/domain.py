@@ -251,7 +251,7 @@ from ansible_collections.drover.compute.plugins.module_utils import _backing, _f
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import nvram_path, parse_disk, parse_domain, without_passwords
 from ansible_collections.drover.compute.plugins.module_utils._domains import domain_from_xml, read_domain
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration_record import Records
+from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 from ansible_collections.drover.compute.plugins.module_utils._needs import Needs, is_gone, look, texts_of
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
@@ -529,8 +529,6 @@ class DomainChange:
         try:
             writer = self._needs.writer(image)
         except (OSError, _files.Unresponsive) as exc:
-            if isinstance(exc, FileNotFoundError):
-                return
             raise _images.ImageProblem(f"The image {image} cannot be looked at on {host_name()}: {_backing.reason_of(exc)}.") from exc
         if writer:
             raise _images.ImageProblem(

@@ -300,9 +300,11 @@ import uuid as uuid_module
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _migration, _migration_options
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
-from ansible_collections.drover.compute.plugins.module_utils._migration_record import Records
+from ansible_collections.drover.compute.plugins.module_utils._migration import control as migration_control
+from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
+from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 
 MOVE_SPEC = {
     "uuid": {"type": "str", "required": True},
@@ -319,7 +321,7 @@ MOVE_SPEC = {
     "shared_folders": {"type": "list", "elements": "str", "default": []},
     "devices_there": {"type": "dict", "default": {}},
     "images_there": {"type": "list", "elements": "dict", "default": []},
-    **_migration_options.SPEC,
+    **migration_options.SPEC,
 }
 
 
@@ -341,7 +343,7 @@ def _moves(module):
             if move["uuid"] in seen:
                 module.fail_json(msg=f"The domain {move['uuid']} is named twice in one call: nothing was started.")
             seen.add(move["uuid"])
-            reasons = _migration_options.contradictions(move) if option == "start" else []
+            reasons = migration_options.contradictions(move) if option == "start" else []
             if reasons:
                 module.fail_json(msg=f"The options of {move['name'] or move['uuid']}: {'; '.join(reasons)}. Nothing was started.")
             if move["destination_uri"] is None:
@@ -395,20 +397,20 @@ def main():
     changed = False
     try:
         if checking:
-            answers = _migration.check(moves, uri, records) if moves else []
+            answers = migration_control.check(moves, uri, records) if moves else []
             changed = module.check_mode and any(answer.get("would_start") for answer in answers)
             looked_at = unwanted + followed
-            reports = _migration.follow(looked_at, uri, records, 0) if looked_at else []
+            reports = migration_control.follow(looked_at, uri, records, 0) if looked_at else []
             answers += reports
             aborts = [move["uuid"] for move in unwanted]
             changed = changed or (module.check_mode and any(r["uuid"] in aborts and r["status"] == "running" for r in reports))
         else:
             # Processes first: libvirt must not have been touched when they are made.
-            words = _migration.launch(moves, uri, records, most=most)
+            words = migration_control.launch(moves, uri, records, most=most)
             changed = any(word in ("started", None) for word in words.values())
-            changed = _migration.abort(unwanted, uri, records) or changed
-            _migration.revive(followed, uri, records)
-            reports = answers = _migration.follow(started + followed, uri, records, module.params["wait"], module.params["until"])
+            changed = migration_control.abort(unwanted, uri, records) or changed
+            migration_control.revive(followed, uri, records)
+            reports = answers = migration_control.follow(started + followed, uri, records, module.params["wait"], module.params["until"])
     except LibvirtProblem as exc:
         module.fail_json(msg=str(exc))
     except _libvirt.libvirt.libvirtError as exc:

@@ -89,7 +89,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _orders, _power
 from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration_record import Records
+from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 
 SPEC = {"uuid": {"type": "str", "required": True}, "withdraw": {"type": "list", "elements": "str", "default": []}}
 

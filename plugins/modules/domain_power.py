@@ -130,7 +130,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _orders, _power, _reboot
 from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration_record import Records
+from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 
 DOMAIN_SPEC = {"uuid": {"type": "str", "required": True}, "name": {"type": "str"}}
 
@@ -193,7 +193,7 @@ def _act_alone(conn, wanted, given, check_mode, answer, local):
 
 def _change(conn, domain, given):
     if given["state"] == "running":
-        _power.start(domain, max(given["timeout"], _orders.LEAST_PATIENCE))
+        _power.start(domain, given["timeout"])
     elif given["state"] == "shutoff":
         _power.stop(domain, given["timeout"], given["force"])
     else:

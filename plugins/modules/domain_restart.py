@@ -167,7 +167,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _restart
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
-from ansible_collections.drover.compute.plugins.module_utils._migration_record import Records
+from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 from ansible_collections.drover.compute.plugins.module_utils._restart_images import Surroundings
 
 INSTANCE_SPEC = {

@@ -14,8 +14,9 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Carries out the moves of a plan from the host the task runs on or is delegated to, several at a time, and shows a line when one begins,
-    goes on and ends.
+  - Carries out the moves of a plan, several at a time, and shows a line when one begins, goes on and ends.
+  - Where all start at the host that the task runs on, or is delegated to, it works on that host alone. Otherwise, as on localhost, it works on
+    the hosts one after the other, stage by stage of the plan, and leaves out a move that waits for one that was not done.
   - Each move is written into the store before it begins and when it has ended, that is when the instance is seen at its destination and
     gone from its source. While it is under way both hosts hold the room.
   - Moves that an earlier run left open, because it was killed for instance, are finished or undone first. With no O(moves) that is all it does.
@@ -44,6 +45,12 @@ options:
     type: list
     elements: dict
     default: []
+  purpose:
+    description:
+      - What the moves are for, in words. Other runs that want one of the hosts show it.
+      - It counts only where moves start at other hosts than the task's own.
+    type: str
+    default: moving instances
   instances:
     description:
       - With O(state=aborted), the names or uuids of the instances whose moves are to be aborted. Without any it is all moves off the host.
@@ -213,6 +220,11 @@ migrations:
 failed_moves:
   description: Those of them that did not complete.
   returned: always
+  type: list
+  elements: dict
+skipped_moves:
+  description: Moves that were not begun, as a move that they wait for was not done.
+  returned: when moves start at other hosts than the task's own
   type: list
   elements: dict
 """

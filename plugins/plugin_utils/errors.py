@@ -17,6 +17,10 @@ class DroverError(Exception):
         self.details = details
 
 
+class PlanError(DroverError):
+    """A plan cannot even be begun, told in a sentence."""
+
+
 def some(names, most=8):
     """The first of a list of names for a sentence, and how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

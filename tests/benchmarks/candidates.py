@@ -27,7 +27,7 @@ if __name__ == "__main__":
     import conftest  # noqa: F401  pylint: disable=unused-import
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import answer, query_string
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import query_string, response
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
 from ansible_collections.drover.compute.tests.benchmarks import topology_file
 
@@ -39,7 +39,7 @@ def ask(store, names, text, repeat=1):
         start, used = time.perf_counter(), time.process_time()
         try:
             with store.read() as connection:
-                found, problem = answer.answer(connection, query_string.parse(text)), None
+                found, problem = response.answer(connection, query_string.parse(text)), None
         except DroverError as refusal:
             found, problem = None, str(refusal)
         wall.append(time.perf_counter() - start)

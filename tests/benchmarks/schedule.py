@@ -29,7 +29,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 importlib.import_module("conftest")
 
 import numpy as np
-from ansible_collections.drover.compute.plugins.plugin_utils import deciding
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import Ranking
@@ -51,8 +51,8 @@ class Runner:
         everything = Wanted()
         with self.store.read() as connection:
             for number, asked in enumerate(self.requests):
-                specs = deciding.read_specs(connection, [fleet_file.request(number, asked)])
-                self._want(deciding.wanted(specs, self.policy), asked, everything)
+                specs = scheduling.read_specs(connection, [fleet_file.request(number, asked)])
+                self._want(scheduling.wanted(specs, self.policy), asked, everything)
             columns = read_columns(connection, time.time(), 0, everything)
         for number, asked in enumerate(self.requests):
             if asked.get("group"):
@@ -73,11 +73,11 @@ class Runner:
         asked = self.requests[number]
         began, cpu = time.perf_counter(), time.process_time()
         if self.carried is not None:
-            specs, states = deciding.read_specs(None, [fleet_file.request(number, asked)]), self.carried
+            specs, states = scheduling.read_specs(None, [fleet_file.request(number, asked)]), self.carried
         else:
             with self.store.read() as connection:
-                specs = deciding.read_specs(connection, [fleet_file.request(number, asked)])
-                wanted = self._want(deciding.wanted(specs, self.policy), asked)
+                specs = scheduling.read_specs(connection, [fleet_file.request(number, asked)])
+                wanted = self._want(scheduling.wanted(specs, self.policy), asked)
                 columns = read_columns(connection, time.time(), 0, wanted)
             if asked.get("group"):
                 columns["server_groups"][f"group{number}"] = fleet_file.group(asked)

@@ -94,8 +94,10 @@ def nothing(fleet):
 PREPARE = {
     ("module", "domain"): an_image,
     ("module", "domain_migration"): two_guests,
+    ("module", "domain_order"): nothing,
     ("module", "domain_power"): two_guests,
     ("module", "domain_restart"): of_a_dead_host,
+    ("module", "drain"): web1,
     ("module", "hypervisor_info"): two_guests,
     ("module", "instance"): web1,
     ("module", "migration"): two_guests,
@@ -113,6 +115,7 @@ AFTER = {
     ("module", "domain_migration"): lambda fleet: fleet.where()["web-1"] == ("kvm2", "running"),
     ("module", "domain_power"): lambda fleet: set(fleet.where().values()) == {("kvm1", "shutoff")},
     ("module", "domain_restart"): lambda fleet: fleet.where() == {"web-1": ("kvm2", "running")},
+    ("module", "drain"): lambda fleet: fleet.service("kvm1")["maintenance"] and fleet.settled()["web1"][0] != "kvm1",
     ("module", "instance"): lambda fleet: fleet.where() == {} and fleet.booked() == {},
     ("module", "migration"): lambda fleet: "kvm1" not in {host for host, dummy in fleet.settled().values()},
     ("role", "drain"): lambda fleet: fleet.service("kvm1")["maintenance"] and fleet.settled()["web1"][0] != "kvm1",

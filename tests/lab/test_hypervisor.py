@@ -22,9 +22,19 @@ os.execv("/usr/bin/qemu-system-x86_64", ["qemu-system-x86_64", *words])
 EMULATOR = f"{SHARED}/qemu-without-locks"
 
 
+NO_LOCK_MANAGER = """
+grep -q '^lock_manager' /etc/libvirt/qemu.conf || exit 0
+sed -i /lock_manager/d /etc/libvirt/qemu.conf
+kill $(cat /run/libvirtd.pid); while [ -e /run/libvirtd.pid ]; do sleep 0.1; done
+setsid /usr/sbin/libvirtd > /dev/null 2>&1 < /dev/null &
+until virsh list > /dev/null 2>&1; do sleep 0.2; done
+"""
+
+
 @pytest.fixture
 def unlocked(fleet):
-    """kvm1 and kvm2 have the same domain, defined, shut off, whose QEMU locks nothing."""
+    """kvm1 and kvm2 have the same domain, defined, shut off, whose QEMU locks nothing, and no lock manager of an earlier test."""
+    fleet.everywhere(NO_LOCK_MANAGER, ["kvm1", "kvm2"])
     folder = pathlib.Path(fleet.lab.layout.shared) / "instances"
     program = folder / "qemu-without-locks"
     program.write_text(UNLOCKED, encoding="ascii")

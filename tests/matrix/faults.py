@@ -159,11 +159,11 @@ class _HostDies(Fault):
             raise hypervisors.Ended
 
     def mend(self):
-        """The host is back, with its guests off; whoever had guests there starts them, as autostart does."""
+        """The host is back, with its guests off; whoever had guests there starts them where they run nowhere else."""
         host = self.world.fleet.hosts[self.host]
         host.power_on()
         for domain in host.connection.listAllDomains(0):
-            if domain.name() in ("beside", "db") and not domain.isActive():
+            if domain.name() in ("beside", "db") and not self.world.fleet.running(domain.UUIDString()):
                 domain.create()
 
 

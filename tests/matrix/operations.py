@@ -12,7 +12,7 @@ import os
 
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, named
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instance_lookup, services
 from ansible_collections.drover.compute.tests.matrix.world import TimedOut
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -97,7 +97,7 @@ class _OfInstance(Operation):
 
     def host(self, run):
         with Store.open(run.url).read() as connection:
-            found = named.find(connection, ["web"], [])
+            found = instance_lookup.find(connection, ["web"], [])
         return found[0]["host"] if found else None
 
     def run(self, run):
@@ -142,11 +142,11 @@ class LiveMove(_OfInstance):
 
     def run(self, run):
         with Store.open(run.url).read() as connection:
-            (found,) = named.find(connection, ["web"])
+            (found,) = instance_lookup.find(connection, ["web"])
         if found["migration"] is not None:
             run.task(found["migration"]["source"], "migration", state="settled", shutdown_timeout=1)
             with Store.open(run.url).read() as connection:
-                (found,) = named.find(connection, ["web"])
+                (found,) = instance_lookup.find(connection, ["web"])
         if found["host"] == "kvm2":
             return
         move = {"uuid": uuid_of("web"), "name": "web", "from_host": found["host"], "host": "kvm2", "node": "kvm2"}
@@ -168,16 +168,33 @@ class Settle(LiveMove):
 
     def prepare(self, world):
         super().prepare(world)
-        from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves
+        from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 
         with Store.open(world.url).write(together=True) as connection:
-            moves.begin(connection, uuid_of("web"), "kvm2", "kvm2", "live-migration", fleets.NOW, "kvm1")
+            migration_claims.begin(connection, uuid_of("web"), "kvm2", "kvm2", "live-migration", fleets.NOW, "kvm1")
 
     def run(self, run):
         run.task("kvm1", "migration", state="settled", shutdown_timeout=1)
 
 
+class Drain(Operation):
+    """The module drain: kvm1 is emptied and in maintenance."""
+
+    def run(self, run):
+        # One at a time, for the same moments in the same order every time.
+        run.task("localhost", "drain", host="kvm1", max_migrations=1, max_migrations_overall=1, max_wait=2, shutdown_timeout=1)
+
+    def check(self, world):
+        where = world.fleet.where()
+        assert sorted(where) == ["beside", "db", "web"], where
+        assert {state for places in where.values() for dummy, state in places} == {"running"}, where
+        assert "kvm1" not in {host for places in where.values() for host, dummy in places}, where
+        with Store.open(world.url).read() as connection:
+            assert services.get(connection, "kvm1").maintenance
+
+
 OPERATIONS = {
+    "drain": Drain,
     "place": Place,
     "start": Start,
     "stop": Stop,

@@ -23,11 +23,12 @@ import libvirt
 import sqlalchemy as sa
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
-from ansible_collections.drover.compute.plugins.module_utils import _migration_record, _power
-from ansible_collections.drover.compute.plugins.plugin_utils import actor as actor_module
-from ansible_collections.drover.compute.plugins.plugin_utils.action import DroverAction
+from ansible_collections.drover.compute.plugins.module_utils import _power
+from ansible_collections.drover.compute.plugins.module_utils._migration import record as migration_record
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import lease_holder as actor_module
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import building
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.executor import building
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action import running
@@ -101,14 +102,14 @@ class Run:
         self.store = WatchedStore(Store.open(url or world.url), self.moments)
         self.url, self.calls, self.said = url or world.url, 0, []
 
-    def task(self, host, module, **args):
+    def task(self, host, module, /, **args):
         """Run one task; its result.
 
         :raises AnsibleActionFail: as the plugin does.
         """
         token = RUN.set(self)
         try:
-            return running.run(module, {"inventory_hostname": host}, store_url=self.url, **args)
+            return running.run(module, {"inventory_hostname": host, **self.world.fleet.variables}, store_url=self.url, **args)
         finally:
             RUN.reset(token)
 
@@ -155,6 +156,7 @@ class World:
         self.aliases = {}
         #: Seconds that the clocks of the machine of the controllers, and of the store, are ahead.
         self.ahead = 0
+        self.fleet.variables.update(drover_instances_path=self.disks, drover_cpu_allocation_ratio=4.0)
         hypervisors.connect_actions(self.fleet, patch)
         self._run_by_itself = self.fleet.run
         patch.setattr(self.fleet, "run", self._run)
@@ -165,7 +167,7 @@ class World:
         patch.setattr(actor_module.Actor, "of_this_task", classmethod(lambda kind: _Actor(RUN.get().name, self.dead)))
         patch.setattr(building, "GRACE", 5)
         patch.setattr(_power, "POLL", 0.002)
-        lock = _migration_record.Records.lock
+        lock = migration_record.Records.lock
 
         def locked(records, uuid, patience=0.0):
             # Whoever waits for a domain lets the module go on that has it.
@@ -173,7 +175,7 @@ class World:
                 each.go.set()
             return lock(records, uuid, patience)
 
-        patch.setattr(_migration_record.Records, "lock", locked)
+        patch.setattr(migration_record.Records, "lock", locked)
 
     def close(self):
         for each in self.behind:
@@ -204,7 +206,7 @@ class World:
         run = Run(self, name="discovery", url=url)
         for name in (*self.HOSTS, *self.aliases):
             with contextlib.suppress(AnsibleActionFail, AnsibleConnectionFailure):
-                run.task(name, "compute_node", instances_path=self.disks, cpu_allocation_ratio=4.0)
+                run.task(name, "compute_node")
 
     # How a module is run
 

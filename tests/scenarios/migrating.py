@@ -4,20 +4,20 @@
 """Moves between simulated hypervisors, answered as the module domain_migration does.
 
 A Job is what libvirt does by itself; a Worker is the process that begins it, watches it and says what became of it, by
-the rules of module_utils/_migration_worker.py, with its own verdicts on what both sides show.
+the rules of module_utils/_migration/worker.py, with its own verdicts on what both sides show.
 test_simulator.py compares the two.
 """
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.module_utils import _migration_state as state
+from ansible_collections.drover.compute.plugins.module_utils._migration import state
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.tests.scenarios.simulated import INCOMING, Broken, Domain, Violation
 
 #: Seconds of each phase; the memory copy takes a second for each MIB_PER_SECOND.
 CHECK, PREPARE, HANDOVER, CLEAN_UP = 1.0, 1.0, 0.5, 1.0
 MIB_PER_SECOND = 256
-#: As _migration_worker has them.
+#: As _migration.worker has them.
 SETTLE, SETTLE_BEFORE, RECONNECT, POLL, POLL_TURN, READY, CHECKED = 20, 5, 60, 0.5, 0.05, 2, 30
 ENDED = ("completed", "failed", "cancelled", "conflict", "lost")
 SETTLED = ("completed", "failed", "cancelled")
@@ -273,6 +273,7 @@ class Worker:
         self.fleet.happen("check", order["name"], job)
         yield CHECK / 2
         here, _there = yield from self._look()
+        job.refused = job.refused or self.fleet.refusal(order["name"], order["destination"])
         if here["active"] != order["live"]:
             job.refused = f"it is {here['state']}"
         if job.refused:
@@ -360,7 +361,7 @@ class Worker:
 
 
 class Module:
-    """The source host's domain_migration, as the executor's Mover calls it.
+    """The source host's domain_migration, as the conductor's Mover calls it.
 
     :param open_moves: a function () -> {(uuid, source, destination)} of moves that the store has as open.
     :param most: how many move at a time; the others wait.
@@ -392,6 +393,35 @@ class Module:
         self.fleet.clock.sleep(wait, lambda: len(self._under_way(orders)) <= until or not self._reachable())
         self._reach()
         return [self.answer(order) for order in orders]
+
+    def check(self, order):
+        """Whether the move would be begun, as the module says in its check."""
+        self._reach()
+        answer = {
+            "uuid": order["uuid"],
+            "name": order["name"],
+            "destination": order["destination"],
+            "ok": False,
+            "storage": "none",
+            "source_state": None,
+            "destination_state": None,
+        }
+        try:
+            here, there = (self.fleet.look(host, order["uuid"], self.host) for host in (self.host, order["destination"]))
+        except Broken as problem:
+            return {**answer, "message": f"{problem}.", "why": f"it cannot be reached: {problem}", "reached": False}
+        answer.update(source_state=state.state_word(here), destination_state=state.state_word(there))
+        reason = self.fleet.refusal(order["name"], order["destination"])
+        if here is None:
+            reason = "it is not here"
+        elif here["active"] != order["live"]:
+            reason = f"it is {here['state']}"
+        elif there is not None:
+            reason = "the destination has it already"
+        if reason:
+            message = f"{order['name']} cannot be moved to {order['destination']}: {reason}."
+            return {**answer, "message": message, "why": reason}
+        return {**answer, "ok": True, "message": ""}
 
     def _abort(self, here, order):
         """Leave word, and see that somebody heeds it."""
@@ -433,8 +463,8 @@ class Module:
         finished = record.get("finished_at") or self.fleet.clock.now
         return {
             "uuid": order["uuid"],
-            "name": order["name"],
-            "destination": order["destination"],
+            "name": order.get("name"),
+            "destination": order.get("destination"),
             "migration": record.get("order", order)["migration"],
             "status": status,
             "phase": record.get("phase"),

@@ -12,73 +12,28 @@ import contextlib
 
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.action import migration as migration_action
-from ansible_collections.drover.compute.plugins.plugin_utils.deciding import wanted_to_move
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import evacuate as evacuation_module
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import Drain, DrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.host_moves import HostMoves
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.leasing import Leasing
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.executor import evacuation as evacuation_module
-from ansible_collections.drover.compute.plugins.plugin_utils.executor import mover as mover_module
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import groups
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.caps import Caps
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Caps
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, evacuations, leases, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, evacuations, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock as store_clock
-from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_host_instances
-from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import read_columns
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status, node_data, record
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node_data, record
 from ansible_collections.drover.compute.tests.scenarios.clock import Clock
-from ansible_collections.drover.compute.tests.scenarios.migrating import Module
+from ansible_collections.drover.compute.tests.scenarios.ports import Actor, Fate, FatedStore, Killed, SimulatedHosts
 from ansible_collections.drover.compute.tests.scenarios.several import Several
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken, Domain, Fleet, Violation
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 ROUNDS = 3
-
-
-class Killed(BaseException):
-    """The run ends here, as by kill -9: nothing of it is caught or tidied up."""
-
-
-class Actor:
-    """A run, as leases know it. ``elsewhere``: on a machine of which nobody here knows whether its process lives."""
-
-    def __init__(self, name, elsewhere=False):
-        self.holder = self.process = name
-        self.elsewhere = elsewhere
-        self.dead = set()
-
-    def lives(self, process):
-        return False if process in self.dead else None
-
-
-class CountedStore:
-    """A store that ends a run, or is lost, at one of its writes.
-
-    :param stop: None, or {step: number of the write, moment: before | inside | after, how: killed | lost}.
-    """
-
-    def __init__(self, store, stop):
-        self._store, self._stop, self.writes, self.actor = store, stop or {}, 0, None
-
-    def read(self):
-        return self._store.read()
-
-    @contextlib.contextmanager
-    def write(self, **options):
-        self.writes += 1
-        self._perhaps("before")
-        with self._store.write(**options) as connection:
-            yield connection
-            self._perhaps("inside")
-        self._perhaps("after")
-
-    def _perhaps(self, moment):
-        lost = self._stop.get("how") == "lost"
-        # A database that is lost stays away for the rest of the run.
-        if self._stop.get("step") == self.writes and self._stop.get("moment", "before") == moment:
-            self._stop = {**self._stop, "gone": True}
-        if self._stop.get("gone"):
-            raise DroverError("The store does not answer.") if lost else Killed
 
 
 class Scenario(Several):
@@ -92,16 +47,17 @@ class Scenario(Several):
         self.fleet = Fleet(self.clock, data["hosts"], data["instances"])
         self.policy = Policy.from_mapping({})
         self.said, self.runs, self.dead = [], 0, set()
+        # What a person has moved: {uuid: hosts that have not been read since}.
+        self.unseen = {}
         self.groups = data.get("groups", [])
-        for module in (mover_module, evacuation_module, migration_action):
-            patch.setattr(module, "time", self.clock)
+        patch.setattr(evacuation_module, "time", self.clock)
         patch.setattr(store_clock, "time", self.clock)
 
     def begin(self):
         """Discover the fleet into an empty store."""
         with Store.open(self.url).write() as connection:
             for group in self.groups:
-                groups.ensure(connection, **group)
+                server_groups.ensure(connection, **group)
         self.discover(Store.open(self.url))
 
     def do(self, command):
@@ -146,138 +102,52 @@ class Scenario(Several):
 
     # Drain
 
-    def do_drain(
-        self, host, limit=2, stop=None, call=None, actor=None, elsewhere=False, rounds=ROUNDS, caps=None, patience=600
-    ):
-        """Role drain.
+    def do_drain(self, host, limit=2, stop=None, call=None, actor=None, elsewhere=False, caps=None, patience=600, **request):
+        """Playbook drain.
 
         :param caps: {per_destination, overall}: the other limits.
         :param patience: seconds that it waits for other runs.
-        :param stop: see CountedStore.
-        :param call: {number: of the call on the hypervisor, moment: before or after} at which the run is killed.
+        :param stop, call: see ports.Fate.
+        :param request: more of a DrainRequest or a DrainQuestion.
         """
-        with self.run(host, "drain", stop, actor, elsewhere) as (store, keep):
-            module, limits = self.module(host, call, limit), Caps(limit, **(caps or {}))
-            failed, aborted = {}, set()
-            plan = self._plan(store, host, module, limits, keep, failed)
-            with store.write() as connection:
-                host_status.change(connection, host, "draining", "scenario")
-            for dummy in range(rounds):
-                moves = [move for move in plan["moves"] if move["uuid"] not in aborted]
-                if not moves:
-                    break
-                self.moved(store, host, module, limits, keep, moves, failed, aborted, patience)
-                plan = self._plan(store, host, module, limits, keep, failed)
-            left = sorted(self.fleet.names[uuid] for uuid in self.fleet.hosts[host].domains)
-            if left:
-                raise DroverError(f"{host} is not empty: {', '.join(left)}")
-            with store.write() as connection:
-                host_status.change(connection, host, "maintenance", "scenario")
+        with self.run(stop, call, actor, elsewhere) as run:
+            limits = Caps(limit, **(caps or {}))
+            question = DrainQuestion(self.policy, limits, extra_moves=request.pop("extra_moves", 0))
+            wanted = DrainRequest(host, question, MoveSettings(limits, {}, patience), "scenario", **request)
+            began = self.fleet.most = self.fleet.under_way()
+            Drain(run, wanted).run()
+            if self.fleet.most > max(limit, began):
+                raise Violation(f"{self.fleet.most} moves at a time, more than {limit}")
 
     def do_settle(self, host, limit=2, stop=None, call=None, actor=None, elsewhere=False):
         """The module migration without moves."""
-        with self.run(host, "settle", stop, actor, elsewhere) as (store, keep):
-            self.moved(store, host, self.module(host, call, limit), Caps(limit), keep, [], {})
-
-    def _plan(self, store, host, module, limits, keep, failed):
-        self.moved(store, host, module, limits, keep, [], failed)
-        self.discover(store, [host])
-        with store.read() as connection:
-            there = read_host_instances(connection, host)
-            columns = read_columns(connection, self.clock.time(), 0, wanted_to_move(there, self.policy))
-        return plan_drain(columns, there, host, self.policy, {"per_source": limits.per_source}, failed)
-
-    def moved(self, store, host, module, limits, keep, moves, failed, aborted=None, patience=600):
-        """The action of module migration: settle, then move.
-
-        :param aborted: a set that takes up the uuids of those whose move was aborted.
-        :returns: the outcomes.
-        """
-        with store.read() as connection:
-            since = leases.begun(connection, host)
-        mover = mover_module.Mover(store, module, lambda line: None, limits, keep, None, patience, since)
-        self.fleet.most = 0
-        mover.settle(host)
-        began = self.fleet.most
-        outcomes = mover.run(moves)
-        if self.fleet.most > max(limits.per_source, began):
-            raise Violation(f"{self.fleet.most} moves at a time, more than {limits.per_source}")
-        for each in outcomes:
-            if each["status"] == "failed":
-                failed.setdefault(each["uuid"], []).append(each["provider"])
-            if each["status"] == "cancelled" and aborted is not None:
-                aborted.add(each["uuid"])
-        stuck = [each for each in outcomes if each["status"] not in ("completed", "failed", "cancelled")]
-        if stuck:
-            raise DroverError("; ".join(f"{each['name']} is {each['status']}" for each in stuck))
-        return outcomes
+        with self.run(stop, call, actor, elsewhere) as run:
+            HostMoves(run, host, MoveSettings(Caps(limit))).carry_out()
 
     def open_store(self):
         return Store.open(self.url)
 
-    def actor(self, name, elsewhere=False):
-        """A run of that name."""
-        found = Actor(name, elsewhere)
-        found.dead = self.dead
-        return found
-
-    def simulated(self, host, limit=None):
-        """The module domain_migration of a host."""
-        return Module(self.fleet, host, self._open_moves, limit)
-
-    def module(self, host, call, limit, calls=None):
-        """The same for a run that is killed before, after or so many seconds into one of its calls.
-
-        :param calls: a list with how many there were so far.
-        """
-        module, calls = self.simulated(host, limit), calls or [0]
-
-        def hypervisor(start, follow, wait, until):
-            calls[0] += 1
-            here = call is not None and call["number"] == calls[0]
-            if here and call["moment"] == "before":
-                raise Killed
-            if here and call["moment"] != "after":
-                module(start, follow, call["moment"], -1)
-                raise Killed
-            answers = module(start, follow, wait, until)
-            if here:
-                raise Killed
-            return answers
-
-        return hypervisor
-
-    def _open_moves(self):
-        table = tables.migrations
-        query = sa.select(table.c.instance_uuid, table.c.source, table.c.destination)
-        with Store.open(self.url).read() as connection:
-            rows = connection.execute(query.where(table.c.status.in_(tables.OPEN_MIGRATION)))
-            return {tuple(row) for row in rows}
-
     @contextlib.contextmanager
-    def run(self, host, purpose, stop, actor, elsewhere):
-        """A run that holds the lease of a host: gives (store, function that renews the lease)."""
+    def run(self, stop=None, call=None, actor=None, elsewhere=False):
+        """The ports of one run."""
         self.runs += 1
-        actor = self.actor(actor or f"run {self.runs}", elsewhere)
-        store = CountedStore(Store.open(self.url), stop)
-        store.actor = actor
-        with store.write() as connection:
-            leases.take(connection, host, actor, purpose)
+        actor = Actor(actor or f"run {self.runs}", self.dead, elsewhere)
+        fate = Fate(stop, call)
+        store = FatedStore(self.open_store(), fate)
+        hosts = SimulatedHosts(self.fleet, store, fate, lambda names: self.discover(store, names), self._open_moves)
         try:
-            yield store, lambda connection: leases.renew(connection, host, actor)
+            yield Ports(store, hosts, Leasing(store, actor, lambda line: None), lambda line: None, self.clock)
         except Killed:
             if not elsewhere:
                 self.dead.add(actor.process)
             raise
-        except (DroverError, Broken):
-            self._release(store, host, actor)
-            raise
-        self._release(store, host, actor)
 
-    def _release(self, store, host, actor):
-        with store.write() as connection:
-            if leases.held(connection, host, actor):
-                leases.release(connection, host, actor)
+    def _open_moves(self):
+        table = tables.migrations
+        query = sa.select(table.c.instance_uuid, table.c.source, table.c.destination)
+        with self.open_store().read() as connection:
+            rows = connection.execute(query.where(table.c.status.in_(tables.OPEN_MIGRATION)))
+            return {tuple(row) for row in rows}
 
     # Discovery
 
@@ -294,6 +164,7 @@ class Scenario(Several):
                 except Broken as problem:
                     if hosts is not None:
                         raise DroverError(str(problem)) from None
+        self.unseen = {uuid: left for uuid, hosts in self.unseen.items() if (left := hosts - set(read))}
         found = self._record(store, read.values())
         if found["stale"]:
             recorded = fleets.where(self.url)
@@ -320,11 +191,16 @@ class Scenario(Several):
         :param dies: a host that loses its power when the first instance has started there.
         :param lost: hosts whose connection is lost when all has started there.
         """
-        with self.run(host, "evacuate", stop, actor, elsewhere) as (store, keep):
+        with self.run(stop, None, actor, elsewhere) as run, run.leasing.held([host], "evacuate"):
+            store = run.store
+
+            def keep(connection):
+                run.leasing.renew(connection, host)
+
             if self.fleet.hosts[host].on:
                 raise DroverError(f"{host} is on; nothing was started")
             with store.write() as connection:
-                host_status.change(connection, host, "draining", "dead", forced_down=True)
+                host_state.change(connection, host, "draining", "dead", forced_down=True)
             read = [name for name in self.discover(store) if name != host]
             evacuation = evacuation_module.Evacuation(store, host, read, keep)
             failed = {}
@@ -403,6 +279,8 @@ class Scenario(Several):
                 for host, amounts in held[row.uuid].items():
                     mine.setdefault(host, amounts)
         for uuid, name in self.fleet.names.items():
+            if uuid in self.unseen:
+                continue
             where, rooms = set(self.fleet.where(uuid)), set(held.get(uuid, {}))
             rows = [row for row in migrations if row.instance_uuid == uuid]
             ends = {
@@ -423,7 +301,7 @@ class Scenario(Several):
             return connection.execute(sa.select(tables.migrations).order_by(tables.migrations.c.id)).all()
 
     def journal(self):
-        """The migrations in their order, and where every instance is: lines."""
+        """The migrations in their order, where every instance is, and what hosts are switched off: lines."""
         lines = [
             f"{row.instance_name}: {row.source} -> {row.destination}, {row.type}, {row.status}"
             for row in self._migrations()
@@ -438,4 +316,7 @@ class Scenario(Several):
             lines.append(
                 f"{name} is {seen}" + ("" if [known] == list(self.fleet.where(uuid)) else f", recorded on {known}")
             )
+        with Store.open(self.url).read() as connection:
+            off = connection.execute(sa.select(tables.services).where(tables.services.c.disabled).order_by(tables.services.c.host)).all()
+        lines += [f"{row.host} is {'in maintenance' if row.maintenance else 'disabled'}" for row in off]
         return lines

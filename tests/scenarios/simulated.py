@@ -16,6 +16,8 @@ from ansible_collections.drover.compute.tests.unit.store import fleets
 POOL = {"name": "nfs", "path": "/nfs", "shared_id": "nfs:a:/x"}
 #: Why a domain is paused: libvirt's VIR_DOMAIN_PAUSED_MIGRATION, and by somebody's wish.
 INCOMING, WISHED = 2, 1
+#: Seconds that a guest takes to shut down.
+SHUTDOWN = 5.0
 
 
 class Broken(Exception):
@@ -44,7 +46,7 @@ class Domain:
         return self.state != "shutoff"
 
     def seen(self):
-        """As _migration_state.look() sees it."""
+        """As _migration.state.look() sees it."""
         keys = ("name", "state", "reason", "active", "persistent", "job")
         return {key: getattr(self, key) for key in keys}
 
@@ -94,6 +96,10 @@ class Fleet:
         self.jobs = []
         self.cuts = set()
         self.faults = []
+        # Pairs of the names of an instance and a host that does not take it.
+        self.refusals = set()
+        # Names of instances that do not heed their power button.
+        self.deaf = set()
         self.most = 0
         # How many migrations were carried out at a time, by what they have in common.
         self.peaks = {}
@@ -111,11 +117,30 @@ class Fleet:
         return self.hosts[one].on and self.hosts[other].on and frozenset((one, other)) not in self.cuts
 
     def look(self, host, uuid, from_host):
-        """_migration_state.look() from another host."""
+        """_migration.state.look() from another host."""
         if not self.reach(from_host, host):
             raise Broken(f"Failed to connect to {host}")
         found = self.hosts[host].domains.get(uuid)
         return found.seen() if found is not None else None
+
+    def refusal(self, name, host):
+        """Why a host does not take an instance, or None."""
+        return "the network br9 does not exist at the destination" if (name, host) in self.refusals else None
+
+    def shut_down(self, host, uuid, timeout):
+        """The module domain with state shutoff."""
+        here = self.hosts[host]
+        if not (here.on and here.answers):
+            raise Broken(f"Host {host} cannot be reached: timed out.")
+        domain = here.domains[uuid]
+        if not domain.active:
+            return {"changed": False, "domain": {"uuid": uuid, "state": "shutoff"}}
+        if domain.name in self.deaf:
+            self.clock.sleep(timeout)
+            raise Broken(f"{domain.name} did not shut down within {timeout} s")
+        self.clock.sleep(SHUTDOWN)
+        domain.state, domain.reason = "shutoff", WISHED
+        return {"changed": True, "domain": {"uuid": uuid, "state": "shutoff"}}
 
     def where(self, uuid):
         """{host: Domain}, hosts that are off included."""
@@ -140,6 +165,10 @@ class Fleet:
                 raise Violation(f"{name} runs on {' and '.join(self.running(uuid))}")
             if not self.where(uuid):
                 raise Violation(f"{name} is nowhere any more")
+
+    def under_way(self):
+        """How many move now."""
+        return sum(worker.moves() for host in self.hosts.values() for worker in host.workers.values())
 
     def count(self):
         """A migration begins: see how many are under way now."""

@@ -143,5 +143,5 @@ def written():
             groups.setdefault(tuple(lines), []).append(name)
         data = [{"cases": names, "journal": list(journal)} for journal, names in groups.items()]
         head = "\n".join((folder / "state.yml").read_text(encoding="utf-8").splitlines()[:4])
-        text = yaml.dump(data, Dumper=Indented, width=140, sort_keys=False)
+        text = yaml.dump(data, Dumper=Indented, width=120, sort_keys=False)
         (folder / "expected.yml").write_text(f"{head}\n{text}", encoding="utf-8")

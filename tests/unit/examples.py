@@ -40,6 +40,7 @@ WHERE = {
     ("module", "domain_order"): (LAB,),
     ("module", "domain_power"): (HERE, LAB),
     ("module", "domain_restart"): (LAB,),
+    ("module", "drain"): (LAB,),
     ("module", "evacuation"): (HERE,),
     ("module", "flavor"): (HERE,),
     ("module", "host"): (HERE,),

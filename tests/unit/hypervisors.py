@@ -26,15 +26,21 @@ import urllib.parse
 import xml.etree.ElementTree as ET
 
 import libvirt
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.module_utils import basic
-from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.drover.compute.plugins.module_utils import _child, _detach, _files, _libvirt, _libvirt_calls, _migration
-from ansible_collections.drover.compute.plugins.module_utils import _migration_record, _migration_worker
+from ansible_collections.drover.compute.plugins.module_utils import _child, _detach, _files, _libvirt, _libvirt_calls
+from ansible_collections.drover.compute.plugins.module_utils._migration import control as migration_control
+from ansible_collections.drover.compute.plugins.module_utils._migration import record as migration_record
+from ansible_collections.drover.compute.plugins.module_utils._migration import worker as migration_worker
 from ansible_collections.drover.compute.plugins.modules import domain_power, domain_restart, hypervisor_info
-from ansible_collections.drover.compute.plugins.plugin_utils.on_host import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import delegation
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand, plain_result
+from ansible_collections.drover.compute.tests.unit.action import running
+from ansible_collections.drover.compute.tests.unit.module_args import patch_module_args
 
+#: What conductors delegate that is an action of ours.
+ACTIONS = ("compute_node",)
 MODULES = "ansible_collections.drover.compute.plugins.modules"
 NODE = """<node>
   <cpu><mhz>2000</mhz><model>x86_64</model><active>{cpus}</active><nodes>1</nodes><sockets>1</sockets><cores>{cpus}</cores><threads>1</threads></cpu>
@@ -113,7 +119,7 @@ class Host:
 
     def states(self):
         """dict name -> state, of all domains."""
-        words = _migration.state
+        words = migration_control.state
         return {each.name(): words.state_word(words.look(self.connection, uuid)) for uuid, each in self.domains().items()}
 
     def define(self, name, uuid, state="running", disks=(), memory_mb=64):
@@ -170,6 +176,8 @@ class Fleet:
         #: The host that each domain which is being moved comes from, by its uuid.
         self.moving = {}
         self.calls = []
+        #: Variables that the inventory has for all hosts.
+        self.variables = {}
         patch.setattr(libvirt, "open", self._open)
         patch.setattr(libvirt.virDomain, "migrateToURI3", lambda domain, uri, parameters, flags: self._migrate(domain, uri))
         patch.setattr(libvirt.virDomain, "blockResize", _resize)
@@ -183,8 +191,8 @@ class Fleet:
                 patch.setattr(kind, name, self._guarded(getattr(kind, name), name))
         own_name = socket.gethostname()
         patch.setattr(socket, "gethostname", lambda: HERE.get().name if HERE.get(None) else own_name)
-        patch.setattr(_migration_record, "default_folder", lambda: HERE.get().records)
-        patch.setattr(_migration_record.Records, "_lock_name", lambda records, uuid: _lock_name(HERE.get().folder, uuid))
+        patch.setattr(migration_record, "default_folder", lambda: HERE.get().records)
+        patch.setattr(migration_record.Records, "_lock_name", lambda records, uuid: _lock_name(HERE.get().folder, uuid))
         _remember_locks(patch)
         patch.setattr(_detach, "spawn", self._spawn)
         patch.setattr(_detach, "hear", self._hear)
@@ -197,7 +205,7 @@ class Fleet:
         for module in (domain_power, domain_restart):
             patch.setattr(module, "ThreadPoolExecutor", _SameThread)
         for name, seconds in (("SETTLE", 0.2), ("SETTLE_BEFORE", 0.1), ("RECONNECT", 0.1), ("POLL", 0.01), ("POLL_TURN", 0.01)):
-            patch.setattr(_migration_worker, name, seconds)
+            patch.setattr(migration_worker, name, seconds)
         patch.setattr(basic.AnsibleModule, "exit_json", lambda module, **result: _leave({"changed": False, **result}))
         patch.setattr(basic.AnsibleModule, "fail_json", lambda module, msg="", **result: _leave({"failed": True, "msg": msg, **result}))
 
@@ -234,7 +242,7 @@ class Fleet:
     # How a module gets there
 
     def hand(self, name, check_mode=False, task_vars=None):
-        """on_host.Hand for a host."""
+        """remote_module.Hand for a host."""
         return Hand(_Action(self, name, check_mode), name, task_vars or {})
 
     def run(self, name, module, arguments, check_mode=False, diff=False):
@@ -443,7 +451,7 @@ def _each_at_once(function, many, limit=None):
 
 def _remember_locks(patch):
     """Note which locks a worker has: its thread does not free them, as its process would."""
-    lock = _migration_record.Records.lock
+    lock = migration_record.Records.lock
 
     def noted(records, uuid, patience=0.0):
         descriptor = lock(records, uuid, patience)
@@ -451,7 +459,7 @@ def _remember_locks(patch):
             LOCKS.get().append(descriptor)
         return descriptor
 
-    patch.setattr(_migration_record.Records, "lock", noted)
+    patch.setattr(migration_record.Records, "lock", noted)
 
 
 def _quietly(work, say):
@@ -469,7 +477,7 @@ def _leave(result):
 
 
 class _Action:
-    """What on_host needs of an action plugin."""
+    """What remote_module needs of an action plugin."""
 
     def __init__(self, fleet, name, check_mode):
         self._fleet, self._name = fleet, name
@@ -497,3 +505,19 @@ def connect_actions(fleet, patch):
 
     patch.setattr(ActionBase, "_execute_module", execute)
     patch.setattr(ActionBase, "_low_level_execute_command", command)
+    patch.setattr(delegation.Delegation, "run", lambda self, *args, **options: _delegated(fleet, *args, **options))
+
+
+def _delegated(fleet, host, name, args, check_mode=None):
+    """A task that an action plugin runs on another host."""
+    module = name.rpartition(".")[2]
+    try:
+        if module in ACTIONS:
+            found = running.run(module, {"inventory_hostname": host, **fleet.variables}, check=bool(check_mode), **args)
+        else:
+            found = fleet.run(host, name, args, bool(check_mode))
+    except AnsibleConnectionFailure as problem:
+        return {"unreachable": True, "changed": False, "msg": str(problem)}
+    except AnsibleActionFail as problem:
+        return {**problem.result, "failed": True, "msg": str(problem)}
+    return plain_result(found)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
@@ -19,6 +19,7 @@ STATES = (None, "absent", "running", "blocked", "paused", "shutoff", "crashed", 
 ORDER = {"source": "kvm1", "destination": "kvm2"}
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(KEYS), ANYTHING))
 def test_a_failure_proves_nothing_unless_the_module_says_so(result):
     answer = certainty.judge(result)

@@ -11,8 +11,8 @@ import shutil
 
 import pytest
 
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
 from ansible_collections.drover.compute.tests.unit import examples
 
 pytestmark = pytest.mark.long
@@ -75,7 +75,7 @@ def test_examples_run(filled, tmp_path, number):
         if name == "evacuation":
             # It is for dead hosts only.
             with Store.open(f"sqlite:///{store}").write() as connection:
-                host_status.change(connection, "kvm1", forced_down=True)
+                host_state.change(connection, "kvm1", forced_down=True)
         for play in examples.plays_for(kind, name, examples.HERE):
             plays.append({**play, "vars": {"drover_store_url": f"sqlite:///{store}", **play.get("vars", {})}})
     examples.write_play(tmp_path, plays)

@@ -23,12 +23,12 @@ FREEING = {"undo", "finish", "confirm", "revert", "clear_source", "release", "re
 MAY_TAKE = {
     "word": {"action/allocation.py"},
     "never_begun": {
-        "plugin_utils/executor/building.py",
-        "plugin_utils/executor/evacuation.py",
-        "plugin_utils/placement/audit/heal.py",
+        "plugin_utils/conductor/building.py",
+        "plugin_utils/conductor/evacuate.py",
+        "plugin_utils/placement/audit/repair.py",
         "plugin_utils/placement/claims.py",
     },
-    "is_off": {"plugin_utils/executor/evacuation.py"},
+    "is_off": {"plugin_utils/conductor/evacuate.py"},
 }
 
 
@@ -59,9 +59,9 @@ def calls_of(tree):
 
 
 def hypervisors_by_one_way(name, tree):
-    """Action plugins reach modules on hypervisors through on_host only."""
+    """Action plugins reach modules on hypervisors through remote_module only."""
     ways = {"_execute_module", "_low_level_execute_command", "AnsibleConnectionFailure"}
-    return [] if name == "plugin_utils/on_host.py" else sorted(ways & set(names_of(tree)))
+    return [] if name == "plugin_utils/ansible_border/remote_module.py" else sorted(ways & set(names_of(tree)))
 
 
 def proofs_from_one_place(name, tree):
@@ -79,7 +79,7 @@ def no_room_freed_without_a_proof(name, tree):
     """What frees room is given a variable that is a proof, or a call of certainty; a constant is none."""
     found = []
     for owner, function, call in calls_of(tree):
-        if owner not in ("moves", "claims") or function not in FREEING:
+        if owner not in ("claims", "migration_claims") or function not in FREEING:
             continue
         if not any(_is_proof(each) for each in call.args):
             found.append(f"{owner}.{function}")
@@ -107,7 +107,7 @@ def answers_are_judged(name, tree):
 RULES = {
     hypervisors_by_one_way: "result = self._execute_module(module_name='drover.compute.domain')",
     proofs_from_one_place: "proof = certainty.word('nobody')",
-    no_room_freed_without_a_proof: "moves.undo(connection, uuid, None, 'it failed', now)",
+    no_room_freed_without_a_proof: "migration_claims.undo(connection, uuid, None, 'it failed', now)",
     answers_are_judged: "if result.get('begun') is False: alternate()",
 }
 

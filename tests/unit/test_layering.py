@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rules about which room may import which (docs/architecture.md), one test for each.
+"""The rules about which package may import which (docs/architecture.md), one test for each.
 
 The rules themselves are import-linter contracts in ``.importlinter``. Three kinds of tests:
 
@@ -37,68 +37,114 @@ CONTRACTS = {
 
 # contract -> violations, each (file that breaks it, its import).
 VIOLATIONS = {
+    "one-direction": [
+        ("plugin_utils/conductor/part.py", f"from {PACKAGE}.plugin_utils.ansible_border import part"),
+        ("plugin_utils/tracker/part.py", f"from {PACKAGE}.plugin_utils.conductor import part"),
+        ("plugin_utils/tracker/part.py", f"from {PACKAGE}.plugin_utils.definitions import part"),
+        ("plugin_utils/migrations/part.py", f"from {PACKAGE}.plugin_utils.tracker import part"),
+        ("plugin_utils/planner/part.py", f"from {PACKAGE}.plugin_utils.migrations import part"),
+        ("plugin_utils/planner/part.py", f"from {PACKAGE}.plugin_utils.report import part"),
+        ("plugin_utils/placement/part.py", f"from {PACKAGE}.plugin_utils.migrations import part"),
+        ("plugin_utils/store/part.py", f"from {PACKAGE}.plugin_utils.placement import part"),
+        ("plugin_utils/scheduler/part.py", f"from {PACKAGE}.plugin_utils.store import part"),
+        ("plugin_utils/uuids.py", f"from {PACKAGE}.plugin_utils.store import part"),
+        # A package and a file that have no place yet.
+        ("plugin_utils/drawer/part.py", "import os"),
+        ("plugin_utils/drawer.py", "import os"),
+    ],
     "scheduler-is-pure": [
-        ("plugin_utils/scheduler/room.py", "import sqlalchemy"),
-        ("plugin_utils/scheduler/room.py", "from ansible.errors import AnsibleError"),
+        ("plugin_utils/scheduler/part.py", "import sqlalchemy"),
+        ("plugin_utils/scheduler/part.py", "from ansible.errors import AnsibleError"),
         ("plugin_utils/scheduler/host_filters/deep.py", "import libvirt"),
-        ("plugin_utils/scheduler/room.py", f"from {PACKAGE}.plugin_utils.store import room"),
+        ("plugin_utils/scheduler/part.py", f"from {PACKAGE}.plugin_utils.store import part"),
+        ("plugin_utils/scheduler/part.py", f"from {PACKAGE}.plugin_utils.conductor import part"),
         # Indirectly: by a file that everybody may use.
-        ("plugin_utils/errors.py", f"from {PACKAGE}.plugin_utils.placement import room"),
+        ("plugin_utils/errors.py", f"from {PACKAGE}.plugin_utils.placement import part"),
     ],
     "planner-is-pure": [
-        ("plugin_utils/planner/room.py", "import sqlite3"),
-        ("plugin_utils/planner/room.py", f"from {PACKAGE}.plugin_utils.tracker import room"),
+        ("plugin_utils/planner/part.py", "import sqlite3"),
+        ("plugin_utils/planner/part.py", f"from {PACKAGE}.plugin_utils.store import part"),
+        ("plugin_utils/planner/part.py", f"from {PACKAGE}.plugin_utils.tracker import part"),
+        ("plugin_utils/planner/part.py", f"from {PACKAGE}.plugin_utils.report import part"),
     ],
-    "sql-in-store-and-placement-only": [
-        ("plugin_utils/tracker/room.py", "import sqlalchemy as sa"),
-        ("action/room.py", "from sqlalchemy import orm"),
-        ("plugin_utils/placement/room.py", "import psycopg"),
+    "sql-in-three-packages-only": [
+        ("plugin_utils/tracker/part.py", "import sqlalchemy as sa"),
+        ("plugin_utils/conductor/part.py", "import sqlalchemy as sa"),
+        ("action/part.py", "from sqlalchemy import orm"),
+        ("plugin_utils/placement/part.py", "import psycopg"),
+        ("plugin_utils/migrations/part.py", "import sqlite3"),
     ],
     "libvirt-on-hypervisors-only": [
-        ("plugin_utils/tracker/room.py", "import libvirt"),
-        ("action/room.py", "import libvirt"),
+        ("plugin_utils/tracker/part.py", "import libvirt"),
+        ("action/part.py", "import libvirt"),
     ],
     "hypervisor-code-stands-alone": [
-        ("modules/room.py", f"from {PACKAGE}.plugin_utils import errors"),
-        ("module_utils/room.py", "import numpy"),
+        ("modules/part.py", f"from {PACKAGE}.plugin_utils import errors"),
+        ("module_utils/part.py", "import numpy"),
+        ("module_utils/_migration/part.py", f"from {PACKAGE}.plugin_utils import errors"),
     ],
     "engine-knows-no-plugin": [
-        ("plugin_utils/tracker/room.py", f"from {PACKAGE}.action import room"),
-        ("plugin_utils/errors.py", f"from {PACKAGE}.lookup import room"),
+        ("plugin_utils/tracker/part.py", f"from {PACKAGE}.action import part"),
+        ("plugin_utils/errors.py", f"from {PACKAGE}.lookup import part"),
     ],
     "store-stands-alone": [
-        ("plugin_utils/store/room.py", f"from {PACKAGE}.plugin_utils.placement import room"),
-        ("plugin_utils/store/room.py", "import ansible.constants"),
+        ("plugin_utils/store/part.py", f"from {PACKAGE}.plugin_utils.placement import part"),
+        ("plugin_utils/store/part.py", f"from {PACKAGE}.plugin_utils.migrations import part"),
+        ("plugin_utils/store/part.py", "import ansible.constants"),
+    ],
+    "ansible-at-the-border-only": [
+        ("plugin_utils/conductor/part.py", "from ansible.errors import AnsibleError"),
+        ("plugin_utils/report/part.py", "from ansible.utils.display import Display"),
+        ("plugin_utils/plain.py", "import ansible"),
     ],
     "placement-is-below-the-deciders": [
-        ("plugin_utils/placement/room.py", f"from {PACKAGE}.plugin_utils.scheduler import room"),
-        ("plugin_utils/tracker/room.py", f"from {PACKAGE}.plugin_utils.planner import room"),
+        ("plugin_utils/placement/part.py", f"from {PACKAGE}.plugin_utils.scheduler import part"),
+        ("plugin_utils/tracker/part.py", f"from {PACKAGE}.plugin_utils.planner import part"),
+        ("plugin_utils/migrations/part.py", f"from {PACKAGE}.plugin_utils.scheduler import part"),
     ],
     "lookups-only-read": [
-        ("lookup/room.py", f"from {PACKAGE}.plugin_utils.placement import claims"),
-        ("lookup/room.py", f"from {PACKAGE}.plugin_utils.placement.moves import begin"),
-        ("inventory/room.py", f"from {PACKAGE}.plugin_utils.tracker import room"),
+        ("lookup/part.py", f"from {PACKAGE}.plugin_utils.placement import claims"),
+        ("lookup/part.py", f"from {PACKAGE}.plugin_utils.migrations.claims import begin"),
+        ("lookup/part.py", f"from {PACKAGE}.plugin_utils.conductor import migrate"),
+        ("inventory/part.py", f"from {PACKAGE}.plugin_utils.tracker import part"),
     ],
 }
 
-# The smallest tree in which each contract finds the rooms that it names.
-ROOMS = (
-    "action/room.py",
-    "callback/room.py",
-    "inventory/room.py",
-    "lookup/room.py",
-    "module_utils/room.py",
-    "modules/room.py",
+# The smallest tree in which each contract finds the packages that it names.
+TREE = (
+    "action/part.py",
+    "callback/part.py",
+    "inventory/part.py",
+    "lookup/part.py",
+    "module_utils/_migration/part.py",
+    "module_utils/part.py",
+    "modules/part.py",
+    "plugin_utils/ansible_border/part.py",
+    "plugin_utils/certainty.py",
+    "plugin_utils/conductor/building.py",
+    "plugin_utils/conductor/evacuate.py",
+    "plugin_utils/conductor/migrate.py",
+    "plugin_utils/conductor/operations.py",
+    "plugin_utils/conductor/part.py",
+    "plugin_utils/conductor/refusals.py",
+    "plugin_utils/definitions/part.py",
     "plugin_utils/errors.py",
+    "plugin_utils/migrations/claims.py",
+    "plugin_utils/migrations/options.py",
+    "plugin_utils/migrations/orders.py",
+    "plugin_utils/migrations/part.py",
     "plugin_utils/placement/allocations.py",
     "plugin_utils/placement/claims.py",
-    "plugin_utils/placement/moves.py",
-    "plugin_utils/placement/room.py",
-    "plugin_utils/planner/room.py",
+    "plugin_utils/placement/part.py",
+    "plugin_utils/plain.py",
+    "plugin_utils/planner/part.py",
+    "plugin_utils/report/part.py",
     "plugin_utils/scheduler/host_filters/deep.py",
-    "plugin_utils/scheduler/room.py",
-    "plugin_utils/store/room.py",
-    "plugin_utils/tracker/room.py",
+    "plugin_utils/scheduler/part.py",
+    "plugin_utils/storage_identity.py",
+    "plugin_utils/store/part.py",
+    "plugin_utils/tracker/part.py",
+    "plugin_utils/uuids.py",
 )
 
 
@@ -145,10 +191,10 @@ def test_contract_holds(contract, verdicts):
 
 @pytest.fixture(scope="module")
 def clean_tree(tmp_path_factory):
-    """A tree with every room and no import at all."""
-    base = tmp_path_factory.mktemp("rooms")
+    """A tree with every package and no import at all."""
+    base = tmp_path_factory.mktemp("packages")
     plugins = base / "ansible_collections" / "drover" / "compute" / "plugins"
-    for name in ROOMS:
+    for name in TREE:
         path = plugins / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
@@ -171,14 +217,19 @@ def test_every_contract_has_a_violation():
 def test_contract_breaks(clean_tree, contract, name, line):
     path = clean_tree / "ansible_collections" / "drover" / "compute" / "plugins" / name
     if name == "plugin_utils/errors.py":
-        user = path.parent / "scheduler" / "room.py"
+        user = path.parent / "scheduler" / "part.py"
         user.write_text(f"from {PACKAGE}.plugin_utils import errors\n")
+    path.parent.mkdir(exist_ok=True)
     path.write_text(f"try:\n    {line}\nexcept ImportError:\n    pass\n")
     try:
         status, output = lint_imports(clean_tree, contract)
     finally:
-        for room in ROOMS:
-            (path.parents[len(pathlib.PurePath(name).parts) - 1] / room).write_text("")
+        if name not in TREE:
+            path.unlink()
+            if not any(path.parent.iterdir()):
+                path.parent.rmdir()
+        for each in TREE:
+            (path.parents[len(pathlib.PurePath(name).parts) - 1] / each).write_text("")
     assert status == 1, output
     assert f"{CONTRACTS[contract]} BROKEN" in output, output
 
@@ -188,9 +239,9 @@ def test_contract_breaks(clean_tree, contract, name, line):
 # ---------------------------------------------------------------------------------------------
 
 
-def python_files(*rooms):
-    """Every .py below the given rooms of plugins/."""
-    return sorted(path for room in rooms for path in (PLUGINS / room).rglob("*.py"))
+def python_files(*folders):
+    """Every .py below the given folders of plugins/."""
+    return sorted(path for folder in folders for path in (PLUGINS / folder).rglob("*.py"))
 
 
 def imported_names(path):
@@ -213,13 +264,13 @@ def short(path):
 
 
 @pytest.mark.parametrize("path", python_files("."), ids=short)
-def test_database_is_named_in_its_rooms_only(path):
+def test_database_is_named_in_its_packages_only(path):
     """Also for folders without an __init__.py beside folders with one, which import-linter skips."""
     found = top_level(imported_names(path)) & {"sqlalchemy", "alembic", "sqlite3", "psycopg"}
-    room = path.relative_to(PLUGINS).parts[:2]
-    if room == ("plugin_utils", "store"):
+    package = path.relative_to(PLUGINS).parts[:2]
+    if package == ("plugin_utils", "store"):
         return
-    if room == ("plugin_utils", "placement"):
+    if package in (("plugin_utils", "migrations"), ("plugin_utils", "placement")):
         found.discard("sqlalchemy")
     assert not found, f"{short(path)} imports {sorted(found)}: SQL belongs to plugin_utils/store"
 
@@ -236,10 +287,31 @@ def test_hypervisor_code_uses_the_standard_library_and_libvirt(path):
             assert name.startswith(f"{PACKAGE}.module_utils"), f"{short(path)} imports {name}"
 
 
+def test_every_file_of_the_engine_is_in_a_package_that_is_named():
+    """Beside the packages are only the files that everybody may use; .importlinter and the page name both."""
+    files = [path.relative_to(PLUGINS / "plugin_utils").parts for path in python_files("plugin_utils")]
+    packages = {parts[0] for parts in files if len(parts) > 1}
+    beside = {pathlib.PurePath(parts[0]).stem for parts in files if len(parts) == 1}
+    assert packages | beside == set(re.findall(r"\w+", _PARSER["importlinter:contract:one-direction"]["layers"]))
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert packages == set(re.findall(r"^\| `plugin_utils/(\w+)` \|", page, re.MULTILINE))
+    assert beside == set(re.findall(r"`plugin_utils/(\w+)\.py`", page))
+
+
+def test_what_keeps_the_laws_is_where_the_page_says():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = re.search(r"^## What keeps the laws\n(.+?)^## ", page, re.MULTILINE | re.DOTALL).group(1)
+    controller, hypervisor = section.split("On a hypervisor, in `module_utils`:")
+    for text, folder in ((controller, "plugin_utils"), (hypervisor, "module_utils")):
+        named = [name for cell in re.findall(r"^\| (`.+?`) \|", text, re.MULTILINE) for name in re.findall(r"`(.+?)`", cell)]
+        assert named
+        assert [name for name in named if not (PLUGINS / folder / f"{name}.py").is_file()] == []
+
+
 def test_import_linter_sees_every_folder():
     """Below a folder with an __init__.py it skips folders without: only the migrations may be one.
 
-    Alembic loads those by path, and test_database_is_named_in_its_rooms_only reads them.
+    Alembic loads those by path, and test_database_is_named_in_its_packages_only reads them.
     """
     hidden = {
         short(path.parent)
@@ -291,9 +363,9 @@ def test_sql_text_is_in_the_store_only(path):
 @pytest.mark.parametrize("kind", ["host_filters", "weighers"])
 def test_one_class_in_one_file(kind):
     """A host filter or a weigher is one class in one file, and no file names another of its kind."""
-    room = PLUGINS / "plugin_utils" / "scheduler" / kind
-    files = [path for path in sorted(room.glob("*.py")) if not path.name.startswith("_")]
-    assert files, f"{short(room)} is empty"
+    folder = PLUGINS / "plugin_utils" / "scheduler" / kind
+    files = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith("_")]
+    assert files, f"{short(folder)} is empty"
     others = {path.stem for path in files}
     for path in files:
         classes = [n for n in ast.parse(path.read_text()).body if isinstance(n, ast.ClassDef)]

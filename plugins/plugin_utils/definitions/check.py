@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import unicodedata
 
-from ansible_collections.drover.compute.plugins.plugin_utils import instance_policy
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import disk_files, guest
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import groups
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import policy as move_policy
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups as placement_groups
 from ansible_collections.drover.compute.plugins.plugin_utils.uuids import is_uuid
 
 KEYS = {
@@ -82,7 +82,7 @@ def instances(items, where):
                 "vcpus": item.get("vcpus", 1),
                 "disks": disks,
                 "networks": item.get("networks") or [],
-                "policy": instance_policy.checked(item.get("policy") or {}, place),
+                "policy": move_policy.checked(item.get("policy") or {}, place),
                 "disk_gb": sum(disk["size_gb"] for disk in disks),
             }
         )
@@ -101,9 +101,9 @@ def server_groups(items, where):
         place = f"{place}: server group {item['name']}"
         _keys(item, GROUP_KEYS, place)
         _unique(names, item["name"], place, "name")
-        if item["policy"] not in groups.POLICIES:
-            raise DroverError(f"{place}: policy must be {' or '.join(groups.POLICIES)}, not {item['policy']!r}.")
-        if item.get("max_server_per_host") is not None and item["policy"] != groups.ANTI_AFFINITY:
+        if item["policy"] not in placement_groups.POLICIES:
+            raise DroverError(f"{place}: policy must be {' or '.join(placement_groups.POLICIES)}, not {item['policy']!r}.")
+        if item.get("max_server_per_host") is not None and item["policy"] != placement_groups.ANTI_AFFINITY:
             raise DroverError(f"{place}: max_server_per_host goes with the policy anti-affinity only.")
         if item.get("max_server_per_host") is not None:
             _at_least(item, "max_server_per_host", 1, place)

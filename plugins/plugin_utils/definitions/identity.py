@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import uuid
 
-from ansible_collections.drover.compute.plugins.plugin_utils import instance_policy
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import disk_files, guest
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import policy as move_policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import orders
 
 REQUEST_KEYS = ("name", "uuid", "vcpus", "memory_mb", "disk_gb", "availability_zone", "hints", "project", "user")
@@ -100,7 +100,7 @@ def _resolved(definition, found, groups):
     resources = {"VCPU": instance["vcpus"], "MEMORY_MB": instance["memory_mb"], "DISK_GB": instance["disk_gb"]}
     selection = {key: instance[key] for key in ("name", "uuid", "host", "node")}
     selection |= {key: request[key] for key in ("availability_zone", "server_group", "project", "user") if key in request}
-    metadata = instance_policy.to_metadata(instance.get("policy"))
+    metadata = move_policy.to_metadata(instance.get("policy"))
     return {
         **instance,
         "policy_metadata": metadata,

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Consumers and what they hold, replaced in bulk (NOVA_SEMANTICS 10.5). No capacity check here.
+"""Consumers and what they hold, replaced in bulk (N10.5). No capacity check here.
 
 Who changes what consumers hold holds the consumers first, in the order of their uuids, and the rows of
-inventories last, see room.py. The generation of a provider is left alone: it guards inventories, traits
+inventories last, see inventory.py. The generation of a provider is left alone: it guards inventories, traits
 and aggregates.
 """
 
@@ -18,7 +18,7 @@ except ImportError:
     sa = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import room
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import inventory
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 
 INSTANCE, MIGRATION = "INSTANCE", "MIGRATION"
@@ -106,7 +106,7 @@ class Holdings:
 
         :param wanted: dict uuid -> dict (provider id, class id) -> amount, without amounts of 0.
         :param columns: dict uuid -> dict of columns to change, for those that are not new.
-        :param limited: never more than there is, see room.allocate().
+        :param limited: never more than there is, see inventory.allocate().
         """
         table, columns = tables.consumers, columns or {}
         bulk.delete(
@@ -130,7 +130,7 @@ class Holdings:
             for uuid, amounts in wanted.items()
             for (provider, class_id), amount in amounts.items()
         ]
-        room.allocate(self.connection, rows, self.change(wanted), limited)
+        inventory.allocate(self.connection, rows, self.change(wanted), limited)
 
 
 def replace(connection, wanted, now, consumer_type=INSTANCE, owners=None):

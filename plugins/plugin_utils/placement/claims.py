@@ -5,7 +5,7 @@
 
 Everything here runs inside one write transaction of the caller and is idempotent by the instance's
 uuid. Such transactions run together, so each holds what it relies on before it reads it, all in one
-order: server groups, instances, consumers, the rows of inventories (see room.py), compute nodes. Of two
+order: server groups, instances, consumers, the rows of inventories (see inventory.py), compute nodes. Of two
 runs that race for the last room exactly one gets it, and none of them can wait for each other.
 """
 
@@ -18,8 +18,8 @@ except ImportError:
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, groups, supply
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.chooser import Chooser, Place
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, provider_trees, server_groups
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.claim_destination import Chooser, Place
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, decisions, files, orders, services, tables
 
 BUILDING = "building"
@@ -51,7 +51,7 @@ def claim(connection, selections, now, lifetime=LIFETIME, actor=None, defined=Fa
     """
     if defined:
         selections = _those_there(connection, selections)
-    found = groups.hold(connection, [selection.get("server_group") for selection in selections])
+    found = server_groups.hold(connection, [selection.get("server_group") for selection in selections])
     nodes = _nodes(connection, selections)
     rows = [_instance(each, nodes, found, now, defined) for each in selections]
     expires_at = now + lifetime if lifetime else None
@@ -96,16 +96,16 @@ def _refuse_changed(connection, wanted):
     table = tables.instances
     query = sa.select(table).where(table.c.state == BUILDING)
     begun = {row.uuid: row for row in bulk.among(connection, query, table.c.uuid, [each["uuid"] for each in wanted])}
-    for now in wanted:
-        row = begun.get(now["uuid"])
+    for new in wanted:
+        row = begun.get(new["uuid"])
         if row is None:
             continue
         changed = [
-            f"{key} was {_or_none(getattr(row, key))} and is {_or_none(now[key])}"
+            f"{key} was {_or_none(getattr(row, key))} and is {_or_none(new[key])}"
             for key in DECIDING
-            if getattr(row, key) != now[key]
+            if getattr(row, key) != new[key]
         ]
-        if now["server_group_id"] != row.server_group_id:
+        if new["server_group_id"] != row.server_group_id:
             changed.append("server_group is another one")
         if changed:
             raise DroverError(
@@ -186,7 +186,7 @@ def reclaim(connection, uuid, alternates, proof, now, lifetime=LIFETIME, actor=N
     :raises DroverError: the instance is not being built, or is moving, or no alternate has room, or an order is open.
     """
     certainty.require(proof)
-    found = groups.of_instance(connection, uuid)
+    found = server_groups.of_instance(connection, uuid)
     instance = bulk.hold(connection, tables.instances, "uuid", [uuid]).get(uuid)
     if instance is None:
         raise _unknown_instance(uuid)
@@ -346,7 +346,7 @@ def _node_query():
             known.c.disabled_reason,
             known.c.forced_down,
             providers.c.id.label("provider_id"),
-            *supply.has_more(providers),
+            *provider_trees.has_more(providers),
         )
         .join(known, known.c.id == nodes.c.service_id)
         .join(providers, providers.c.uuid == nodes.c.uuid)
@@ -433,7 +433,7 @@ def _unknown_instance(uuid):
 def _instance(selection, nodes, found, now, defined=False):
     resources = selection["resources"]
     node = _matching(nodes, selection)
-    group = found.get(groups.name_of(selection.get("server_group")))
+    group = found.get(server_groups.name_of(selection.get("server_group")))
     return {
         "uuid": selection["uuid"],
         "name": selection["name"],

@@ -12,8 +12,8 @@ try:
 except ImportError:
     sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import names, provider_query, providers
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.room import Room
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import classes_and_traits, provider_query, providers
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.inventory import Room
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 
 
@@ -30,9 +30,9 @@ def listing(connection, name=None, uuid=None, in_tree=None, group=None):
     group = group or provider_query.parse()
     asked = group.forbidden.union(*group.required)
     if asked:
-        names.check_known(connection, names.TRAIT, asked, "required")
+        classes_and_traits.check_known(connection, classes_and_traits.TRAIT, asked, "required")
     if group.resources:
-        names.check_known(connection, names.RESOURCE_CLASS, group.resources, "resources")
+        classes_and_traits.check_known(connection, classes_and_traits.RESOURCE_CLASS, group.resources, "resources")
     rows = connection.execute(_providers(name, uuid, in_tree)).all()
     ids = [row.id for row in rows]
     rooms = _rooms(connection, ids)

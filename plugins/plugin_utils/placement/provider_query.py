@@ -1,15 +1,15 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filters of GET /resource_providers, read and applied to single providers (NOVA_SEMANTICS 10.4)."""
+"""The filters of GET /resource_providers, read and applied to single providers (N10.4)."""
 
 from __future__ import annotations
 
 import uuid as uuids
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import query as language
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import query_string
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import query as language
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import query_string
 
 
 def uuid_of(text, where):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Resource providers with their inventories and traits, written in bulk (NOVA_SEMANTICS 10.1, 10.3)."""
+"""Resource providers with their inventories and traits, written in bulk (N10.1, N10.3)."""
 
 from __future__ import annotations
 

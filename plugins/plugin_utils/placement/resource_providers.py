@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One resource provider as an operator wants it: made, changed, moved, deleted (NOVA_SEMANTICS 10.1 to 10.3, 10.6).
+"""One resource provider as an operator wants it: made, changed, moved, deleted (N10.1 to N10.3, N10.6).
 
 What discovery owns of a compute node's provider stays as it is; see owned_by_discovery().
 """
@@ -17,14 +17,14 @@ except ImportError:
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, some
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
-    inventory_values,
-    names,
+    classes_and_traits,
     provider_aggregates,
     provider_info,
-    provider_tree,
+    provider_trees,
     providers,
     usages,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import inventory as inventory_values
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.provider_query import uuid_of
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 
@@ -40,7 +40,7 @@ def ensure(
 
     :param name: a new one, or with the uuid of a provider its new name.
     :param parent: the name or uuid of another provider; an empty text makes it a root.
-    :param inventories: all that it shall have, as inventory_values.complete() takes them.
+    :param inventories: all that it shall have, as inventory.complete() takes them.
     :param traits, aggregates: names and uuids, all that it shall have.
     :param generation: what the caller has seen; another one is refused.
     :returns: (before or None, after, warnings): as provider_info.listing() describes it, and sentences.
@@ -127,10 +127,10 @@ class _Wanted:
         self.inventories = self.traits = self.aggregates = None
         if inventories is not None:
             inventories = {str(name): values for name, values in inventories.items()}
-            names.check_known(connection, names.RESOURCE_CLASS, inventories, where)
+            classes_and_traits.check_known(connection, classes_and_traits.RESOURCE_CLASS, inventories, where)
             self.inventories = inventory_values.complete(where, inventories)
         if traits is not None:
-            names.check_known(connection, names.TRAIT, traits, where)
+            classes_and_traits.check_known(connection, classes_and_traits.TRAIT, traits, where)
             self.traits = set(traits)
         if aggregates is not None:
             self.aggregates = {uuid_of(each, f"{where}, aggregates") for each in aggregates}
@@ -237,10 +237,10 @@ def _reparent(connection, where, row, given, node):
             f"{where} is that of the compute node {node.hypervisor_hostname} of host {node.host}, which is the root "
             f"of its tree; it cannot be hung under {parent.name}. Hang the other one under it."
         )
-    if parent is not None and parent.id in {row.id, *provider_tree.below(connection, row)}:
+    if parent is not None and parent.id in {row.id, *provider_trees.below(connection, row)}:
         what = "it is that provider itself" if parent.id == row.id else f"{parent.name} is below it"
         raise DroverError(f"{where} cannot have the parent {parent.name}: {what}, and a tree has no loops.")
-    provider_tree.move(connection, row, parent)
+    provider_trees.move(connection, row, parent)
 
 
 def _parent(connection, where, given):

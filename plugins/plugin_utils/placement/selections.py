@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import groups
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils.uuids import is_uuid
 
 _AMOUNT_LIMIT = 2**31 - 1
@@ -86,8 +86,8 @@ def check_texts(where, mapping, keys):
 
 def _check_group(where, group):
     if isinstance(group, dict):
-        if group.get("policy") not in groups.POLICIES:
-            policies = " or ".join(groups.POLICIES)
+        if group.get("policy") not in server_groups.POLICIES:
+            policies = " or ".join(server_groups.POLICIES)
             raise DroverError(f"{where}: policy of the server group must be {policies}, not {group.get('policy')!r}.")
         group = group.get("name")
         if not group:

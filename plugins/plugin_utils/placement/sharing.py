@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sharing providers of discovery: what several compute nodes have one of (NOVA_SEMANTICS 10.4).
+"""Sharing providers of discovery: what several compute nodes have one of (N10.4).
 
 The uuid of such a provider is that of its placement aggregate, which the providers of the nodes are
 in. A node is put into the aggregate as soon as it sees the pool, so the aggregate tells who sees it
@@ -19,7 +19,7 @@ except ImportError:
 
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, providers
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.pools import SHARES
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sharing_providers import SHARES
 
 PREFIXES = ("pool/", "ip/")
 # Longer names are refused elsewhere.

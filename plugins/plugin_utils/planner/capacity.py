@@ -1,20 +1,23 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Capacity: how many more of a flavor fit, also when a host is lost."""
+"""Capacity: how many more of a flavor fit, also when a host is lost.
+
+N+1: what is left for more instances when the worst host is lost.
+"""
 
 from __future__ import annotations
-
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.loss import worst_loss
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.reach import board_of
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.units import Mover
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
 
 try:
     import numpy as np
 except ImportError:
     np = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import packing
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import Reach, board_of
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import Mover
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
 
 
 def plan_capacity(fleet, request, policy, instances=None):
@@ -86,3 +89,158 @@ def more(board, new):
                 counts[row] = min(counts[row], left[host])
                 left[host] -= counts[row]
     return counts, asked[by_class.argmin(axis=1)]
+
+
+#: So many hosts are looked at one by one; beyond that the bound of the next one counts.
+LOOKED_AT = 16
+#: In fleets of more nodes than this one way of placing is enough.
+LARGE = 500
+#: What decides where an instance may go, beside where it is.
+_DECIDING = ("vcpus", "memory_mb", "disk_gb", "availability_zone", "server_group", "flavor", "project")
+
+
+def worst_loss(board, instances, counts, more, new):
+    """The host whose loss leaves the least room.
+
+    For every host there is a bound that its loss cannot go below: what fitted on it is gone, and each of its instances takes
+    away no more than its size. The hosts are looked at from the lowest bound on, until the bound of the
+    next is no lower than what was found.
+
+    :param board: Board without the instances as items.
+    :param instances: dicts of all instances, with host and node.
+    :param counts: how many more fit on each node now.
+    :param more: a function that says it again for the board as it then is.
+    :param new: the item that is counted.
+    :returns: a dict total, host, survives; None for an empty fleet.
+    """
+    if not board.size:
+        return None
+    losses = _Losses(board, instances, counts, new)
+    worst = None
+    for number, host in enumerate(losses.order):
+        sure, bound = losses.sure[host], int(losses.bound[host])
+        if worst is not None and sure and number >= LOOKED_AT and bound < worst[0]:
+            worst = (max(bound, 0), losses.name[host])
+        if worst is not None and sure and bound >= worst[0]:
+            break
+        left = losses.beside(host, more)
+        if left is None:
+            return {"total": 0, "host": losses.name[host], "survives": False}
+        if worst is None or left < worst[0]:
+            worst = (left, losses.name[host])
+    return {"total": worst[0], "host": worst[1], "survives": True}
+
+
+class _Losses:
+    """What is known of the loss of each host without placing anything; arrays by the number of the host.
+
+    order: the hosts, first those of which it is not sure that all on them finds a place, then by bound.
+    """
+
+    def __init__(self, board, instances, counts, new):
+        self.board = board
+        states = board.states
+        count = int(board.host_of.max()) + 1
+        self.name = [None] * count
+        rows_of = {}
+        for row in range(board.size):
+            self.name[board.host_of[row]] = states.host[row]
+            rows_of.setdefault(states.host[row], row)
+            rows_of[states.host[row], states.node[row]] = row
+        self._reach = Reach(states, ())
+        self._on = {}
+        row_of, kind_of = [], []
+        kinds, examples = {}, []
+        for each in instances:
+            row = rows_of.get((each["host"], each.get("node")), rows_of.get(each["host"]))
+            if row is None:
+                continue
+            key = self._kind(each, row)
+            if key not in kinds:
+                kinds[key] = len(kinds)
+                examples.append((each, row))
+            row_of.append(row)
+            kind_of.append(kinds[key])
+            self._on.setdefault(int(board.host_of[row]), []).append((each, row))
+        hosts = board.host_of[np.array(row_of, dtype=np.int64)]
+        many = np.bincount(hosts, minlength=count)
+        own = np.bincount(board.host_of, minlength=count)
+        gone = np.bincount(board.host_of, weights=counts, minlength=count)
+        harm = np.zeros(count)
+        choices = np.full(count, np.iinfo(np.int64).max)
+        if kind_of:
+            items = board.add([(self._reach.mover(each, (row,), ()),) for each, row in examples])
+            kind_of = np.array(kind_of, dtype=np.int64)
+            np.add.at(harm, hosts, np.array([self._harm(item, new) for item in items])[kind_of])
+            np.minimum.at(choices, hosts, np.array([self._choices(item) for item in items], dtype=np.int64)[kind_of])
+        self.bound = counts.sum() - gone - harm
+        # Each of its instances could have a node for itself.
+        self.sure = (many == 0) | (choices - own >= many)
+        self.order = sorted(range(count), key=lambda host: (self.sure[host], self.bound[host], self.name[host]))
+
+    def _kind(self, instance, row):
+        board = self.board
+        return (
+            *[instance.get(key) for key in _DECIDING],
+            repr(instance.get("resources")) if instance.get("resources") else None,
+            repr(instance.get("image")) if instance.get("image") else None,
+            tuple(instance.get("required_traits") or ()),
+            int(board.states.cell_of[row]),
+            board.pool[row].tobytes() if board.pooled else None,
+        )
+
+    def _harm(self, item, new):
+        """The most that placing an item somewhere can take from the count."""
+        board = self.board
+        asked = np.flatnonzero(board.need[new])
+        harm = (-(-board.need[item][asked] // board.need[new][asked])).max(initial=0)
+        return max(int(harm), 1 if board.groups[new] else 0)
+
+    def _choices(self, item):
+        """At least so many nodes could take an item now, wherever it is; 0 when that cannot be told."""
+        board = self.board
+        if (board.need[item] * (board.pool >= 0).any(axis=0)).any():
+            return 0
+        kind = board.kind[item]
+        keep = board.masks[kind] & board.open & (board.free >= board.needs[kind]).all(axis=1)
+        for group in board.groups[item]:
+            keep &= (board.count[group] < board.most[group])[board.host_of]
+        return int(keep.sum())
+
+    def beside(self, host, more):
+        """How many more fit when the instances of a lost host have got places; None when they find none."""
+        board = self.board
+        rows = np.flatnonzero(board.host_of == host)
+        items = board.add([(self._reach.mover(each, (row,), ()),) for each, row in self._on.get(host, ())])
+        board.open[rows] = False
+        try:
+            return _most(board, items, more)
+        finally:
+            board.open[rows] = True
+
+
+def _most(board, items, more):
+    """The best count of several ways of placing the items."""
+    if not items:
+        return int(more().sum())
+    best = None
+    weights = packing.weights_of(board, items)
+    large = board.size > LARGE
+    fits = [packing.best_fit] if large else list(packing.FITS.values())
+    for _words, order in packing.orders(board, items)[: 1 if large else 3]:
+        for fit in fits:
+            placed, stuck = packing.place(board, order, fit, weights)
+            if not stuck:
+                total = int(more().sum())
+                best = total if best is None else max(best, total)
+            for item, node in placed.items():
+                board.take(item, node)
+    if best is None:
+        placed, stuck, _words = packing.pack(board, items)
+        if not stuck:
+            for item, node in placed.items():
+                board.put(item, node)
+            best = int(more().sum())
+            for item, node in placed.items():
+                board.take(item, node)
+    return best

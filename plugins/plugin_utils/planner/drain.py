@@ -5,23 +5,21 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import fitting, making_room, proof
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.errors import PlanError
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.forecast import move_seconds, plan_seconds
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.ladder import AS_WEIGHED, Ladder
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import (
-    LIVE_STATES,
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import greedy, infeasibility, relocation_search
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import NEEDED_FILTERS, Reach, may_step_aside
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain_solver import Ladder
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_order import move_seconds, plan_seconds, plan_waves
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import (
+    Unit,
     is_live,
     is_to_shut_down,
     why_unmovable,
+    spec_of,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.reach import NEEDED_FILTERS, Reach, may_step_aside
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.units import Unit
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.waves import plan_waves
-from ansible_collections.drover.compute.plugins.plugin_utils.report.columns import align
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.diagnosis import explain_failure
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.explanation import explain_failure
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import narrow
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.narrowing import narrow
 
 LIMITS = ("per_source", "per_destination", "total", "bandwidth_mib")
 #: For so many instances without a place a way out is sought; the rest names what is short.
@@ -37,7 +35,7 @@ def plan_drain(
     would, the largest first; where that leaves one without a place, by several orders and fits; then,
     if ``extra_moves`` allows it, with instances of other hosts stepping aside; then, if
     ``solver_seconds`` allows it and highspy is installed, by an exact model. The host itself, other
-    cells (NOVA_SEMANTICS 9.2), and disabled or down hosts are never destinations. An instance counts
+    cells (N9.2), and disabled or down hosts are never destinations. An instance counts
     at its source while it may be there. Members of an anti-affinity group are never together, not even
     for a moment. Members of an affinity group go to one host, one after the other; if one of them
     cannot move, they all stay; those on other hosts never step aside. What cannot move does not keep
@@ -55,7 +53,7 @@ def plan_drain(
     :param policy: scheduler Policy.
     :param limits: None, or a dict with per_source, per_destination, total: most moves at once (>= 1);
         and bandwidth_mib: MiB per second of each migration, for the forecast.
-    :param excluded: None, or a dict instance uuid -> list of nodes (names or provider uuids) that it
+    :param excluded: None, or a dict instance uuid -> nodes (names or provider uuids), a list or a dict node -> why in words, that it
         must not go to, because a move there has failed before.
     :param others: None, or the instances of all other hosts, as ``instances`` and with ``host``. Only
         with them can others step aside and can a plan prove that there is none.
@@ -65,13 +63,12 @@ def plan_drain(
         see proof) or partial; method (words); moves [{uuid, name, state, live, from_host, from_node,
         host, node, provider, vcpus, memory_mb, disk_gb, server_group, extra, seconds, converges, wave,
         order, stage, after, for_host}] in the order to start them, extra telling those of other hosts,
-        for_host then the host that they make room for, after and stage as planner.waves says;
+        for_host then the host that they make room for, after and stage as planner.move_order says;
         extra_moves (number);
         shutdowns [{uuid, name, state, vcpus, memory_mb, disk_gb}] in the order to do them; unmovable
         [{uuid, name, state, vcpus, memory_mb, disk_gb, reason, nearest, way_out}]; proof (words or
         None); hint (None, or a sentence on what may still find a plan, such as a package that is missing);
-        waves (number); seconds (expected, from memory, dirty rate and bandwidth); lines (the
-        plan for people).
+        waves (number); seconds (expected, from memory, dirty rate and bandwidth).
     :raises PlanError: the store does not know the host, or a limit is no number >= 1.
     """
     bandwidth = _checked(limits)["bandwidth_mib"]
@@ -100,7 +97,7 @@ def plan_drain(
     ladder = Ladder(states, policy, units, aside, others is not None)
     solution = ladder.solve(extra_moves, solver_seconds)
     for number, unit in enumerate(solution.stuck):
-        unmovable.extend(_stuck(ladder, unit, solution, number < WAYS_OUT))
+        unmovable.extend(_stuck(ladder, unit, solution, number < WAYS_OUT, excluded))
     moves = [_move(states, mover, index, bandwidth, True) for mover, index in solution.steps]
     leaving = [_move(states, mover, index, bandwidth, False) for mover, index in solution.places]
     priority = {mover.spec.key: -_priority(mover.instance) for mover, _index in solution.places}
@@ -110,8 +107,9 @@ def plan_drain(
     moves = [{**move, "for_host": named if move["extra"] else None} for move in moves]
     unmovable.sort(key=lambda each: (each["name"], each["uuid"]))
     shutdowns.sort(key=lambda each: (_priority(each), each["name"], each["uuid"]))
-    proven = solution.stuck and (solution.impossible or solution.certificate)
-    plan = {
+    # A proof speaks of room alone, and what was refused elsewhere has nothing to do with that.
+    proven = solution.stuck and (solution.impossible or solution.certificate) and not excluded
+    return {
         "host": named,
         "status": "infeasible" if proven else "partial" if unmovable else "ok",
         "method": solution.method,
@@ -124,93 +122,10 @@ def plan_drain(
         "waves": waves,
         "seconds": plan_seconds(moves),
     }
-    plan["lines"] = plan_lines(plan)
-    return plan
-
-
-def plan_lines(plan):
-    """A plan for people.
-
-    :param plan: what plan_drain returns, ``lines`` not needed.
-    :returns: a list of lines.
-    """
-    moves, unmovable = plan["moves"], plan["unmovable"]
-    if not moves and not unmovable and not plan["shutdowns"]:
-        return [f"{plan['host']} holds no instances; there is nothing to move."]
-    extra = plan["extra_moves"]
-    head = f"Drain of {plan['host']}: {_count(len(moves) - extra, 'instance')} to move"
-    if extra:
-        head += f" and {extra} elsewhere to make room"
-    if moves:
-        head += f" in {_count(plan['waves'], 'wave')}"
-    lines = [head + (f", {len(unmovable)} cannot move." if unmovable else ".")]
-    if moves:
-        rows = [
-            [
-                move["wave"],
-                move["name"],
-                move["state"],
-                move["vcpus"],
-                move["memory_mb"],
-                move["disk_gb"],
-                _place(move["from_host"], move["from_node"]),
-                "->",
-                _place(move["host"], move["node"]),
-                _how(move),
-            ]
-            for move in moves
-        ]
-        headings = ["WAVE", "INSTANCE", "STATE", "VCPU", "MiB", "GiB", "FROM", "", "TO", "HOW"]
-        lines.extend(align(headings, rows, right=("WAVE", "VCPU", "MiB", "GiB"), indent="  "))
-        lines.append(f"Expected to take about {_duration(plan['seconds'])}.")
-        if plan["method"] != AS_WEIGHED:
-            lines.append(
-                f"The places are not those that the policy weighs highest, but were found so: {plan['method']}."
-            )
-    off = [each["name"] for each in plan["shutdowns"]]
-    if off:
-        lines.append(f"To be shut down by their policy: {', '.join(off)}.")
-    restless = [move["name"] for move in moves if not move["converges"]]
-    if restless:
-        lines.append(
-            f"Dirty memory faster than it can be sent, and need auto-converge or post-copy: {', '.join(restless)}."
-        )
-    if unmovable:
-        lines.append("Cannot move:")
-        for each in unmovable:
-            lines.append(f"  {each['name']} ({each['state']}): {each['reason']}")
-            if each["nearest"] and "the nearest is" not in (each["way_out"] or ""):
-                lines.append(f"    But {proof.nearest_words(each['nearest'])}.")
-            if each["way_out"]:
-                lines.append(f"    Way out: {each['way_out']}")
-    if plan["proof"]:
-        lines.append(f"It cannot be done: {plan['proof']}.")
-    if plan["hint"]:
-        lines.append(plan["hint"])
-    return lines
-
-
-def _how(move):
-    how = "live" if move["live"] else "cold"
-    if not move["live"] and move["state"] in LIVE_STATES:
-        how += ", shut down and started again"
-    return how + (", to make room" if move["extra"] else "")
-
-
-def _duration(seconds):
-    seconds = round(seconds)
-    if seconds < 120:
-        return f"{seconds} s"
-    minutes = (seconds + 30) // 60
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _count(number, word):
     return f"{number} {word}" + ("" if number == 1 else "s")
-
-
-def _place(host, node):
-    return host if host == node else f"{host}/{node}"
 
 
 def _checked(limits):
@@ -247,7 +162,7 @@ def _units(states, movers, instances, unmovable):
             held.setdefault(group, each["name"])
     units, together = [], {}
     for mover in movers:
-        if not fitting.is_affinity(states, mover):
+        if not greedy.is_affinity(states, mover):
             units.append(Unit((mover,)))
             continue
         group = mover.spec.server_group.name
@@ -259,11 +174,14 @@ def _units(states, movers, instances, unmovable):
     return units + [Unit(tuple(group)) for group in together.values()]
 
 
-def _stuck(ladder, unit, solution, seek):
+def _stuck(ladder, unit, solution, seek, excluded):
     """Why the members of a unit have no place: [unmovable]."""
     states, policy = ladder.states, ladder.policy
+    refused = next((each for each in unit.movers if _are_all_refused(states, policy, each, excluded)), None)
+    if refused is not None:
+        return _refused(unit, refused, states, excluded[refused.spec.key])
     mover = max(unit.movers, key=lambda each: each.spec.resources.get("MEMORY_MB", 0))
-    left = fitting.leave(states, unit) if fitting.is_affinity(states, mover) else []
+    left = greedy.leave(states, unit) if greedy.is_affinity(states, mover) else []
     alone = len(narrow(states, mover.spec, policy, mover.limits)[0]) > 0
     if not alone:
         why = f"fits on no other host: {explain_failure(states, mover.spec, policy, mover.limits).why}"
@@ -276,8 +194,13 @@ def _stuck(ladder, unit, solution, seek):
             why = f"fits on no other host once the others have their places: {failure.why}"
         for undo, row, spec in reversed(done):
             undo(row, spec)
-    fitting.come_back(states, left)
+    greedy.come_back(states, left)
     near, way_out = _way_out(ladder, unit, solution, seek)
+    given = excluded.get(mover.spec.key)
+    if given:
+        why += f"; {_told(states, given)}"
+        # Whether a larger host would do nobody knows: these were not looked at for room.
+        way_out = way_out if near is not None else None
     found = []
     for each in unit.movers:
         reason = why
@@ -285,6 +208,35 @@ def _stuck(ladder, unit, solution, seek):
             group = each.spec.server_group.name
             reason = f"its server group {group} (affinity) stays together, and {mover.spec.name} cannot move"
         found.append(_unmovable(each.instance, reason, near, way_out))
+    return found
+
+
+def _are_all_refused(states, policy, mover, excluded):
+    """Whether an instance could go somewhere, were it not for the hosts that refused it."""
+    given = excluded.get(mover.spec.key)
+    if not given:
+        return False
+    rows = narrow(states, spec_of(mover.instance, states, ()), policy, mover.limits)[0]
+    return len(rows) > 0 and all(states.uuid[row] in given or states.node[row] in given for row in rows)
+
+
+def _told(states, given):
+    """What destinations said, once for all that said the same."""
+    said = {}
+    for provider, words in given.items() if isinstance(given, dict) else dict.fromkeys(given, "a move there failed").items():
+        label = next((states.label(row) for row in range(states.size) if states.uuid[row] == provider), provider)
+        said.setdefault(words.rstrip(". "), []).append(label)
+    return "; ".join(f"{', '.join(sorted(labels))}: {words}" for words, labels in said.items())
+
+
+def _refused(unit, mover, states, given):
+    """The members of a unit where each host with room refused one of them: [unmovable]."""
+    found = []
+    for each in unit.movers:
+        reason = f"no host that has room takes it: {_told(states, given)}"
+        if each is not mover:
+            reason = f"its server group {each.spec.server_group.name} (affinity) stays together, and {mover.spec.name} cannot move"
+        found.append(_unmovable(each.instance, reason, None, "mend what these hosts say, or shut the instance down"))
     return found
 
 
@@ -312,14 +264,14 @@ def _way_out(ladder, unit, solution, seek):
     places = [(by_key[mover.spec.key], row) for mover, row in solution.places if mover.spec.key in by_key]
     for each, row in places:
         board.put(each, row)
-    near = proof.nearest(board, item)
+    near = infeasibility.nearest(board, item)
     way_out = None
     if item in [ladder.item_of(each) for each in solution.impossible]:
         way_out = "a host that is large enough, or a smaller instance"
     elif seek and ladder.others and not solution.certificate:
         moved = {each for each, _origin, _row in steps}
-        search = making_room.Search(board, [item], [each for each in ladder.others if each not in moved], 8)
-        search.run([item], making_room.packing.best_fit, False)
+        search = relocation_search.Search(board, [item], [each for each in ladder.others if each not in moved], 8)
+        search.run([item], relocation_search.packing.best_fit, False)
         if not search.stuck and search.steps:
             names = ", ".join(
                 f"{board.label[each][0]} to {ladder.states.label(to)}" for each, _origin, to in search.steps
@@ -327,7 +279,7 @@ def _way_out(ladder, unit, solution, seek):
             way_out = f"allow {_count(len(search.steps), 'more move')} of others ({names})"
         search.undo()
     if way_out is None and near is not None:
-        way_out = f"{proof.nearest_words(near)}; free that there, or shut the instance down"
+        way_out = f"{infeasibility.nearest_words(near)}; free that there, or shut the instance down"
     for each, row in places:
         board.take(each, row)
     for each, origin, _row in reversed(steps):

@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.errors import PlanError
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.forecast import move_seconds, plan_seconds
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import is_live
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.reach import board_of, may_step_aside
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.waves import plan_waves
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import board_of, may_step_aside
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_order import move_seconds, plan_seconds, plan_waves
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import is_live
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 
 try:

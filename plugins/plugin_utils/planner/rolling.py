@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import itertools
 
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import packing
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.errors import PlanError
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import is_to_shut_down, why_unmovable
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.reach import board_of
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import board_of
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import is_to_shut_down, why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 
 try:

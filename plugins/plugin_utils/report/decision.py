@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.report import words
-from ansible_collections.drover.compute.plugins.plugin_utils.report.table import place
+from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting
+from ansible_collections.drover.compute.plugins.plugin_utils.report.text import place
 
 #: What a decision was for, in words.
 PURPOSES = {"place": "placement", "resize": "resize", "migrate": "cold migration"}
@@ -54,4 +54,4 @@ def short(found):
         return None
     best = next((each for each in found["top"] if each["chosen"]), None)
     text = f"{found['left']} of {found['hosts']} hosts left by host filters"
-    return text + (f", weight {words.weight(best['weight'])}" if best else "")
+    return text + (f", weight {formatting.weight(best['weight'])}" if best else "")

@@ -1,15 +1,21 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The HTML page: figures in, one text out, with nothing in it that would be fetched from anywhere."""
+"""The HTML page: figures in, one text out, with nothing in it that would be fetched from anywhere.
+
+Its file is read as it is, and replaced as a whole.
+"""
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import hashlib
 import os
 import re
+import stat
+import tempfile
 
 try:
     import jinja2
@@ -17,9 +23,9 @@ try:
 except ImportError:
     jinja2 = markupsafe = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import require
-from ansible_collections.drover.compute.plugins.plugin_utils.report import words
-from ansible_collections.drover.compute.plugins.plugin_utils.report.picture import BANDS
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require
+from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting
+from ansible_collections.drover.compute.plugins.plugin_utils.report.view import BANDS
 
 FOLDER = os.path.join(os.path.dirname(__file__), "page")
 _WRITTEN = re.compile(rb'<time id="written" datetime="([0-9TZ:.-]+)" data-seconds="([0-9.]+)">')
@@ -28,7 +34,7 @@ _WRITTEN = re.compile(rb'<time id="written" datetime="([0-9TZ:.-]+)" data-second
 def page(picture, at):
     """The page.
 
-    :param picture: what picture.picture() returns, with capacity (see losing.py) and plans (a list, see plan.py).
+    :param picture: what view.picture() returns, with capacity (see losing.py) and plans (a list, see plan.py).
     :param at: the time that it says it was written at, seconds since 1970.
     :returns: bytes, the same for the same picture and time.
     """
@@ -75,7 +81,7 @@ def _environment():
         finalize=_finalize,
     )
     environment.filters.update(
-        {name: getattr(words, name) for name in ("memory", "disk", "moment", "exact", "duration", "percent", "weight")}
+        {name: getattr(formatting, name) for name in ("memory", "disk", "moment", "exact", "duration", "percent", "weight")}
     )
     return environment
 
@@ -85,5 +91,59 @@ def _finalize(value):
     if value is None:
         return "\u2013"
     if isinstance(value, str) and not isinstance(value, markupsafe.Markup):
-        return words.clean(value)
+        return formatting.clean(value)
     return value
+
+
+#: For its owner's eyes: it tells what runs where. Whoever opens a page to others keeps that.
+MODE = 0o600
+
+
+def read(path):
+    """The content of a file, empty where there is none.
+
+    :raises DroverError: it cannot be read, is no regular file, or there is no folder for it.
+    """
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        raise _cannot(path, f"there is no folder {folder}")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise _cannot(path, "it is no regular file")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _cannot(path, f"you may not write into the folder {folder}")
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
+    except OSError as problem:
+        raise _cannot(path, problem.strerror) from problem
+
+
+def write(path, content):
+    """Put a content in the place of a file, at once; who may read it stays as it was.
+
+    :raises DroverError: the disk is full, or the folder may not be written.
+    """
+    # What a link points to, so that the link stays one.
+    temporary, target = None, os.path.realpath(path)
+    try:
+        mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else MODE
+        handle, temporary = tempfile.mkstemp(prefix=".drover-report.", dir=os.path.dirname(target))
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, mode)
+        os.replace(temporary, target)
+        temporary = None
+    except OSError as problem:
+        raise _cannot(path, problem.strerror) from problem
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+
+
+def _cannot(path, reason):
+    return DroverError(f"The report {path} cannot be written: {reason}. Give drover_report a path that you may write.")

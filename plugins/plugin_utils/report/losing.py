@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import collections
 
-from ansible_collections.drover.compute.plugins.plugin_utils.report.words import natural
+from ansible_collections.drover.compute.plugins.plugin_utils.report.formatting import natural
 
 #: So many sizes are counted.
 SIZES = 8

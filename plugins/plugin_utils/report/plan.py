@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.report import words
-from ansible_collections.drover.compute.plugins.plugin_utils.report.picture import FIGURES
+from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting
+from ansible_collections.drover.compute.plugins.plugin_utils.report.view import FIGURES
 
 #: So many hosts are drawn, those on which most changes.
 DRAWN = 24
@@ -87,7 +87,7 @@ def _move(move, known):
         "seconds": move.get("seconds"),
         **{name: move.get(name, row.get(name)) or 0 for name, _label, _told in FIGURES},
     }
-    return {**found, "memory": words.memory(found["memory_mb"]), "took": words.duration(found["seconds"])}
+    return {**found, "memory": formatting.memory(found["memory_mb"]), "took": formatting.duration(found["seconds"])}
 
 
 def _facts(plan, moves):
@@ -97,7 +97,7 @@ def _facts(plan, moves):
     for key, label, told in (
         ("status", "Status", str),
         ("waves", "Waves", str),
-        ("seconds", "Expected to take", words.duration),
+        ("seconds", "Expected to take", formatting.duration),
         ("score_before", "Imbalance before", "{:.4f}".format),
         ("score_after", "Imbalance after", "{:.4f}".format),
         ("extra_moves", "Moves of other hosts' instances", str),
@@ -121,7 +121,7 @@ def _changed(moves, at):
             host["moves"] += 1
             for figure, _label, _told in FIGURES:
                 host[figure] += sign * move[figure]
-    names = sorted(delta, key=lambda name: (delta[name]["instances"] >= 0, words.natural(name)))
+    names = sorted(delta, key=lambda name: (delta[name]["instances"] >= 0, formatting.natural(name)))
     return [_before_and_after(name, delta[name], at.get(name)) for name in names]
 
 
@@ -139,8 +139,8 @@ def _before_and_after(name, delta, host):
                 "shared": now["shared"],
                 "before": now["used"],
                 "after": after,
-                "before_percent": words.percent(now["used"], now["capacity"]),
-                "after_percent": words.percent(after, now["capacity"]),
+                "before_percent": formatting.percent(now["used"], now["capacity"]),
+                "after_percent": formatting.percent(after, now["capacity"]),
                 "before_text": told(now["used"]),
                 "after_text": told(after),
                 "capacity_text": told(now["capacity"]),
@@ -162,7 +162,7 @@ def _batch(names, at):
     return {
         "hosts": names,
         "instances": sum(host["instances"] for host in known),
-        "memory": words.memory(sum(host["figures"][1]["used"] for host in known)),
+        "memory": formatting.memory(sum(host["figures"][1]["used"] for host in known)),
     }
 
 
@@ -175,7 +175,7 @@ def _stale(moves, known, at):
         elif row is not None and row["host"] != move["from_host"]:
             found.append(f"{move['name']} is on {row['host'] or 'no host'} now, not on {move['from_host']}.")
     found += [
-        f"{name} is no longer in the store." for name in sorted({m["host"] for m in moves} - set(at), key=words.natural)
+        f"{name} is no longer in the store." for name in sorted({m["host"] for m in moves} - set(at), key=formatting.natural)
     ]
     return found
 

@@ -1,11 +1,75 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans for the whole fleet as lines of text."""
+"""Plans as lines of text."""
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.report.columns import align
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain_solver import AS_WEIGHED
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.infeasibility import nearest_words
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import LIVE_STATES
+from ansible_collections.drover.compute.plugins.plugin_utils.report.text import align
+
+
+def drain_lines(plan):
+    """A drain: the moves, what is shut down, what cannot move and why.
+
+    :param plan: what plan_drain returns.
+    """
+    moves, unmovable = plan["moves"], plan["unmovable"]
+    if not moves and not unmovable and not plan["shutdowns"]:
+        return [f"{plan['host']} holds no instances; there is nothing to move."]
+    extra = plan["extra_moves"]
+    head = f"Drain of {plan['host']}: {_count(len(moves) - extra, 'instance')} to move"
+    if extra:
+        head += f" and {extra} elsewhere to make room"
+    if moves:
+        head += f" in {_count(plan['waves'], 'wave')}"
+    lines = [head + (f", {len(unmovable)} cannot move." if unmovable else ".")]
+    if moves:
+        rows = [
+            [
+                move["wave"],
+                move["name"],
+                move["state"],
+                move["vcpus"],
+                move["memory_mb"],
+                move["disk_gb"],
+                _place(move["from_host"], move["from_node"]),
+                "->",
+                _place(move["host"], move["node"]),
+                _how(move),
+            ]
+            for move in moves
+        ]
+        headings = ["WAVE", "INSTANCE", "STATE", "VCPU", "MiB", "GiB", "FROM", "", "TO", "HOW"]
+        lines.extend(align(headings, rows, right=("WAVE", "VCPU", "MiB", "GiB"), indent="  "))
+        lines.append(f"Expected to take about {_duration(plan['seconds'])}.")
+        if plan["method"] != AS_WEIGHED:
+            lines.append(
+                f"The places are not those that the policy weighs highest, but were found so: {plan['method']}."
+            )
+    off = [each["name"] for each in plan["shutdowns"]]
+    if off:
+        lines.append(f"To be shut down by their policy: {', '.join(off)}.")
+    restless = [move["name"] for move in moves if not move["converges"]]
+    if restless:
+        lines.append(
+            f"Dirty memory faster than it can be sent, and need auto-converge or post-copy: {', '.join(restless)}."
+        )
+    if unmovable:
+        lines.append("Cannot move:")
+        for each in unmovable:
+            lines.append(f"  {each['name']} ({each['state']}): {each['reason']}")
+            if each["nearest"] and "the nearest is" not in (each["way_out"] or ""):
+                lines.append(f"    But {nearest_words(each['nearest'])}.")
+            if each["way_out"]:
+                lines.append(f"    Way out: {each['way_out']}")
+    if plan["proof"]:
+        lines.append(f"It cannot be done: {plan['proof']}.")
+    if plan["hint"]:
+        lines.append(plan["hint"])
+    return lines
 
 
 def rolling_lines(plan):
@@ -69,3 +133,26 @@ def home_lines(plan):
 
 def _moves(moves):
     return "no move" if not moves else "1 move" if len(moves) == 1 else f"{len(moves)} moves"
+
+
+def _how(move):
+    how = "live" if move["live"] else "cold"
+    if not move["live"] and move["state"] in LIVE_STATES:
+        how += ", shut down and started again"
+    return how + (", to make room" if move["extra"] else "")
+
+
+def _duration(seconds):
+    seconds = round(seconds)
+    if seconds < 120:
+        return f"{seconds} s"
+    minutes = (seconds + 30) // 60
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _count(number, word):
+    return f"{number} {word}" + ("" if number == 1 else "s")
+
+
+def _place(host, node):
+    return host if host == node else f"{host}/{node}"

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.report import words
-from ansible_collections.drover.compute.plugins.plugin_utils.report.columns import align, shortened
+from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting
 from ansible_collections.drover.compute.plugins.plugin_utils.report.decision import short
+from ansible_collections.drover.compute.plugins.plugin_utils.report.text import align, shortened
 
 #: So many hosts that need a look, and so many of the fullest, are shown.
 SHOWN = 20
@@ -21,7 +21,7 @@ WIDEST_WHY = 100
 def report_lines(picture):
     """The report as lines that do not grow with the fleet.
 
-    :param picture: what reporting.read() returns.
+    :param picture: what conductor.report_data.read() returns.
     """
     summary = picture["summary"]
     counts = ", ".join(
@@ -36,11 +36,11 @@ def report_lines(picture):
         + (f", physically used {each['physical_text']}" if each["physical_text"] else "")
         for each in summary["figures"]
     ]
-    lines.append(words.clean(picture["capacity"]["verdict"]))
+    lines.append(formatting.clean(picture["capacity"]["verdict"]))
     lines += _hosts("Need a look", [host for host in picture["hosts"] if not host["well"]])
     full = sorted(
         (host for host in picture["hosts"] if host["well"]),
-        key=lambda host: (-(host["full"] or 0), words.natural(host["host"])),
+        key=lambda host: (-(host["full"] or 0), formatting.natural(host["host"])),
     )
     return lines + _hosts("Fullest", full) + _decisions(picture["decisions"][:DECISIONS])
 
@@ -50,11 +50,11 @@ def _decisions(newest):
         return []
     rows = [
         [
-            words.moment(each["created_at"]),
+            formatting.moment(each["created_at"]),
             each["purpose"],
-            words.clean(each["name"]),
+            formatting.clean(each["name"]),
             each["where"] or "no valid host",
-            shortened(words.clean(short(each) or ""), WIDEST_WHY),
+            shortened(formatting.clean(short(each) or ""), WIDEST_WHY),
         ]
         for each in newest
     ]
@@ -71,7 +71,7 @@ def _hosts(title, hosts):
             None if host["full"] is None else f"{host['full']} %",
             *(each["text"] + (" shared" if each["shared"] else "") for each in host["figures"]),
             host["instances"],
-            words.clean(host["reason"]),
+            formatting.clean(host["reason"]),
         ]
         for host in hosts[:SHOWN]
     ]

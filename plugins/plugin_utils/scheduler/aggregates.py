@@ -33,7 +33,7 @@ class Membership:
     def least(self, key, default, cast=float):
         """The least of the values of a key as a number; the default without one, or if one is none.
 
-        Source: NOVA_SEMANTICS 2.1 (limits) and 3.1 (multipliers): least of several, unreadable means
+        Source: N2.1 (limits) and N3.1 (multipliers): least of several, unreadable means
         the option.
         """
         values = self.raw.get(key)

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a host state is asked for by name: by capabilities, JSON queries and users' own filters.
 
-The names are those of NOVA_SEMANTICS 1.1. ``lookup`` returns a Numbers or a Distinct, None for a
+The names are those of N1.1. ``lookup`` returns a Numbers or a Distinct, None for a
 name that no host state has.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import operator
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.distinct import Distinct
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.categorical import Distinct
 
 try:
     import numpy as np
@@ -58,7 +58,7 @@ def _free(rc):
 
 
 def _taken(rc):
-    """What is in use, room reserved for the host included (NOVA_SEMANTICS 5.1)."""
+    """What is in use, room reserved for the host included (N5.1)."""
     return _of(rc, lambda resource: resource.reserved + resource.used)
 
 

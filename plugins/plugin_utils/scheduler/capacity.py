@@ -1,16 +1,19 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The capacity rule for one resource class, shared by CoreFilter, RamFilter and DiskFilter."""
+"""The capacity rule for one resource class, shared by CoreFilter, RamFilter and DiskFilter.
+
+Also room by a ratio that an aggregate sets, and limits on how many of something a host may have.
+"""
 
 from __future__ import annotations
-
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
 
 try:
     import numpy as np
 except ImportError:
     np = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
 
 
 def number(value):
@@ -20,18 +23,18 @@ def number(value):
 
 
 class CapacityFilter(HostFilter):
-    """Room for one resource class by Placement's rule (NOVA_SEMANTICS 10.2).
+    """Room for one resource class by Placement's rule (N10.2).
 
     used + asked <= (total - reserved) * ratio, unrounded, and min_unit <= asked <= max_unit, and
     asked a multiple of step_size. It is the rule of the claim, so a host that passes here is one
     where the claim succeeds unless somebody was faster. Asked 0: every host passes. A node without
     an inventory of the class fails.
 
-    Unlike Nova's old Core/Ram/DiskFilter (2.7) a host without inventory does not pass, and reserved
+    Unlike Nova's old Core/Ram/DiskFilter (N2.7) a host without inventory does not pass, and reserved
     room is taken off before the ratio is applied: Placement counts so.
     """
 
-    # Placement is asked for forced hosts too (NOVA_SEMANTICS 1.5), and so is our claim.
+    # Placement is asked for forced hosts too (N1.5), and so is our claim.
     skipped_when_forced = False
     resource_class = ""
     label = ""
@@ -89,3 +92,72 @@ class ClassFilter(CapacityFilter):
     def __init__(self, resource_class):
         super().__init__()
         self.name = self.label = self.resource_class = resource_class
+
+
+class LimitFilter(HostFilter):
+    """A figure of the host is below a limit.
+
+    column: the figure's name among the host states; limit_option: the option's; label: for people.
+    """
+
+    column = ""
+    limit_option = ""
+    label = ""
+
+    def limit(self, states):
+        """A number, or an array with one per host."""
+        return self.option[self.limit_option]
+
+    def passes(self, states, spec):
+        return getattr(states, self.column) < self.limit(states)
+
+    def lacks(self, states, spec, index):
+        most = np.broadcast_to(self.limit(states), states.size)[index]
+        return f"{self.label}: the host has {getattr(states, self.column)[index]}, {most:g} allowed"
+
+
+class AggregateLimitFilter(LimitFilter):
+    """LimitFilter with the limit that the host's aggregates set under the option's name.
+
+    The least of several as a whole number; the option when there is none or one cannot be read.
+    """
+
+    reads = ("aggregates",)
+
+    def limit(self, states):
+        return states.aggregates.least(self.limit_option, super().limit(states), int)
+
+
+class AggregateCapacityFilter(CapacityFilter):
+    """CapacityFilter by the allocation ratio in the metadata of the host's aggregates.
+
+    The least of several values counts; unreadable or none means the ratio of the inventory. As the
+    claim goes by the inventory, a ratio of an aggregate can only lower what a host takes.
+    """
+
+    ratio_key = ""
+
+    def passes(self, states, spec):
+        amount = spec.resources.get(self.resource_class, 0)
+        fits = super().passes(states, spec)
+        if not amount or self.ratio_key not in states.aggregates.keys:
+            return fits
+        resource = states.resources[self.resource_class]
+        keep = resource.used + amount <= self._capacity(states)
+        held = states.holds_at(spec.key, self.resource_class)
+        return fits & (keep if held is None else keep | held)
+
+    def _capacity(self, states):
+        resource = states.resources[self.resource_class]
+        return (resource.total - resource.reserved) * states.aggregates.least(self.ratio_key, resource.ratio)
+
+    def lacks(self, states, spec, index):
+        if super().passes(states, spec)[index]:
+            amount = spec.resources[self.resource_class]
+            capacity = float(self._capacity(states)[index])
+            free = max(capacity - float(states.resources[self.resource_class].used[index]), 0)
+            return (
+                f"{self.label}: asked {amount} {self.unit}, {number(free)} {self.unit} free of {number(capacity)}"
+                f" by the {self.ratio_key} of its aggregates"
+            )
+        return super().lacks(states, spec, index)

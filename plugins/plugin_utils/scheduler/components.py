@@ -97,7 +97,7 @@ class HostFilter(Component):
 
 
 class Weigher(Component):
-    """Gives each host a raw value; the scheduler normalises and multiplies (NOVA_SEMANTICS 3.1).
+    """Gives each host a raw value; the scheduler normalises and multiplies (N3.1).
 
     multiplier_option: name of the option (in ``options``) that holds the multiplier.
     minval, maxval: ends of the scale when fixed, else None.
@@ -140,7 +140,7 @@ class Weigher(Component):
 
 
 class HostView:
-    """One row of the host states under the names of NOVA_SEMANTICS 1.1, to be read only.
+    """One row of the host states under the names of N1.1, to be read only.
 
     Besides those of attributes.py: aggregates (names) and metadata ({key: set of values}).
     """

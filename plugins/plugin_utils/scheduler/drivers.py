@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The drivers: whole ways to pick hosts, by the policy key ``driver``.
 
-filter_scheduler narrows and weighs. chance, simple and least_cost are the older ways of NOVA_SEMANTICS
-section 4, kept so that a policy written for them means the same here.
+filter_scheduler narrows and weighs. chance, simple and least_cost are the older ways of
+N4, kept so that a policy written for them means the same here.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import random
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import attributes, filter_scheduler
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Narrowing
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.compute_filter import ComputeFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.isolated_hosts_filter import (
     IsolatedHostsFilter,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.narrowing import Narrowing
 
 try:
     import numpy as np
@@ -105,7 +105,7 @@ class Chooser:
 
 
 class Chance(Chooser):
-    """Any host that is enabled and up, by chance (NOVA_SEMANTICS 4.1).
+    """Any host that is enabled and up, by chance (N4.1).
 
     No host filter is asked and nothing is weighed. Hosts of a batch differ while there are enough.
     The pick is the same each time the same instance is asked for: a lookup is evaluated any number of
@@ -125,7 +125,7 @@ class Chance(Chooser):
 
 
 class Simple(Chooser):
-    """The host with the fewest vCPUs in use, up to max_cores (NOVA_SEMANTICS 4.2).
+    """The host with the fewest vCPUs in use, up to max_cores (N4.2).
 
     Isolated images and hosts keep to each other as in IsolatedHostsFilter with restrict. When even
     the least loaded host would pass max_cores the request fails at once, for all others are fuller;
@@ -169,7 +169,7 @@ COSTS = {"compute_fill_first": _fill_first, "noop": _noop}
 
 
 class LeastCost(Chooser):
-    """The lowest sum of weight * cost wins (NOVA_SEMANTICS 4.3, Essex and Folsom).
+    """The lowest sum of weight * cost wins (N4.3, Essex and Folsom).
 
     Option least_cost_functions: {function: weight}, compute_fill_first (free_ram_mb) at -1.0 by
     default, which spreads; a positive weight fills hosts first. Nothing is normalised; of equal sums

@@ -30,7 +30,7 @@ class PolicyError(SchedulerError):
 class NoValidHost(SchedulerError):
     """No host can take an instance.
 
-    ``explanation`` is a plain dict, see ``explain_failure`` in diagnosis.py; as a detail of the
+    ``explanation`` is a plain dict, see ``explain_failure`` in explanation.py; as a detail of the
     DroverError it also reaches the result of a task. ``why`` is the message without its head, for a
     caller who says in other words what failed. ``instance`` is (uuid or None, name), where that is known.
     """

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import random
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.diagnosis import explain_failure
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost, RequestError
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.narrowing import Narrowing
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.explanation import explain_failure
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Narrowing
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.weighing import Weighing, at, best
 
 try:
@@ -82,7 +82,7 @@ def schedule(states, specs, policy, explain=True):
 
     Each instance is consumed from the states before the next is placed, in the order given. Among
     equal weights the first by (host, node) wins. A host that was dropped for one instance is looked
-    at again for the next, unlike in Nova (NOVA_SEMANTICS 1.5), because the instances of a batch may
+    at again for the next, unlike in Nova (N1.5), because the instances of a batch may
     differ. Alternates are sought when the whole batch has its hosts: for each instance as if it
     alone were not placed yet, from the cell of its host, and never the host itself. Nova also skips
     every host of the batch; here such a host may serve, if all host filters still say so, for on a

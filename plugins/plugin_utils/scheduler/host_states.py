@@ -8,7 +8,7 @@ from __future__ import annotations
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import require
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.aggregates import Aggregates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.attributes import OPTIONAL
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.distinct import Distinct, decoded
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.categorical import Distinct, decoded
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError, SchedulerError
 
 try:
@@ -25,7 +25,7 @@ class ResourceColumns:
     """One resource class over all n compute nodes.
 
     total, reserved, used, min_unit, max_unit, step_size: int64 arrays; ratio, capacity: float64.
-    ``capacity`` is the unrounded (total - reserved) * ratio of NOVA_SEMANTICS 10.2. A node without
+    ``capacity`` is the unrounded (total - reserved) * ratio of N10.2. A node without
     an inventory of the class has total 0.
 
     pool: None, or int64: rows with the same number, 0 or more, have one inventory together (a sharing
@@ -82,7 +82,7 @@ class ResourceColumns:
         return (self.total > 0) & (amount >= self.min_unit) & (amount <= self.max_unit) & (amount % self.step_size == 0)
 
     def fits(self, amount):
-        """bool array: is there room now (the rule that the claim uses, NOVA_SEMANTICS 10.2)?"""
+        """bool array: is there room now (the rule that the claim uses, N10.2)?"""
         return (self.used + amount <= self.capacity) & self.allowed(amount)
 
     def fits_at(self, index, amount):
@@ -136,7 +136,7 @@ class HostStates:
     rooms: None, or an object that knows more of room than ``resources`` do and is asked instead, and told
     what is taken: decides(class, spec) -> bool, fits(spec, class or None for all) -> bool array over the
     rows, left(class, row) -> (free, capacity) or None, choose(spec, row) -> {provider uuid: {class:
-    amount}} or None, count(allocations, 1 or -1). See exact_room.py.
+    amount}} or None, count(allocations, 1 or -1). See conductor.scheduling.ExactRoom.
 
     A fleet need not have: host_ip, hypervisor_type, cpu_info, supported_instances, stats, metrics
     (lists, structures as such or as JSON text, see ``distinct``); aggregates ([{name, metadata,
@@ -429,7 +429,7 @@ class HostStates:
     # Consumption
 
     def consume(self, index, spec, allocations=None):
-        """Put an instance on a node, in memory (NOVA_SEMANTICS 1.1, consuming a request).
+        """Put an instance on a node, in memory (N1.1, consuming a request).
 
         :param allocations: what it takes of which provider; None leaves that to ``rooms``.
         :returns: {provider uuid: {class: amount}} as ``rooms`` decided, None without it.
@@ -540,7 +540,7 @@ class HostStates:
                 elif uuid in self._pools and column.pool is not None:
                     column.used[column.pool == self._pools[uuid]] += sign * amount
         self.num_instances[index] += sign
-        # A build reads and writes until it is done (NOVA_SEMANTICS 1.1).
+        # A build reads and writes until it is done (N1.1).
         self.num_io_ops[index] += sign
         if spec.flavor is not None and self._node_flavors is not None:
             self._count_at(self.flavor_counts, spec.flavor.name, index, sign)

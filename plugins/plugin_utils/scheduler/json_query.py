@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The query language of the hint ``query`` (NOVA_SEMANTICS 2.5).
+"""The query language of the hint ``query`` (N2.5).
 
 ``[op, arg, ...]`` with op one of = < > <= >= in not or and. An argument is a query, a literal or
 ``$attribute[.key...]`` of the host state; null arguments are dropped.
@@ -79,7 +79,9 @@ def evaluate(query, states):
     if not query:
         return np.ones(states.size, dtype=bool)
     columns = {path: _column(states, path) for path in names(query)}
-    if all(isinstance(column, Numbers) and column.valid is None for column in columns.values()):
+    # A number has no keys, so that what a path names below it is missing.
+    whole = all(len(path) == 1 or path[0] == "stats" for path in columns)
+    if whole and all(isinstance(column, Numbers) and column.valid is None for column in columns.values()):
         found = _arrays(query, {path: column.array for path, column in columns.items()}, states.size)
         if found is not None:
             return found

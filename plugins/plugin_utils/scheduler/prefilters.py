@@ -1,10 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Nova has Placement cut away before any host filter (NOVA_SEMANTICS 1.4).
+"""What Nova has Placement cut away before any host filter (N1.4).
 
 They hold whatever host filters are enabled, and for forced hosts too. Traits that the flavor or the
-image requires or forbids (NOVA_SEMANTICS 1.3) belong here as well.
+image requires or forbids (N1.3) belong here as well.
 
 A zone that nobody has means nowhere here and not anywhere, as there is no API before us that would
 have refused a misspelt zone. A request with an unknown tenant rule is not affected.

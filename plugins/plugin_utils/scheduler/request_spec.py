@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import json_query, resource_specs
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.operators import requirement
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.versions import predicates
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.extra_spec_operators import predicates, requirement
 
 #: The first two are for the server group filters, the soft ones for the weighers.
 GROUP_POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
@@ -97,7 +96,7 @@ class RequestSpec:
 
     Amounts are whole numbers: ``resources`` maps a resource class (VCPU, MEMORY_MB in MiB,
     DISK_GB in GiB, any other) to an amount > 0; a class that was asked with 0 is left out, as in
-    NOVA_SEMANTICS 1.3 ("zero amounts are stripped").
+    N1.3.
     ``groups`` (resource_specs.ResourceGroup): what of that must come from one provider each;
     ``group_policy``: isolate if they must be different ones, none if not; None without groups.
 
@@ -192,7 +191,7 @@ class RequestSpec:
         flavor, amounts = _flavor(request, who, flavors)
         specs = flavor.extra_specs if flavor is not None else {}
         overrides, groups, group_policy = resource_specs.from_extra_specs(specs, who)
-        amounts.update(overrides)
+        amounts = {**resource_specs.not_replaced(amounts, overrides, groups), **overrides}
         amounts.update(resource_specs.from_request(request.get("resources"), AMOUNTS, who))
         destination = _destination(request, who)
         hints = _hints(request.get("hints"), who)
@@ -564,7 +563,7 @@ def _group(value, who):
     most = None
     if value.get("max_server_per_host") is not None:
         most = _amount(value, "max_server_per_host", f"{who}: server group '{name}'", least=1)
-        # NOVA_SEMANTICS 8, os-server-groups: the rule is for anti-affinity only.
+        # N8, os-server-groups: the rule is for anti-affinity only.
         if policy is not None and policy != "anti-affinity":
             raise RequestError(
                 f"{who}: server group '{name}' has max_server_per_host, which goes with anti-affinity only;"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Amounts of any resource class: from the extra specs of a flavor and from the request (NOVA_SEMANTICS 1.3)."""
+"""Amounts of any resource class: from the extra specs of a flavor and from the request (N1.3)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def from_extra_specs(specs, who):
         )
         for suffix, wanted in sorted(groups.items())
     )
-    # As in Nova, several groups may share a provider unless it is said otherwise.
+    # Groups may share a provider unless it is said otherwise; Placement wants it said (N1.3).
     return amounts, found, (policy or "none") if found else None
 
 
@@ -89,6 +89,14 @@ def from_request(value, keys, who):
         _check_class(name, f"{who}: 'resources'")
         found[str(name)] = _amount(amount, f"{who}: 'resources.{name}'")
     return found
+
+
+def not_replaced(amounts, overrides, groups):
+    """A flavor's own amounts without those that its extra specs replace: any class that a group names, and VCPU by PCPU."""
+    named = {name for group in groups for name, dummy in group.resources}
+    if "PCPU" in named or overrides.get("PCPU"):
+        named.add("VCPU")
+    return {name: amount for name, amount in amounts.items() if name not in named}
 
 
 def total(amounts, groups):

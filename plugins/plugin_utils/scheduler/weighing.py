@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Weights of hosts (NOVA_SEMANTICS 3.1)."""
+"""Weights of hosts (N3.1)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ except ImportError:
 
 
 def normalise(raw, minval, maxval):
-    """Raw values on a scale from 0 to 1 (NOVA_SEMANTICS 3.1).
+    """Raw values on a scale from 0 to 1 (N3.1).
 
     :param raw: float64 array of the hosts that passed the filters.
     :param minval, maxval: fixed ends of the scale or None; values beyond are clipped to them.

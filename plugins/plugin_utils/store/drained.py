@@ -14,7 +14,7 @@ try:
 except ImportError:
     sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, moving, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, migrations_open, services, tables
 
 SHUT_DOWN = "shut_down"
 #: States of a domain that is off.
@@ -31,7 +31,7 @@ def with_shut_down(connection, memory, uuids):
 
     One that is off now was so before, or is there already from a run that was killed.
     """
-    states = moving.domain_states(connection, uuids)
+    states = migrations_open.domain_states(connection, uuids)
     known = (memory or {}).get(SHUT_DOWN, [])
     running = [uuid for uuid in uuids if uuid not in known and states.get(uuid) not in (None, *OFF)]
     return {**(memory or {}), SHUT_DOWN: [*known, *running]} if running else memory

@@ -10,17 +10,17 @@ try:
 except ImportError:
     sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, files, fleet, power, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.moving import EVACUATION
-from ansible_collections.drover.compute.plugins.plugin_utils.store.nodes import DEFAULT_URI
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, files, instances_for_plans, power, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.compute_nodes import DEFAULT_URI
+from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import EVACUATION
 
 
 def instances(connection, host):
-    """The instances recorded on a host, as fleet.read_host_instances() has them, and of each:
+    """The instances recorded on a host, as instances_for_plans.read_host_instances() has them, and of each:
 
     xml (of the domain as it was last seen, or None).
     """
-    found = fleet.read_host_instances(connection, host)
+    found = instances_for_plans.read_host_instances(connection, host)
     xml = {}
     nodes, domains = tables.compute_nodes, tables.domains
     query = (
@@ -45,7 +45,7 @@ def shown(connection, uuids, but):
             domains.c.uuid, domains.c.state, nodes.c.host, nodes.c.hypervisor_hostname, nodes.c.uuid.label("provider")
         )
         .join(nodes, nodes.c.id == domains.c.compute_node_id)
-        # What is older than its node's last report is not there any more, see nodes.write_domains().
+        # What is older than its node's last report is not there any more, see compute_nodes.write_domains().
         .where(nodes.c.host != but, domains.c.seen_at >= nodes.c.updated_at)
     )
     found = {}
@@ -106,7 +106,7 @@ def orders(connection, migration_uuids, host):
     """What a destination needs to know to restart instances.
 
     :param host: the destination; evacuations to other hosts and those that are closed are left out.
-    :returns: a list of dicts: migration, status, orders (of all calls, see moves.running()), provider, uri, uuid, name, xml, state (as last seen at
+    :returns: a list of dicts: migration, status, orders (of all calls, see migrations.claims.running()), provider, uri, uuid, name, xml, state (as last seen at
         the source), autostart, disks, node and there (what the source and the destination say of their storage).
     """
     table, nodes, domains = tables.migrations, tables.compute_nodes, tables.domains
@@ -150,7 +150,7 @@ def orders(connection, migration_uuids, host):
 def begun_at(connection, host, destination):
     """The evacuations off a host that a destination was told of and that are not closed.
 
-    :returns: a list of dicts: migration, uuid, name, uri, orders (of all calls, see moves.running()).
+    :returns: a list of dicts: migration, uuid, name, uri, orders (of all calls, see migrations.claims.running()).
     """
     table, nodes = tables.migrations, tables.compute_nodes
     query = (

@@ -18,7 +18,7 @@ try:
 except ImportError:
     np = sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, packed, pools, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, column_reader, services, sharing_providers, tables
 
 RESOURCE_CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
 #: In place of names: every instance, every server group with its members.
@@ -52,7 +52,7 @@ def read_columns(connection, now, service_down_time=0, wanted=None):
         num_instances, num_io_ops, failed_builds and the columns that are wanted; and aggregates ([{name,
         metadata, hosts}], of which zones come), resources (dict class -> dict field -> array), pools (dict
         number -> uuid and name of the sharing provider), beyond (the classes that these figures do not tell
-        the whole of, see placement.rooms), instances (dict uuid -> index of its node), instance_names (dict
+        the whole of, see placement.candidates.batch), instances (dict uuid -> index of its node), instance_names (dict
         name -> sorted list of uuids) and server_groups (dict name -> dict, members of those that are
         wanted). Numbers are NumPy arrays.
 
@@ -60,7 +60,7 @@ def read_columns(connection, now, service_down_time=0, wanted=None):
         reaches. Such a class has the field ``pool``: nodes with the same number have one inventory, -1 is
         a node's own.
     """
-    with packed.uncollected():
+    with column_reader.uncollected():
         return _read(connection, now, service_down_time, wanted or Wanted())
 
 
@@ -94,7 +94,7 @@ def _nodes(connection, now, service_down_time, wanted):
         return sa.cast(found, sa.Text) if isinstance(found.type, sa.JSON) else found
 
     # In the order of the tables, without joins: sorting and matching are cheaper in memory.
-    rows = packed.rows(
+    rows = column_reader.rows(
         connection,
         sa.select(
             nodes.c.id,
@@ -112,7 +112,7 @@ def _nodes(connection, now, service_down_time, wanted):
     )
     found = list(zip(*rows)) if rows else [()] * (10 + len(extra))
     size = len(rows)
-    provider_of = dict(packed.rows(connection, sa.select(providers.c.uuid, providers.c.id)))
+    provider_of = dict(column_reader.rows(connection, sa.select(providers.c.uuid, providers.c.id)))
     disabled, disabled_reason, reasons = _service_states(connection, found[1], found[9], now, service_down_time)
     columns = {
         "host": list(found[2]),
@@ -148,7 +148,7 @@ def _service_states(connection, service_ids, reported, now, service_down_time):
         telling += [known.c.last_seen_up < now - service_down_time, known.c.last_seen_up > now + service_down_time]
     fields = ("id", "disabled", "disabled_reason", "forced_down", "last_seen_up", "last_error")
     query = sa.select(*[known.c[each] for each in fields]).where(sa.or_(*telling))
-    told = {row[0]: row[1:] for row in packed.rows(connection, query)}
+    told = {row[0]: row[1:] for row in column_reader.rows(connection, query)}
     size = len(service_ids)
     disabled, disabled_reason, reasons = np.zeros(size, dtype=bool), [None] * size, [None] * size
     for place, service in enumerate(service_ids):
@@ -188,14 +188,14 @@ def _resources(connection, providers, size, names):
     """resources, pools and beyond; providers: their ids by row; names: of the classes."""
     classes = dict(
         (row[0], row[1])
-        for row in packed.rows(
+        for row in column_reader.rows(
             connection,
             sa.select(tables.resource_classes.c.id, tables.resource_classes.c.name).where(
                 tables.resource_classes.c.name.in_(names)
             ),
         )
     )
-    lenders = pools.lenders(connection)
+    lenders = sharing_providers.lenders(connection)
     known = set(providers) if lenders.ids else ()
     # After the nodes, for the time being, those who lend and are no node.
     more = [each for each in lenders.ids if each not in known]
@@ -212,7 +212,7 @@ def _resources(connection, providers, size, names):
     inventories = tables.inventories
     # Whole tables, in their own order: other classes than these are few.
     key = (inventories.c.provider_id, inventories.c.class_id)
-    rows = packed.rows(
+    rows = column_reader.rows(
         connection,
         sa.select(
             *key, inventories.c.total, inventories.c.max_unit, inventories.c.allocation_ratio, inventories.c.used
@@ -221,7 +221,7 @@ def _resources(connection, providers, size, names):
     table = _table(rows, 6)
     strangers = _put(columns, classes, ("total", "max_unit", "ratio", "used"), table, places)
     rare = {"reserved": 0, "min_unit": 1, "step_size": 1}
-    rows = packed.rows(
+    rows = column_reader.rows(
         connection,
         sa.select(*key, *[inventories.c[name] for name in rare]).where(
             sa.or_(*[inventories.c[name] != usual for name, usual in rare.items()])
@@ -234,9 +234,9 @@ def _resources(connection, providers, size, names):
 
     beyond = set()
     if strangers or lenders.ids:
-        beyond = pools.nested(table, classes, pools.parents(connection), rows_of)
+        beyond = sharing_providers.nested(table, classes, sharing_providers.parents(connection), rows_of)
     if lenders.ids:
-        beyond |= pools.lend(columns, size, rows_of, lenders)
+        beyond |= sharing_providers.lend(columns, size, rows_of, lenders)
         columns = {name: {key: values[:size] for key, values in column.items()} for name, column in columns.items()}
     named = zip(rows_of(lenders.ids).tolist(), lenders.uuids, lenders.names)
     return {
@@ -280,7 +280,7 @@ def _aggregates(connection):
         # One text per aggregate rather than a row per member.
         joined = sa.func.aggregate_strings(hosts.c.host, "\n")
         query = sa.select(hosts.c.aggregate_id, joined).group_by(hosts.c.aggregate_id)
-        for aggregate, names in packed.rows(connection, query):
+        for aggregate, names in column_reader.rows(connection, query):
             found[aggregate]["hosts"] = names.split("\n")
     return list(found.values())
 
@@ -291,7 +291,7 @@ def _counts(connection, places, size):
 
 
 def _io_ops(connection, places, size):
-    """Builds, and moves from and to each node, that are under way (NOVA_SEMANTICS 5.1, io_workload)."""
+    """Builds, and moves from and to each node, that are under way (N5.1, io_workload)."""
     instances, migrations = tables.instances, tables.migrations
     building = sa.select(instances.c.compute_node_id.label("node")).where(sa.text(tables.IS_BUILDING))
     moving = [
@@ -306,7 +306,7 @@ def _io_ops(connection, places, size):
 def _per_node(connection, query, places, size):
     """int64 array: the second column of a query on the rows of the nodes that its first one names."""
     counts = np.zeros(size, dtype=np.int64)
-    table = _table(packed.rows(connection, query), 2).astype(np.int64)
+    table = _table(column_reader.rows(connection, query), 2).astype(np.int64)
     where = _place(places, table[:, 0])
     counts[where[where >= 0]] = table[where >= 0, 1]
     return counts
@@ -330,7 +330,7 @@ def _named(connection, wanted, places):
     asked = server_groups if wanted.groups == ALL else wanted.groups
     members = {server_groups[name]["id"]: name for name in asked if name in server_groups}
     if wanted.instances == ALL:
-        rows = packed.rows(connection, query)
+        rows = column_reader.rows(connection, query)
     else:
         found = bulk.among(connection, query, instances.c.uuid, {each.lower() for each in wanted.instances})
         found += bulk.among(connection, query, instances.c.name, wanted.instances)
@@ -353,7 +353,7 @@ def _grouped(connection, what, places):
     node = tables.instances.c.compute_node_id
     query = sa.select(node, what, sa.func.count()).where(node.is_not(None), what.is_not(None)).group_by(node, what)
     found = []
-    for key, value, count in packed.rows(connection, query):
+    for key, value, count in column_reader.rows(connection, query):
         if key < len(places) and places[key] >= 0:
             found.append((int(places[key]), value, count))
     return found
@@ -362,9 +362,9 @@ def _grouped(connection, what, places):
 def _traits(connection, places, size):
     """A list of traits per row; rows with the same traits share it."""
     names, owned = tables.traits, tables.provider_traits
-    known = {row[0]: row[1] for row in packed.rows(connection, sa.select(names.c.id, names.c.name))}
+    known = {row[0]: row[1] for row in column_reader.rows(connection, sa.select(names.c.id, names.c.name))}
     found = [[] for _row in range(size)]
-    for provider, trait in packed.rows(
+    for provider, trait in column_reader.rows(
         connection, sa.select(owned.c.provider_id, owned.c.trait_id).order_by(owned.c.trait_id)
     ):
         if provider < len(places) and places[provider] >= 0:

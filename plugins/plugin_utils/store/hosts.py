@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts as an administrator sees them: services, their nodes, their figures (NOVA_SEMANTICS section 8)."""
+"""Hosts as an administrator sees them: services, their nodes, their figures (N8)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ except ImportError:
     sa = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils.store import (
-    fleet,
     host_columns,
     instances,
+    instances_for_plans,
     services,
     tables,
 )
@@ -39,7 +39,7 @@ def listing(connection, now, service_down_time=0):
     nodes = {}
     for dummy, place in sorted((name, place) for place, name in enumerate(columns["node"])):
         nodes.setdefault(columns["host"][place], []).append(_node(columns, place, details[columns["uuid"][place]]))
-    zones = fleet.read_zones(connection)
+    zones = instances_for_plans.read_zones(connection)
     table = tables.services
     rows = connection.execute(sa.select(table).where(table.c.binary == services.BINARY).order_by(table.c.host))
     return sorted(

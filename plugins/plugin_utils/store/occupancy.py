@@ -33,7 +33,7 @@ def occupants(connection, host):
         .join(nodes, nodes.c.id == domains.c.compute_node_id)
         .outerjoin(instances, instances.c.uuid == domains.c.uuid)
         .outerjoin(recorded, recorded.c.id == instances.c.compute_node_id)
-        # What is older than its node's last report is not there any more, see nodes.write_domains().
+        # What is older than its node's last report is not there any more, see compute_nodes.write_domains().
         .where(nodes.c.host == host, domains.c.seen_at >= nodes.c.updated_at)
         .order_by(domains.c.name, domains.c.uuid)
     )

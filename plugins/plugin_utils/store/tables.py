@@ -119,7 +119,7 @@ if sa is not None:
         sa.Column("max_unit", sa.BigInteger, nullable=False),
         sa.Column("step_size", sa.BigInteger, nullable=False),
         sa.Column("allocation_ratio", sa.Double, nullable=False),
-        # The sum of its allocations, kept by placement/room.py: a claim reads and holds this one row.
+        # The sum of its allocations, kept by placement/inventory.py: a claim reads and holds this one row.
         sa.Column("used", sa.BigInteger, nullable=False, default=0, server_default="0"),
         sa.UniqueConstraint("provider_id", "class_id"),
     )

@@ -1,25 +1,25 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A hypervisor's facts and its operator's options, made into a compute node (NOVA_SEMANTICS 6).
+"""A hypervisor's facts and its operator's options, made into a compute node (N6).
 
-Data in, data out: no database, no libvirt, no Ansible.
+Data in, data out: no database, no libvirt, no Ansible. Its traits have the standard names of os-traits; CPU sets are written as
+Nova and the kernel write them: 0-3,8,^2.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import math
+import re
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import (
-    checked_facts,
-    cpu_set,
-    domain,
-    ip_pools,
-    shared_pools,
-    traits,
-)
+try:
+    import os_traits
+except ImportError:
+    os_traits = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import checked_facts, domain, sharing_facts
 
 NODE_FACTS = (
     "pools",
@@ -70,11 +70,11 @@ def describe(hypervisor, options):
     cpu = hypervisor.get("cpu") or {}
     found_traits = (
         {"COMPUTE_NODE"}
-        | traits.from_cpu(cpu.get("arch"), cpu.get("features") or [])
+        | cpu_traits(cpu.get("arch"), cpu.get("features") or [])
         | set(options.get("traits") or [])
     )
-    names = shared_pools.declared(options.get("shared_pools"), f"Compute node {name}")
-    pools = shared_pools.mark(hypervisor.get("pools") or [], names)
+    names = sharing_facts.declared(options.get("shared_pools"), f"Compute node {name}")
+    pools = sharing_facts.mark(hypervisor.get("pools") or [], names)
     columns = {
         "uri": hypervisor.get("uri"),
         "cell": options.get("cell"),
@@ -105,7 +105,7 @@ def describe(hypervisor, options):
         "domains": [domain.describe(found) for found in hypervisor.get("domains") or []],
         "availability_zone": options.get("availability_zone"),
         "shared_disk_ratio": options.get("disk_allocation_ratio"),
-        "warnings": [*warnings, *shared_pools.unknown(pools, names, name)],
+        "warnings": [*warnings, *sharing_facts.unknown(pools, names, name)],
     }
 
 
@@ -114,8 +114,8 @@ def _shared(name, storage, pools, options):
     path = storage.get("instances_path") or options.get("instances_path")
     found = {
         "pools": pools,
-        "shared_storage": shared_pools.of_instances(storage, pools, path),
-        "ip_pools": ip_pools.describe(options.get("ip_pools"), f"Compute node {name}"),
+        "shared_storage": sharing_facts.of_instances(storage, pools, path),
+        "ip_pools": sharing_facts.describe_ip_pools(options.get("ip_pools"), f"Compute node {name}"),
         "shared_block_devices": _patterns(options.get("shared_block_devices"), f"Compute node {name}"),
     }
     return {key: value for key, value in found.items() if value}
@@ -235,7 +235,7 @@ def _cpu_sets(name, online, options):
         if text in (None, ""):
             sets[option] = None
             continue
-        sets[option] = cpu_set.parse(text, option)
+        sets[option] = parse_cpu_set(text, option)
         missing = sorted(sets[option] - online)
         if missing:
             raise DroverError(
@@ -248,3 +248,61 @@ def _cpu_sets(name, online, options):
             f"Compute node {name}: CPUs {', '.join(map(str, both))} are in cpu_shared_set and in cpu_dedicated_set."
         )
     return shared, dedicated
+
+
+# libvirt's feature names that os-traits spells otherwise; the rest follow the rule in cpu_traits().
+_ALIASES = {
+    "pni": "SSE3",
+    "aes": "AESNI",
+    "sse4.1": "SSE41",
+    "sse4.2": "SSE42",
+    "pclmuldq": "CLMUL",
+    "sha-ni": "SHA",
+    "tbm": "TBM",
+    "mpx": "MPX",
+    "sgx": "SGX",
+}
+
+
+def cpu_traits(arch, features):
+    """The HW_CPU_X86_* traits of libvirt's CPU features (N6.2).
+
+    :param features: names as libvirt reports them; those without a standard trait are left out.
+    :returns: a set of trait names.
+    """
+    if arch not in ("x86_64", "i686"):
+        return set()
+    require("os-traits", os_traits)
+    known = set(os_traits.get_traits("HW_CPU_X86_"))
+    names = {_ALIASES.get(feature, feature).upper().replace("-", "_").replace(".", "") for feature in features}
+    return {f"HW_CPU_X86_{name}" for name in names} & known
+
+
+# Far more than any host has; a slip of the finger must not fill the controller's memory.
+_MOST = 2**16
+
+_PART = re.compile(r"^(\^?)(\d+)(?:-(\d+))?$")
+
+
+def parse_cpu_set(text, option):
+    """The CPU numbers of a set.
+
+    :param text: "0-3,8,^2"; ^ takes a CPU out again.
+    :param option: the option's name, for the error.
+    :returns: a set of ints.
+    :raises DroverError: it is not a CPU set, or is empty.
+    """
+    take, leave = set(), set()
+    for part in str(text).split(","):
+        match = _PART.match(part.strip())
+        if not match:
+            raise DroverError(f"{option}: {part.strip()!r} is no CPU set. Write for example 0-3,8,^2.")
+        first, last = int(match.group(2)), int(match.group(3) or match.group(2))
+        if last >= _MOST:
+            raise DroverError(f"{option}: {part.strip()!r} goes beyond CPU {_MOST - 1}. Write for example 0-3.")
+        if last < first:
+            raise DroverError(f"{option}: {part.strip()!r} runs backwards. Write for example 0-3.")
+        (leave if match.group(1) else take).update(range(first, last + 1))
+    if not take - leave:
+        raise DroverError(f"{option}: the set {text!r} holds no CPU.")
+    return take - leave

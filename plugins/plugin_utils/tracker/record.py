@@ -5,18 +5,14 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils import certainty, instance_policy
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
-    allocations,
-    moves,
-    provider_tree,
-    providers,
-    supply,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, files, moving, orders, services
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import policy as move_policy
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, provider_trees, providers
+from ansible_collections.drover.compute.plugins.plugin_utils.store import compute_nodes as node_rows
+from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, files, migrations_open, orders, services
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances as instance_rows
-from ansible_collections.drover.compute.plugins.plugin_utils.store import nodes as node_rows
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain as domain_facts
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record_sharing
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.node import INITIAL_RATIOS
@@ -142,7 +138,7 @@ def _write_providers(connection, wanted, rows, before, now):
 
 
 def _clear_evacuated(connection, hosts, reported, now):
-    """Close evacuations from hosts that are back and no longer have what was evacuated (NOVA_SEMANTICS 9.4).
+    """Close evacuations from hosts that are back and no longer have what was evacuated (N9.4).
 
     :param hosts: dict node id -> its host.
     :returns: (set of (uuid, node id) that are still there, sorted names of those that are not).
@@ -158,7 +154,7 @@ def _clear_evacuated(connection, hosts, reported, now):
         if nodes:
             left.update((each["uuid"], node) for node in nodes)
         else:
-            moves.clear_source(connection, each["migration"], certainty.is_not_shown(each["source"]), now)
+            migration_claims.clear_source(connection, each["migration"], certainty.is_not_shown(each["source"]), now)
             cleared.append(each["name"])
     return left, sorted(cleared)
 
@@ -170,13 +166,13 @@ def _end_moves_elsewhere(connection, migrations, hosts, reported, now):
     :returns: whether there was one.
     """
     ended = False
-    for migration in moving.lost_track_of(connection, migrations):
+    for migration in migrations_open.lost_track_of(connection, migrations):
         ends = (migration.source, migration.destination)
         found = {hosts[node] for node, domains in reported.items() if migration.instance_uuid in domains}
         if found and found.isdisjoint(ends):
             where = " and ".join(sorted(found))
             proof = certainty.is_elsewhere(*ends, where)
-            moves.end_elsewhere(connection, migration.uuid, proof, f"Somebody moved it to {where}.", now)
+            migration_claims.end_elsewhere(connection, migration.uuid, proof, f"Somebody moved it to {where}.", now)
             ended = True
     return ended
 
@@ -184,12 +180,12 @@ def _end_moves_elsewhere(connection, migrations, hosts, reported, now):
 def _write_instances(connection, hosts, reported, facts, provider_ids, disk, stale, now):
     uuids = {uuid for domains in reported.values() for uuid in domains}
     known = instance_rows.concerned(connection, uuids, reported)
-    migrations = moving.holding(connection, uuids | set(known))
+    migrations = migrations_open.holding(connection, uuids | set(known))
     if _end_moves_elsewhere(connection, migrations.values(), hosts, reported, now):
-        migrations = moving.holding(connection, uuids | set(known))
+        migrations = migrations_open.holding(connection, uuids | set(known))
     seen = node_rows.sightings(connection, uuids | set(known))
     result = reconcile(reported, known, seen, set(migrations) | _being_built(reported, known), stale)
-    leaving = [uuid for uuid, migration in migrations.items() if migration.status in moves.UNDER_WAY]
+    leaving = [uuid for uuid, migration in migrations.items() if migration.status in migration_claims.UNDER_WAY]
     node_rows.write_domains(connection, reported, now, leaving)
     needs = {
         node: {uuid: domain_facts.files(found["columns"], facts.get(node) or {}) for uuid, found in domains.items()}
@@ -256,7 +252,7 @@ def _shares(connection, held, here, provider_ids, disk):
         for key in places
         if key not in own and disk.get(provider_ids[here[uuid][0]]) != key
     }
-    return {**shares, **supply.reachable(connection, own, others), **provider_tree.roots(connection, others)}
+    return {**shares, **provider_trees.reachable(connection, own, others), **provider_trees.roots(connection, others)}
 
 
 def _taken(resources, provider, disk, held, shares):
@@ -313,7 +309,7 @@ def _instance_columns(row, node, domain, resources, groups):
 
 
 def _policy(domain):
-    return instance_policy.from_metadata(domain["metadata"], f"Instance {domain['columns']['name']}")
+    return move_policy.from_metadata(domain["metadata"], f"Instance {domain['columns']['name']}")
 
 
 def _doubled(uuid, shown, reported):
@@ -333,7 +329,7 @@ def _doubled(uuid, shown, reported):
 
 def _retire(connection, gone):
     by_uuid = providers.ids(connection, {row.uuid for row in gone.values()})
-    trees = provider_tree.trees(connection, by_uuid.values())
+    trees = provider_trees.trees(connection, by_uuid.values())
     used = allocations.used_providers(connection, {*by_uuid.values()}.union(*trees.values()))
     kept = {
         key: row
@@ -345,7 +341,7 @@ def _retire(connection, gone):
     instance_rows.forget_nodes(connection, [row.id for row in free.values()])
     node_rows.remove(connection, [row.id for row in free.values()])
     roots = [by_uuid[row.uuid] for row in free.values() if row.uuid in by_uuid]
-    provider_tree.remove(connection, set().union(*(trees.get(root, ()) for root in roots)))
+    provider_trees.remove(connection, set().union(*(trees.get(root, ()) for root in roots)))
     providers.remove(connection, roots)
     return sorted(node for host, node in free), sorted(node for host, node in kept)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import providers, sharing
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker.shared_pools import uuid_of
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker.sharing_facts import uuid_of
 
 DISK, ADDRESS = "DISK_GB", "IPV4_ADDRESS"
 # From how many nodes on a storage pool is shared.

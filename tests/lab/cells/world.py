@@ -35,7 +35,7 @@ exec /run/real/bin/qemu-system-x86_64 "$@"
 END
 chmod 755 /root/slow; mount --bind /usr /run/real && mount --bind /root/slow /usr/bin/qemu-system-x86_64
 """
-UNWRAP = "umount /usr/bin/qemu-system-x86_64; umount --lazy /run/real; true"
+UNWRAP = "umount --lazy /usr/bin/qemu-system-x86_64; umount --lazy /run/real; true"
 
 #: Run on a host: whatever a fault has done to it is undone. The instances are taken away after that.
 UNDO = f"""

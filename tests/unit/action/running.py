@@ -23,7 +23,7 @@ from ansible.template import Templar
 PACKAGE = "ansible_collections.drover.compute.plugins.action"
 
 
-def run(module, variables=None, check=False, diff=False, **args):
+def run(module, variables=None, /, check=False, diff=False, **args):
     """Run one task on localhost.
 
     :param variables: the variables of the play.
@@ -49,10 +49,10 @@ def run(module, variables=None, check=False, diff=False, **args):
     return plugin.run(task_vars=task_vars)
 
 
-def failure(module, **args):
-    """The sentence that a task on localhost fails with."""
+def failure(module, variables=None, **args):
+    """The sentence that a task fails with, see run()."""
     with pytest.raises(AnsibleActionFail) as caught:
-        run(module, **args)
+        run(module, variables, **args)
     return str(caught.value)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.plugin_utils.migration_options import Options
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations.options import Options
 from ansible_collections.drover.compute.plugins.plugin_utils.store import schema
 from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -199,7 +199,9 @@ def test_definitions_of_a_variable(fleet_url):
 def test_migration_refuses_what_it_cannot_do(fleet_url):
     assert "at least 1" in failure("migration", max_migrations=0, store_url=fleet_url)
     move = {"uuid": uuid_of("web"), "name": "web", "from_host": "kvm1", "host": "kvm2", "node": "kvm2", "live": True}
-    assert "starts at kvm1, but this task runs on localhost" in failure("migration", moves=[move], store_url=fleet_url)
+    assert "starts at kvm1, but this task runs on kvm2" in failure(
+        "migration", {"inventory_hostname": "kvm2"}, moves=[move], store_url=fleet_url
+    )
     assert run("migration", store_url=fleet_url) == {"changed": False, "migrations": [], "failed_moves": []}
 
 

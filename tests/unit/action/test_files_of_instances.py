@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.plugin_utils import on_host
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import remote_module
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, flavors
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -40,7 +40,7 @@ def test_storage_a_deletion_is_told_what_other_hosts_need(fleet_url, monkeypatch
         given.append(args["used_elsewhere"])
         return {"changed": True, "domain": None, "removed_disks": ["/srv/web", "/srv/clone"], "kept_disks": []}
 
-    monkeypatch.setattr(on_host.Hand, "_run", hypervisor)
+    monkeypatch.setattr(remote_module.Hand, "_run", hypervisor)
     for name in ("base", "web"):
         run("instance", {"inventory_hostname": "kvm1"}, store_url=fleet_url, state="absent", instances=[name], check=False)
     # Foretold, and done.
@@ -65,7 +65,7 @@ def test_both_ways_of_a_resize_know_of_other_hosts(fleet_url, monkeypatch):
     def hypervisor(hand, module, args):
         return {"changed": True, "domain": facts}
 
-    monkeypatch.setattr(on_host.Hand, "_run", hypervisor)
+    monkeypatch.setattr(remote_module.Hand, "_run", hypervisor)
     given = {"instance": "base", "state": "begun", "flavor": "big", "host": "kvm2"}
     resize = run("resize", {"inventory_hostname": "kvm1"}, store_url=fleet_url, **given)["resize"]
     assert resize["order"]["used_elsewhere"] == ["/srv/base"]

@@ -15,8 +15,8 @@ import pytest
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.drover.compute.plugins.action import silent_host as plugin
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.silent_host import Limits
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.fencing import Limits
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, power, services
 from ansible_collections.drover.compute.tests.unit.action.running import is_plain, play, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -53,7 +53,7 @@ def decide(url, **args):
 
 def test_whom_to_ask(url):
     with Store.open(url).write() as connection:
-        moves.begin(connection, fleets.uuid_of("moving"), "kvm2", "kvm2", "live-migration", time.time(), "kvm1")
+        migration_claims.begin(connection, fleets.uuid_of("moving"), "kvm2", "kvm2", "live-migration", time.time(), "kvm1")
     others = ["kvm6", "kvm5", "kvm4", "kvm3", "kvm2", "kvm1"]
     found = run("silent_host", host="kvm1", state="asked", others=others, store_url=url)
     assert found["peers"] == ["kvm2", "kvm4", "kvm5"]  # kvm3 is down

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Allocation candidates by trying everything, straight from the rules of NOVA_SEMANTICS 10.4.
+"""Allocation candidates by trying everything, straight from the rules of N10.4.
 
 Takes the topology file itself, no arrays, no store; shares no code with what it judges.
 """
@@ -34,6 +34,9 @@ class Fleet:
 
     def root(self, name):
         return self.path(name)[-1]
+
+    def uuids(self):
+        return {each["uuid"] for each in self.providers.values()}
 
     def roots(self):
         return [name for name, each in self.providers.items() if not each["parent"]]
@@ -136,7 +139,8 @@ def single(fleet, group, anchor, names):
     traits, aggregates = fleet.traits(name), fleet.aggregates(name)
     if not group.resources and not group.required and not group.member_of:
         return False
-    if group.in_tree and group.resources and group.in_tree not in tree_uuids(fleet, fleet.root(name)):
+    # Without resources the tree makes no difference, as in Placement; but there must be such a provider.
+    if group.in_tree and group.in_tree not in (tree_uuids(fleet, fleet.root(name)) if group.resources else fleet.uuids()):
         return False
     return (
         all(choice & traits for choice in group.required)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import uuid
 
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import answer, query
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import query, response
 from ansible_collections.drover.compute.tests.benchmarks import candidates, topology_file
 from ansible_collections.drover.compute.tests.benchmarks.compare_candidates import as_set
 from ansible_collections.drover.compute.tests.unit.candidates import naive
@@ -111,7 +111,7 @@ def queries(draw):
 
 def ask(store, asked):
     with store.read() as connection:
-        return answer.answer(connection, asked)
+        return response.answer(connection, asked)
 
 
 @given(topologies(), queries())

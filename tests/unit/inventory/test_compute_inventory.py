@@ -17,9 +17,9 @@ import sqlalchemy as sa
 import yaml
 from hypothesis import given, strategies
 
-from ansible_collections.drover.compute.plugins.plugin_utils import instance_names
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import instance_names
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, aggregates, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
 from ansible_collections.drover.compute.tests.unit import examples
 from ansible_collections.drover.compute.tests.unit import postgres as server
 from ansible_collections.drover.compute.tests.unit.store import fleets, prepared
@@ -91,7 +91,7 @@ def members(found):
 def test_hosts_with_their_groups_and_figures(url, tmp_path):
     with Store.open(url).write() as connection:
         aggregates.ensure(connection, "ssd", hosts=["kvm1"])
-        host_status.change(connection, "kvm2", "maintenance", "new fan", None)
+        host_state.change(connection, "kvm2", "maintenance", "new fan", None)
     found = listed(tmp_path, url)
     assert members(found) == {
         "hypervisors": ["kvm1", "kvm2"],
@@ -267,7 +267,7 @@ def test_what_is_in_the_store_is_no_template(url, tmp_path):
     hostile = "{{ 6 * 7 }}"
     fleets.discover(url, fleets.host("kvm3", fleets.domain(hostile)), now=time.time())
     with Store.open(url).write() as connection:
-        host_status.change(connection, "kvm2", "disabled", hostile, None)
+        host_state.change(connection, "kvm2", "disabled", hostile, None)
     (tmp_path / "fleet.drover.yml").write_text("{plugin: drover.compute.compute, instances: true}")
     show = {"debug": {"msg": "<{{ drover_compute.disabled_reason | default(drover_compute.name) }}>"}}
     plays = [{"hosts": f"kvm2:~{re.escape('{{')}", "gather_facts": False, "tasks": [show]}]

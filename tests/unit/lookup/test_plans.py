@@ -10,8 +10,9 @@ import time
 
 import pytest
 import sqlalchemy as sa
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, flavors, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status, record
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record
 from ansible_collections.drover.compute.tests.unit.lookup.conftest import domain, report
 from ansible_collections.drover.compute.tests.unit.lookup.test_lookups import ask, contents, refusal
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import uuid_of
@@ -115,14 +116,14 @@ def test_rebalance_plan(movable_url):
 
 def test_rebalance_keeps_out_of_a_maintenance(movable_url):
     with Store.open(movable_url).write() as connection:
-        host_status.change(connection, "kvm3", "draining", "new kernel")
+        host_state.change(connection, "kvm3", "draining", "new kernel")
     found = plan("rebalance_plan", store_url=movable_url)
     assert found["moves"] == [] and "kvm3 is drained" in found["reason"]
     found = plan("rebalance_plan", store_url=movable_url, despite_maintenance=True)
     assert {move["host"] for move in found["moves"]} == {"kvm2"}
     with Store.open(movable_url).write() as connection:
-        host_status.change(connection, "kvm3", "restored")
-        host_status.change(connection, "kvm3", "disabled", "bad fan")
+        host_state.change(connection, "kvm3", "restored")
+        host_state.change(connection, "kvm3", "disabled", "bad fan")
     # One that is only disabled is left out, and the others are evened out.
     assert {move["host"] for move in plan("rebalance_plan", store_url=movable_url)["moves"]} == {"kvm2"}
 

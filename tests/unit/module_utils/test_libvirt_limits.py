@@ -30,9 +30,9 @@ HERE = os.uname().nodename
 MODULE = """
 import sys, time
 import libvirt
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _libvirt_calls
 from ansible_collections.drover.compute.plugins.modules import domain_power, hypervisor_info
+from ansible_collections.drover.compute.tests.unit.module_args import patch_module_args
 _libvirt.CONNECT_TIMEOUT = _libvirt_calls.CALL_TIMEOUT = hypervisor_info.READ_TIMEOUT = 0.5
 uri, what = sys.argv[1:]
 if what != "open":

@@ -20,12 +20,12 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _migration
-from ansible_collections.drover.compute.plugins.module_utils import _migration_state as state
-from ansible_collections.drover.compute.plugins.module_utils import _migration_worker as worker_module
-from ansible_collections.drover.compute.plugins.module_utils._migration_record import Records
-from ansible_collections.drover.compute.plugins.module_utils._migration_turn import Turn
-from ansible_collections.drover.compute.plugins.module_utils._migration_worker import Worker
+from ansible_collections.drover.compute.plugins.module_utils._migration import control as migration_control
+from ansible_collections.drover.compute.plugins.module_utils._migration import state
+from ansible_collections.drover.compute.plugins.module_utils._migration import worker as worker_module
+from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
+from ansible_collections.drover.compute.plugins.module_utils._migration.turn import Turn
+from ansible_collections.drover.compute.plugins.module_utils._migration.worker import Worker
 
 UUID = "00000000-0000-4000-8000-000000000001"
 XML = (
@@ -489,7 +489,7 @@ def test_another_migration_of_what_has_moved_already_is_answered_as_its_own(flee
     record, word = fleet.move(migration="m2")
     assert (record["status"], word, record["move"]["migration"], len(fleet.calls)) == ("completed", "completed", "m2", 1)
     wanted = {"uuid": record["uuid"], "migration": "m2"}
-    told = _migration.report(wanted, fleet.records, None)
+    told = migration_control.report(wanted, fleet.records, None)
     assert (told["status"], told["source_state"], told["destination_state"]) == ("completed", "absent", "running")
 
 
@@ -509,10 +509,10 @@ def test_a_migration_that_has_ended_is_never_begun_again(fleet):
 def test_safety_16_the_record_of_another_move_is_not_this_ones(fleet):
     fleet.move(migration="m1")
     mine = {"uuid": UUID, "migration": "m1", "destination_uri": "test:///kvm2"}
-    assert _migration.report(mine, fleet.records, None)["status"] == "completed"
-    assert _migration.report({"uuid": UUID}, fleet.records, None)["status"] == "completed"
+    assert migration_control.report(mine, fleet.records, None)["status"] == "completed"
+    assert migration_control.report({"uuid": UUID}, fleet.records, None)["status"] == "completed"
     for other in ({"migration": "m2"}, {"migration": None, "destination_uri": "test:///kvm3"}):
-        found = _migration.report({**mine, **other}, fleet.records, None)
+        found = migration_control.report({**mine, **other}, fleet.records, None)
         assert found["status"] == "lost" and found["source_state"] is None and found["destination_state"] is None
         assert "Another move of it is recorded on this host" in found["message"]
 
@@ -636,9 +636,9 @@ def test_following_ends_when_so_few_are_under_way(fleet, monkeypatch, until, lef
         over = (len(looks) - 1) // 3
         return {"uuid": uuid, "status": "completed" if int(uuid) < over else "running"}
 
-    monkeypatch.setattr(_migration, "report", report)
-    monkeypatch.setattr(_migration, "POLL", 0.001)
-    answers = _migration.follow([{"uuid": each} for each in "012"], "test:///kvm1", fleet.records, 60, until)
+    monkeypatch.setattr(migration_control, "report", report)
+    monkeypatch.setattr(migration_control, "POLL", 0.001)
+    answers = migration_control.follow([{"uuid": each} for each in "012"], "test:///kvm1", fleet.records, 60, until)
     assert sum(answer["status"] == "running" for answer in answers) == left
 
 

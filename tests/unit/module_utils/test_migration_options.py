@@ -17,16 +17,14 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _migration_certificates as certificates
-from ansible_collections.drover.compute.plugins.module_utils import _migration_options as options
-from ansible_collections.drover.compute.plugins.module_utils import _migration_state as state
-from ansible_collections.drover.compute.plugins.module_utils import _migration_watch as watch_module
-from ansible_collections.drover.compute.plugins.module_utils import _migration_worker as worker_module
-from ansible_collections.drover.compute.plugins.module_utils._migration_flags import (
+from ansible_collections.drover.compute.plugins.module_utils._migration import certificates, options, state
+from ansible_collections.drover.compute.plugins.module_utils._migration import watch as watch_module
+from ansible_collections.drover.compute.plugins.module_utils._migration import worker as worker_module
+from ansible_collections.drover.compute.plugins.module_utils._migration.flags import (
     flags_and_parameters,
     version_reasons,
 )
-from ansible_collections.drover.compute.plugins.module_utils._migration_record import Records
+from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 from ansible_collections.drover.compute.tests.unit.module_utils.test_migration import UUID, Fleet, Killed, seen
 
 LIMIT = 0.3

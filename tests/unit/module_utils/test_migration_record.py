@@ -15,8 +15,8 @@ import uuid
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils import _migration_record as module
-from ansible_collections.drover.compute.plugins.module_utils._migration_record import Records, new_record
+from ansible_collections.drover.compute.plugins.module_utils._migration import record as module
+from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records, new_record
 
 NOBODY = 65534
 MOVE = {"destination_uri": "qemu+ssh://root@kvm2/system", "destination": "kvm2"}

@@ -17,8 +17,10 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _digests, _migration_record, _migration_storage, _ownership, _sameness
-from ansible_collections.drover.compute.plugins.module_utils import _migration_worker as worker_module
+from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _digests, _ownership, _sameness
+from ansible_collections.drover.compute.plugins.module_utils._migration import record as migration_record
+from ansible_collections.drover.compute.plugins.module_utils._migration import storage as migration_storage
+from ansible_collections.drover.compute.plugins.module_utils._migration import worker as worker_module
 from ansible_collections.drover.compute.tests.unit.module_utils.faraway import Faraway
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, domain, qcow2, qemu_img, volume
 from ansible_collections.drover.compute.tests.unit.module_utils.test_migration import UUID, Fleet
@@ -348,7 +350,7 @@ def test_suspected_4_a_volume_of_a_logical_pool_is_a_device(place):
 
 def mounted(monkeypatch, point, kind="nfs4", source="filer:/vms"):
     """This process sees a mount there."""
-    monkeypatch.setattr(_migration_storage, "read_mounts", lambda path: [("/", "/", "ext4", "/dev/vda"), (str(point), "/", kind, source)])
+    monkeypatch.setattr(migration_storage, "read_mounts", lambda path: [("/", "/", "ext4", "/dev/vda"), (str(point), "/", kind, source)])
 
 
 def test_storage_a_disk_on_shared_storage_is_not_moved_off_it_unless_asked_for(place, monkeypatch):
@@ -474,7 +476,7 @@ def test_a_copy_that_was_left_when_the_source_lost_its_power_is_taken_over(place
     path = qemu_img(place.local / "vm.qcow2")
     place.define(disk(path))
     break_off(place, path)
-    monkeypatch.setattr(_migration_record, "boot_id", lambda: "another start")
+    monkeypatch.setattr(migration_record, "boot_id", lambda: "another start")
     assert place.moved()["storage"] == "copied"
 
 

@@ -16,27 +16,19 @@ import json
 import pathlib
 
 import pytest
-from ansible.module_utils import basic
 
 try:
     from ansible.module_utils import _internal
-    from ansible.module_utils.testing import patch_module_args
 except ImportError:
     _internal = None
 
-    @contextlib.contextmanager
-    def patch_module_args(arguments):
-        """As ansible-core has it since 2.19."""
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(basic, "_ANSIBLE_ARGS", json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode())
-            yield
-
-
 from ansible_collections.drover.compute.tests.unit.dead_storage import dead_storage, fresh_looks  # noqa: F401  pylint: disable=unused-import
+from ansible_collections.drover.compute.tests.unit.module_args import patch_module_args
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _digests, _migration_record
+from ansible_collections.drover.compute.plugins.module_utils import _digests
+from ansible_collections.drover.compute.plugins.module_utils._migration import record as migration_record
 
 NODE = """<node>
 {domains}
@@ -50,8 +42,8 @@ NODE = """<node>
 def records(tmp_path_factory, monkeypatch):
     """The folder of what is under way on the fake hypervisor; never the machine's own."""
     folder = str(tmp_path_factory.mktemp("run"))
-    monkeypatch.setattr(_migration_record, "default_folder", lambda: folder)
-    return _migration_record.Records(folder)
+    monkeypatch.setattr(migration_record, "default_folder", lambda: folder)
+    return migration_record.Records(folder)
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +57,7 @@ def own_digests(tmp_path_factory, monkeypatch):
 def as_on_a_host():
     """Where a test before has imported a controller's code, ansible-core would print warnings instead of returning them."""
     with pytest.MonkeyPatch.context() as patch:
-        if _internal is not None:
+        if hasattr(_internal, "is_controller"):
             patch.setattr(_internal, "is_controller", False)
         yield
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
+from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import drain_lines
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import CLASSES, fleet, uuid_of
 
@@ -33,10 +34,11 @@ def guest(name, host="kvm1", vcpus=1, memory_mb=64, disk_gb=1, state="running", 
 
 
 def drain(nodes, guests, host="kvm1", groups=None, policy=None, **more):
-    """(plan, columns) of a drain of one host of a fleet."""
+    """(plan, columns) of a drain of one host of a fleet; the plan with its lines, as the lookup returns it."""
     columns = fleet(*nodes, instances=guests, groups=groups)
     here = [each for each in guests if each["host"] == host]
-    return plan_drain(columns, here, host, Policy.from_mapping(policy), **more), columns
+    plan = plan_drain(columns, here, host, Policy.from_mapping(policy), **more)
+    return {**plan, "lines": drain_lines(plan)}, columns
 
 
 def act_out(plan, columns, guests, check):

@@ -9,9 +9,9 @@ import json
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import exact
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import milp
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.planner.guests import drain, guest
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import host, uuid_of
@@ -206,11 +206,25 @@ def test_a_lonely_member_of_an_affinity_group_may_go_anywhere():
     assert targets(plan) == {"d1": "kvm2"}
 
 
+def test_what_destinations_said_is_the_reason():
+    said = {"kvm2": "the network br9 does not exist.", "kvm3": "the network br9 does not exist."}
+    plan, columns = drain(THREE, [guest("a"), guest("b")], excluded={uuid_of("a"): said})
+    assert reasons(plan) == {"a": "no host that has room takes it: kvm2, kvm3: the network br9 does not exist"}
+    assert plan["proof"] is None and "large enough" not in plan["unmovable"][0]["way_out"]
+
+
+def test_what_one_destination_said_stands_beside_the_room_of_the_others():
+    plan, columns = drain(THREE, [guest("a", memory_mb=900_000)], excluded={uuid_of("a"): {"kvm2": "no network"}})
+    assert "RamFilter rejected" in reasons(plan)["a"] and reasons(plan)["a"].endswith("; kvm2: no network")
+    assert plan["proof"] is None
+
+
 def test_excluded_nodes():
     plan, columns = drain(THREE, [guest("a"), guest("b")], excluded={uuid_of("a"): ["kvm2"]})
     assert targets(plan)["a"] == "kvm3"
     plan, columns = drain(THREE, [guest("a")], excluded={uuid_of("a"): [columns["uuid"][1], "kvm3"]})
-    assert "ignore_nodes rejected 2" in reasons(plan)["a"]
+    assert reasons(plan)["a"] == "no host that has room takes it: kvm2, kvm3: a move there failed"
+    assert plan["status"] == "partial" and plan["proof"] is None
 
 
 @pytest.mark.parametrize(
@@ -347,7 +361,7 @@ def test_what_only_the_exact_model_could_settle_says_so(monkeypatch):
     nodes = [host("kvm1"), host("kvm2", memory_mb=100), host("kvm3", memory_mb=100)]
     guests = [guest(name, memory_mb=60) for name in "abc"]
     for available, words in ((False, "highspy, which is not installed"), (True, "give it time")):
-        monkeypatch.setattr(exact, "AVAILABLE", available)
+        monkeypatch.setattr(milp, "AVAILABLE", available)
         plan, _columns = drain(nodes, guests, others=[], extra_moves=5)
         assert plan["status"] == "partial" and plan["proof"] is None
         assert words in plan["hint"] and plan["lines"][-1] == plan["hint"]
@@ -356,7 +370,7 @@ def test_what_only_the_exact_model_could_settle_says_so(monkeypatch):
     assert drain(nodes, guests[:2], others=[], extra_moves=5)[0]["hint"] is None
 
 
-@pytest.mark.skipif(not exact.AVAILABLE, reason="highspy is not installed")
+@pytest.mark.skipif(not milp.AVAILABLE, reason="highspy is not installed")
 def test_the_exact_model_proves_it():
     nodes = [host("kvm1"), host("kvm2", memory_mb=100), host("kvm3", memory_mb=100)]
     plan, _columns = drain(

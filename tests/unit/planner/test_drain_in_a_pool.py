@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.board import Board
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import board_of
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.reach import board_of
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.packing_state import Board
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.planner.guests import guest

@@ -8,10 +8,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import loss
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import capacity
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.errors import PlanError
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.forecast import move_seconds
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_order import move_seconds
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
@@ -106,5 +106,5 @@ def test_the_worst_loss_is_the_same_without_looking_at_every_host(monkeypatch):
     columns = fleet(*[host(name, vcpus=cpus, memory_mb=memory) for name, cpus, memory in nodes], instances=guests)
     request = {"name": "new", "vcpus": 1, "memory_mb": 15, "disk_gb": 0}
     found = plan_capacity(columns, request, POLICY, guests)["with_loss"]
-    monkeypatch.setattr(loss._Losses, "_choices", lambda self, item: 0)  # nothing is sure: each is looked at
+    monkeypatch.setattr(capacity._Losses, "_choices", lambda self, item: 0)  # nothing is sure: each is looked at
     assert plan_capacity(columns, request, POLICY, guests)["with_loss"]["total"] == found["total"] and found["survives"]

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import exact, rolling
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import milp, rolling
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import board_of
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.movable import is_to_shut_down, why_unmovable
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.reach import board_of
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import is_to_shut_down, why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.returning import plan_return
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.return_home import plan_return
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
@@ -131,7 +131,7 @@ def test_infeasible_is_never_wrong(crowd):
         assert not possible(columns, guests, host)
 
 
-@pytest.mark.skipif(not exact.AVAILABLE, reason="highspy is not installed")
+@pytest.mark.skipif(not milp.AVAILABLE, reason="highspy is not installed")
 @given(crowds(most_hosts=4, most_guests=10))
 @settings(max_examples=50, deadline=None)
 def test_the_exact_model_is_right_too(crowd):

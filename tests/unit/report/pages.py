@@ -9,7 +9,7 @@ import contextlib
 
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils import deciding, refusals, reporting
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import refusals, report_data, scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
@@ -33,7 +33,7 @@ NASTY = "<script>alert('x')</script>\"&\u202eevil データ"
 def picture(url, now=NOW, service_down_time=0, plans=()):
     """What the page of a store shows."""
     with Store.open(url).read() as connection:
-        return reporting.read(connection, Policy.from_mapping({}), now, service_down_time, plans)
+        return report_data.read(connection, Policy.from_mapping({}), now, service_down_time, plans)
 
 
 def small(url):
@@ -100,7 +100,7 @@ def decided(url):
     store = Store.open(url)
     with store.read() as connection:
         wanted = {"name": "new", "vcpus": 1, "memory_mb": 512, "disk_gb": 5}
-        picked = deciding.decide(connection, [wanted], Policy.from_mapping({}), NOW)
+        picked = scheduling.decide(connection, [wanted], Policy.from_mapping({}), NOW)
     # The first choice of the second has no room any more.
     why = picked[0]["explanation"]
     other = fleets.selection("other", "kvm6", "kvm1", "kvm2", vcpus=1, memory_mb=1000, explanation=why)
@@ -113,7 +113,7 @@ def decided(url):
         store.read() as connection,
     ):
         too_big = {"name": "big", "vcpus": 64, "memory_mb": 65536}
-        deciding.decide(connection, [too_big], Policy.from_mapping({}), NOW)
+        scheduling.decide(connection, [too_big], Policy.from_mapping({}), NOW)
     with store.write() as connection:
         unknown = decisions.row("resize", None, (uuid_of("web1"), "web1"), NOW + 3, ("kvm2", "kvm2"))
         decisions.record(connection, [unknown])

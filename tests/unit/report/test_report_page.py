@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.report import html, picture, words
+from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting, html, view
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plan import DRAWN, plan_picture
 from ansible_collections.drover.compute.plugins.plugin_utils.report.summary import SHOWN, report_lines
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, bulk, rolling, services, tables
@@ -81,7 +81,7 @@ def test_decisions_are_the_stores(decided_url):
     for row, part in zip(rows, shown):
         part = part.partition("</details>")[0]
         read, why = Reader(part.encode()), row.explanation or {}
-        assert words.clean(row.instance_name) in read.text and words.moment(row.created_at) in read.text
+        assert formatting.clean(row.instance_name) in read.text and formatting.moment(row.created_at) in read.text
         assert (f"→\u00a0{row.host}" in read.text) == (row.host is not None)
         assert ("no valid host" in read.text) == (row.host is None)
         assert (row.actor is None) or f"Asked by {row.actor}." in read.text
@@ -230,8 +230,8 @@ def test_a_missing_instance_is_told(prepared_url):
 def test_migrations_by_day(small_url):
     found = pages.picture(small_url)["days"]
     told = {each["date"]: (each["well"], each["open"], each["failed"]) for each in found["days"] if each["total"]}
-    assert told == {words.date(NOW // 86400): (1, 1, 0), words.date(NOW // 86400 - 1): (1, 0, 1)}
-    assert (found["most"], found["dropped"], len(found["days"])) == (2, 1, picture.DAYS)
+    assert told == {formatting.date(NOW // 86400): (1, 1, 0), formatting.date(NOW // 86400 - 1): (1, 0, 1)}
+    assert (found["most"], found["dropped"], len(found["days"])) == (2, 1, view.DAYS)
 
 
 def test_the_same_store_gives_the_same_bytes(small_url):
@@ -313,18 +313,18 @@ def test_the_summary_does_not_grow_with_the_fleet(prepared_url):
 @pytest.mark.parametrize(
     "told, wanted",
     [
-        (words.memory(512), "512 MiB"),
-        (words.memory(65024), "63.5 GiB"),
-        (words.memory(3 * 2**20), "3 TiB"),
-        (words.memory(None), None),
-        (words.disk(1536), "1.5 TiB"),
-        (words.percent(999, 1000), 99),
-        (words.percent(1, 0), None),
-        (words.percent(3, 2), 150),
-        (words.moment(NOW), "2027-01-15 08:00 UTC"),
-        (words.duration(90), "90 s"),
-        (words.duration(600), "10 min"),
-        (words.clean("a\x00\u2066b\nc\ud800"), "a\ufffd\ufffdb c?"),
+        (formatting.memory(512), "512 MiB"),
+        (formatting.memory(65024), "63.5 GiB"),
+        (formatting.memory(3 * 2**20), "3 TiB"),
+        (formatting.memory(None), None),
+        (formatting.disk(1536), "1.5 TiB"),
+        (formatting.percent(999, 1000), 99),
+        (formatting.percent(1, 0), None),
+        (formatting.percent(3, 2), 150),
+        (formatting.moment(NOW), "2027-01-15 08:00 UTC"),
+        (formatting.duration(90), "90 s"),
+        (formatting.duration(600), "10 min"),
+        (formatting.clean("a\x00\u2066b\nc\ud800"), "a\ufffd\ufffdb c?"),
     ],
 )
 def test_words(told, wanted):

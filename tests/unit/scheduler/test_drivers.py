@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The older drivers (NOVA_SEMANTICS 4) and the flow around the host filters (1.4, 1.5)."""
+"""The older drivers (N4) and the flow around the host filters (N1.4, N1.5)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Each host filter, a row of the reference (NOVA_SEMANTICS 2) at a time."""
+"""Each host filter, a row of the reference (N2) at a time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Host filters that look at aggregates, images, capabilities and figures, row by row of NOVA_SEMANTICS 2."""
+"""Host filters that look at aggregates, images, capabilities and figures, row by row of N2."""
 
 from __future__ import annotations
 
@@ -326,6 +326,8 @@ ASKED = fleet(
         # null arguments are dropped: an unknown attribute, a missing key, empty text
         (["=", "$hypervisor_version", 8000000], "a"),
         (["=", "$nothing", 1], ""),
+        (["=", "$free_ram_mb.x", 1000], ""),
+        (["or", ["=", "$free_ram_mb.x", 1000], ["=", "$free_ram_mb", 2000]], "b"),
         (["=", "$stats.load", "3"], "a"),
         (["=", "$stats.num_instances", "0"], "abc"),
         (["=", "", "$free_ram_mb", 1000], "a"),

@@ -35,6 +35,25 @@ def test_a_whole_request():
     assert spec.size == "1 vCPU, 64 MiB, 1 GiB"
 
 
+@pytest.mark.parametrize(
+    "extra_specs, resources",
+    [
+        ({"resources1:VCPU": "2"}, {"VCPU": 2, "MEMORY_MB": 64, "DISK_GB": 1}),
+        ({"resources1:VCPU": "2", "resources2:VCPU": "3"}, {"VCPU": 5, "MEMORY_MB": 64, "DISK_GB": 1}),
+        ({"resources:VCPU": "3"}, {"VCPU": 3, "MEMORY_MB": 64, "DISK_GB": 1}),
+        ({"resources:VCPU": "3", "resources1:VCPU": "2"}, {"VCPU": 5, "MEMORY_MB": 64, "DISK_GB": 1}),
+        ({"resources:PCPU": "2"}, {"PCPU": 2, "MEMORY_MB": 64, "DISK_GB": 1}),
+        ({"resources1:PCPU": "2"}, {"PCPU": 2, "MEMORY_MB": 64, "DISK_GB": 1}),
+        ({"resources:PCPU": "0"}, {"VCPU": 4, "MEMORY_MB": 64, "DISK_GB": 1}),
+        ({"resources1:MEMORY_MB": "128"}, {"VCPU": 4, "MEMORY_MB": 128, "DISK_GB": 1}),
+    ],
+)
+def test_what_extra_specs_name_replaces_the_flavors_own_amount(extra_specs, resources):
+    """N1.3."""
+    flavor = {"name": "f", "vcpus": 4, "memory_mb": 64, "disk_gb": 1, "extra_specs": extra_specs}
+    assert RequestSpec.from_request({"name": "x", "flavor": flavor}).resources == resources
+
+
 def test_amounts_of_zero_are_left_out_and_disk_may_be_missing():
     assert "DISK_GB" not in RequestSpec.from_request({**GOOD, "disk_gb": 0}).resources
     spec = RequestSpec.from_request({"name": "x", "vcpus": 1, "memory_mb": 1})

@@ -15,7 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_stat
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request, uuid_of
 
-# Raw values of NOVA_SEMANTICS 3.2, worked out by hand:
+# Raw values of N3.2, worked out by hand:
 #      CPU total*ratio-(reserved+used)   RAM total-reserved-used    disk 1024*min(free, least)
 #   a  8*4-4 = 28                        16384-512-8192 = 7680      1024*60 = 61440
 #   b  16*1-(2+0) = 14                   32768-1024-0 = 31744       1024*min(200, 50) = 51200

@@ -13,7 +13,7 @@ import uuid
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, fleet, host_columns, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, host_columns, instances_for_plans, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node_data, record
 
 NOW = 1_800_000_000.0
@@ -74,7 +74,7 @@ def columns(url, now=NOW, service_down_time=0):
     wanted = host_columns.Wanted(instances=host_columns.ALL, groups=host_columns.ALL)
     with Store.open(url).read() as connection:
         found = host_columns.read_columns(connection, now, service_down_time, wanted)
-        zones = fleet.read_zones(connection)
+        zones = instances_for_plans.read_zones(connection)
     size = len(found["host"])
     order = sorted(range(size), key=lambda row: (found["host"][row], found["node"][row]))
 

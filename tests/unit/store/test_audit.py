@@ -12,7 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, moves
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.audit import audit, findings
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -86,7 +87,7 @@ def expire(url, name, when):
 
 def begin(url, name, to, now=NOW):
     with Store.open(url).write() as connection:
-        return moves.begin(connection, uuid_of(name), to, to, "live-migration", now)["uuid"]
+        return migration_claims.begin(connection, uuid_of(name), to, to, "live-migration", now)["uuid"]
 
 
 def counted_right(url):
@@ -218,7 +219,7 @@ def test_an_old_migration_is_information(fleet_url):
 def test_a_closed_migration_gives_its_room_back(fleet_url):
     uuid = begin(fleet_url, "web", "kvm2")
     with Store.open(fleet_url).write() as connection:
-        moves.undo(connection, uuid, PROOF, "x", NOW)
+        migration_claims.undo(connection, uuid, PROOF, "x", NOW)
     right = fleets.holdings(fleet_url)
     hold(fleet_url, uuid, "kvm2", allocations.MIGRATION, VCPU=2)
     found = heal(fleet_url)
@@ -229,8 +230,8 @@ def test_a_closed_migration_gives_its_room_back(fleet_url):
 def test_a_resize_that_waits_to_be_confirmed_holds_both_sizes(fleet_url):
     with Store.open(fleet_url).write() as connection:
         wanted = {"flavor": None, "resources": {"VCPU": 3, "MEMORY_MB": 64}}
-        opened = moves.begin_resize(connection, WEB, "kvm2", None, wanted, NOW)
-        moves.finish(connection, opened["uuid"], PROOF, "running", NOW)
+        opened = migration_claims.begin_resize(connection, WEB, "kvm2", None, wanted, NOW)
+        migration_claims.finish(connection, opened["uuid"], PROOF, "running", NOW)
     show(fleet_url, "kvm1", "web", state="shutoff")
     held = fleets.holdings(fleet_url)
     assert kinds(heal(fleet_url)) == []
@@ -239,8 +240,8 @@ def test_a_resize_that_waits_to_be_confirmed_holds_both_sizes(fleet_url):
 
 def test_an_evacuation_holds_both_ends_until_its_source_is_back(fleet_url):
     with Store.open(fleet_url).write() as connection:
-        opened = moves.begin(connection, WEB, "kvm2", None, moves.EVACUATION, NOW)
-        moves.finish(connection, opened["uuid"], PROOF, "running", NOW)
+        opened = migration_claims.begin(connection, WEB, "kvm2", None, migration_claims.EVACUATION, NOW)
+        migration_claims.finish(connection, opened["uuid"], PROOF, "running", NOW)
     held = fleets.holdings(fleet_url)
     assert kinds(heal(fleet_url)) == [] and set(held[WEB]) == {"kvm1", "kvm2"}
     # It is back, and shows what was started elsewhere.

@@ -1,17 +1,18 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Claims: all or none, never over capacity, once per uuid (NOVA_SEMANTICS sections 8 and 10.2)."""
+"""Claims: all or none, never over capacity, once per uuid (N8 and N10.2)."""
 
 from __future__ import annotations
 
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, groups, moves
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import selection
 
@@ -41,7 +42,7 @@ def reclaim(url, name, *hosts):
 
 
 def set_host(url, name, *arguments):
-    return in_store(url, host_status.change, name, *arguments)
+    return in_store(url, host_state.change, name, *arguments)
 
 
 # Capacity
@@ -228,7 +229,7 @@ def test_a_host_that_was_switched_off_meanwhile_gets_nothing(fleet_url, change, 
 
 
 def make_group(url, name, policy, most=None):
-    return in_store(url, lambda connection: groups.ensure(connection, name, policy, most)[0])
+    return in_store(url, lambda connection: server_groups.ensure(connection, name, policy, most)[0])
 
 
 def test_anti_affinity_is_checked_again_at_the_claim(fleet_url):
@@ -267,11 +268,11 @@ def test_members_that_are_moving_count_on_both_hosts(fleet_url):
     make_group(fleet_url, "web", "anti-affinity")
     fleets.claim(fleet_url, selection("web1", "kvm1", server_group="web"))
     fleets.build(fleet_url)
-    move = in_store(fleet_url, moves.begin, fleets.uuid_of("web1"), "kvm2", None, "live-migration", fleets.NOW)
+    move = in_store(fleet_url, migration_claims.begin, fleets.uuid_of("web1"), "kvm2", None, "live-migration", fleets.NOW)
     with pytest.raises(DroverError) as caught:
         fleets.claim(fleet_url, selection("web2", "kvm1", "kvm2", server_group="web"))
     assert [text.split(":")[0] for text in caught.value.details["refusals"]] == ["kvm1", "kvm2"]
-    in_store(fleet_url, moves.finish, move["uuid"], PROOF, "running", fleets.NOW)
+    in_store(fleet_url, migration_claims.finish, move["uuid"], PROOF, "running", fleets.NOW)
     assert fleets.claim(fleet_url, selection("web2", "kvm1", server_group="web"))[0]["host"] == "kvm1"
 
 
@@ -283,16 +284,16 @@ def test_a_move_keeps_to_its_server_group(fleet_url):
     )
     fleets.claim(fleet_url, *(selection(name, "kvm1", server_group="db") for name in ("db1", "db2")))
     fleets.build(fleet_url)
-    begin = [moves.begin, fleets.uuid_of("web1"), "kvm2", None, "migration", fleets.NOW]
+    begin = [migration_claims.begin, fleets.uuid_of("web1"), "kvm2", None, "migration", fleets.NOW]
     with pytest.raises(DroverError, match="server group web"):
         in_store(fleet_url, *begin)
     begin[2] = "kvm3"
     assert in_store(fleet_url, *begin)["destination"] == "kvm3"
     # The first may leave the others behind, and then they have to follow.
-    in_store(fleet_url, moves.begin, fleets.uuid_of("db1"), "kvm3", None, "migration", fleets.NOW)
+    in_store(fleet_url, migration_claims.begin, fleets.uuid_of("db1"), "kvm3", None, "migration", fleets.NOW)
     with pytest.raises(DroverError, match="server group db"):
-        in_store(fleet_url, moves.begin, fleets.uuid_of("db2"), "kvm2", None, "migration", fleets.NOW)
-    assert in_store(fleet_url, moves.begin, fleets.uuid_of("db2"), "kvm3", None, "migration", fleets.NOW)["new"]
+        in_store(fleet_url, migration_claims.begin, fleets.uuid_of("db2"), "kvm2", None, "migration", fleets.NOW)
+    assert in_store(fleet_url, migration_claims.begin, fleets.uuid_of("db2"), "kvm3", None, "migration", fleets.NOW)["new"]
 
 
 def test_a_group_given_with_the_selection_is_made(fleet_url):
@@ -316,10 +317,10 @@ def test_a_group_with_members_stays(fleet_url):
     make_group(fleet_url, "web", "affinity")
     fleets.claim(fleet_url, selection("web1", "kvm1", server_group="web"))
     with pytest.raises(DroverError, match="has members: web1"):
-        in_store(fleet_url, groups.delete, "web")
+        in_store(fleet_url, server_groups.delete, "web")
     release(fleet_url, "web1")
-    assert in_store(fleet_url, groups.delete, "web") is True
-    assert in_store(fleet_url, groups.delete, "web") is False
+    assert in_store(fleet_url, server_groups.delete, "web") is True
+    assert in_store(fleet_url, server_groups.delete, "web") is False
 
 
 def test_a_limit_goes_with_anti_affinity_only(fleet_url):
@@ -384,7 +385,7 @@ def test_release_refuses_what_is_moving(fleet_url):
     # Its source's room is the migration's: releasing the rest would leave that for ever.
     fleets.claim(fleet_url, selection("web", "kvm1"))
     fleets.build(fleet_url)
-    in_store(fleet_url, moves.begin, fleets.uuid_of("web"), "kvm2", None, "migration", fleets.NOW)
+    in_store(fleet_url, migration_claims.begin, fleets.uuid_of("web"), "kvm2", None, "migration", fleets.NOW)
     before = fleets.snapshot(fleet_url)
     with pytest.raises(DroverError, match="web .*migration"):
         release(fleet_url, "web")

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, moves
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, moving, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, migrations_open, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 PROOF = certainty.word("a test")
@@ -122,21 +123,21 @@ class Real:
         self._do(lambda connection: connection.execute(statement))
 
     def begin(self, name, host):
-        found = self._do(moves.begin, fleets.uuid_of(name), host, None, "migration", fleets.NOW)
+        found = self._do(migration_claims.begin, fleets.uuid_of(name), host, None, "migration", fleets.NOW)
         return found if found == REFUSED else found["destination"]
 
     def _close(self, name, function, *arguments):
         def close(connection):
-            for row in moving.holding(connection, [fleets.uuid_of(name)]).values():
+            for row in migrations_open.holding(connection, [fleets.uuid_of(name)]).values():
                 function(connection, row.uuid, *arguments, fleets.NOW)
 
         return self._do(close)
 
     def finish(self, name):
-        return self._close(name, moves.finish, PROOF, "running")
+        return self._close(name, migration_claims.finish, PROOF, "running")
 
     def undo(self, name):
-        return self._close(name, moves.undo, PROOF, "no")
+        return self._close(name, migration_claims.undo, PROOF, "no")
 
     def release(self, name):
         return self._do(claims.release, [fleets.uuid_of(name)], PROOF, fleets.NOW)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Allocations replaced and reshaped, their generations, and claims that expire (NOVA_SEMANTICS 10.3, 10.5, 10.6)."""
+"""Allocations replaced and reshaped, their generations, and claims that expire (N10.3, N10.5, N10.6)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, claims, rewrite, selections
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, claims, reshaper, selections
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
@@ -28,7 +28,7 @@ def fleet_url(prepared_url):
 
 def replace(url, consumers):
     with Store.open(url).write(together=True) as connection:
-        return rewrite.replace(connection, consumers, fleets.NOW)
+        return reshaper.replace(connection, consumers, fleets.NOW)
 
 
 def on(name, generation="any", **amounts):
@@ -132,7 +132,7 @@ def test_over_capacity_only_less_is_taken(fleet_url):
 
 def reshape(url, inventories, consumers):
     with Store.open(url).write() as connection:
-        return rewrite.reshape(connection, inventories, consumers, fleets.NOW)
+        return reshaper.reshape(connection, inventories, consumers, fleets.NOW)
 
 
 def test_reshaped(fleet_url):

@@ -10,8 +10,9 @@ import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, claims, moves
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, bulk, pools, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, claims
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, bulk, sharing_providers, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
 
@@ -58,7 +59,7 @@ def pool_url(prepared_url):
     fleets.discover(prepared_url, *(host(name, local_gb=0) for name in ("kvm1", "kvm2", "kvm3")))
     with Store.open(prepared_url).write() as connection:
         add_provider(connection, "kvm1-gpu", {"VGPU": 2}, parent="kvm1")
-        add_provider(connection, "pool", {"DISK_GB": 30}, traits=[pools.SHARES], aggregates=["kvm1", "kvm2"])
+        add_provider(connection, "pool", {"DISK_GB": 30}, traits=[sharing_providers.SHARES], aggregates=["kvm1", "kvm2"])
     return prepared_url
 
 
@@ -112,7 +113,7 @@ def test_a_child_gives_what_it_has(pool_url):
 def test_the_own_disk_comes_before_the_pool_and_the_pool_when_that_is_full(prepared_url):
     fleets.discover(prepared_url, host("kvm1", local_gb=10))
     with Store.open(prepared_url).write() as connection:
-        add_provider(connection, "pool", {"DISK_GB": 30}, traits=[pools.SHARES], aggregates=["kvm1"])
+        add_provider(connection, "pool", {"DISK_GB": 30}, traits=[sharing_providers.SHARES], aggregates=["kvm1"])
     fleets.claim(prepared_url, wanted("a", "kvm1"), wanted("b", "kvm1"))
     found = held(prepared_url)
     assert found[uuid_of("a")]["kvm1"]["DISK_GB"] == found[uuid_of("b")]["pool"]["DISK_GB"] == 10
@@ -149,7 +150,7 @@ POOL = {"pool": {"DISK_GB": 20}}
 
 
 def begin(url, to="kvm2", kind="live-migration"):
-    return in_store(url, moves.begin, uuid_of("web"), to, None, kind, fleets.NOW)["uuid"]
+    return in_store(url, migration_claims.begin, uuid_of("web"), to, None, kind, fleets.NOW)["uuid"]
 
 
 def test_a_shared_pool_is_not_held_twice_during_a_move(moving_url):
@@ -158,13 +159,13 @@ def test_a_shared_pool_is_not_held_twice_during_a_move(moving_url):
     during = {uuid_of("web"): {"kvm2": HERE, **POOL}, move: {"kvm1": HERE}}
     assert held(moving_url) == during
     for status in ("failed", "cancelled"):
-        in_store(moving_url, moves.undo, move, PROOF, "no", fleets.NOW, status)
+        in_store(moving_url, migration_claims.undo, move, PROOF, "no", fleets.NOW, status)
         assert held(moving_url) == before
         move = begin(moving_url)
-    in_store(moving_url, moves.finish, move, PROOF, "running", fleets.NOW)
+    in_store(moving_url, migration_claims.finish, move, PROOF, "running", fleets.NOW)
     assert held(moving_url) == {uuid_of("web"): {"kvm2": HERE, **POOL}}
     # And back.
-    in_store(moving_url, moves.finish, begin(moving_url, "kvm1"), PROOF, "running", fleets.NOW)
+    in_store(moving_url, migration_claims.finish, begin(moving_url, "kvm1"), PROOF, "running", fleets.NOW)
     assert held(moving_url) == before
 
 
@@ -177,7 +178,7 @@ def test_a_move_away_from_the_pool_frees_it_when_it_is_done(moving_url):
         bulk.insert(connection, tables.inventories, [{"provider_id": key, "class_id": kind, "total": 50, **values}])
     move = begin(moving_url, "kvm3", "migration")
     assert held(moving_url) == {uuid_of("web"): {"kvm3": {**HERE, "DISK_GB": 20}}, move: {"kvm1": HERE, **POOL}}
-    in_store(moving_url, moves.finish, move, PROOF, "shutoff", fleets.NOW)
+    in_store(moving_url, migration_claims.finish, move, PROOF, "shutoff", fleets.NOW)
     assert held(moving_url) == {uuid_of("web"): {"kvm3": {**HERE, "DISK_GB": 20}}}
 
 
@@ -197,35 +198,35 @@ def sizes(url):
 @pytest.mark.parametrize("end", ["confirm", "revert", "undo"])
 def test_a_resize_holds_both_until_it_is_confirmed(moving_url, to, end):
     before, size_before = held(moving_url), sizes(moving_url)
-    move = in_store(moving_url, moves.begin_resize, uuid_of("web"), to, None, LARGE, fleets.NOW)["uuid"]
+    move = in_store(moving_url, migration_claims.begin_resize, uuid_of("web"), to, None, LARGE, fleets.NOW)["uuid"]
     new = {to: {"VCPU": 2, "MEMORY_MB": 128}, "pool": {"DISK_GB": 25}}
     both = {uuid_of("web"): new, move: {"kvm1": HERE}}
     assert (held(moving_url), sizes(moving_url)) == (both, size_before)
     if end == "undo":
-        in_store(moving_url, moves.undo, move, PROOF, "no", fleets.NOW)
+        in_store(moving_url, migration_claims.undo, move, PROOF, "no", fleets.NOW)
         assert (held(moving_url), sizes(moving_url)) == (before, size_before)
         return
-    in_store(moving_url, moves.finish, move, PROOF, "running", fleets.NOW)
+    in_store(moving_url, migration_claims.finish, move, PROOF, "running", fleets.NOW)
     assert (held(moving_url), sizes(moving_url)) == (both, (to, "large", 2, 128, 25))
     with pytest.raises(DroverError, match="was resized and still holds"):
         begin(moving_url, "kvm2" if to == "kvm1" else "kvm1")
     if end == "confirm":
-        in_store(moving_url, moves.confirm, move, PROOF, fleets.NOW)
+        in_store(moving_url, migration_claims.confirm, move, PROOF, fleets.NOW)
         assert (held(moving_url), sizes(moving_url)) == ({uuid_of("web"): new}, (to, "large", 2, 128, 25))
         with pytest.raises(DroverError, match="is confirmed, not finished"):
-            in_store(moving_url, moves.revert, move, PROOF, "running", fleets.NOW)
-        in_store(moving_url, moves.confirm, move, PROOF, fleets.NOW)
+            in_store(moving_url, migration_claims.revert, move, PROOF, "running", fleets.NOW)
+        in_store(moving_url, migration_claims.confirm, move, PROOF, fleets.NOW)
     else:
-        in_store(moving_url, moves.revert, move, PROOF, "running", fleets.NOW)
+        in_store(moving_url, migration_claims.revert, move, PROOF, "running", fleets.NOW)
         assert (held(moving_url), sizes(moving_url)) == (before, size_before)
 
 
 def test_a_smaller_size_can_always_go_back(moving_url):
     small = {"flavor": "small", "resources": {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 5}}
-    move = in_store(moving_url, moves.begin_resize, uuid_of("web"), "kvm2", None, small, fleets.NOW)["uuid"]
-    in_store(moving_url, moves.finish, move, PROOF, "running", fleets.NOW)
+    move = in_store(moving_url, migration_claims.begin_resize, uuid_of("web"), "kvm2", None, small, fleets.NOW)["uuid"]
+    in_store(moving_url, migration_claims.finish, move, PROOF, "running", fleets.NOW)
     assert held(moving_url)[uuid_of("web")]["pool"] == {"DISK_GB": 20}
-    in_store(moving_url, moves.confirm, move, PROOF, fleets.NOW)
+    in_store(moving_url, migration_claims.confirm, move, PROOF, fleets.NOW)
     assert held(moving_url) == {uuid_of("web"): {"kvm2": HERE, "pool": {"DISK_GB": 5}}}
 
 
@@ -233,21 +234,21 @@ def test_a_smaller_size_can_always_go_back(moving_url):
 
 
 def test_an_evacuation_holds_both_until_the_source_is_cleaned_up(moving_url):
-    move = begin(moving_url, "kvm2", moves.EVACUATION)
+    move = begin(moving_url, "kvm2", migration_claims.EVACUATION)
     both = {uuid_of("web"): {"kvm1": HERE, "kvm2": HERE, **POOL}}
     assert held(moving_url) == both
-    in_store(moving_url, moves.finish, move, PROOF, "running", fleets.NOW)
+    in_store(moving_url, migration_claims.finish, move, PROOF, "running", fleets.NOW)
     assert (held(moving_url), fleets.where(moving_url)) == (both, {"web": "kvm2"})
     # Discovery of where it runs now leaves that alone.
     fleets.discover(moving_url, host("kvm2", domain("web"), local_gb=0))
     assert held(moving_url) == both
-    in_store(moving_url, moves.clear_source, move, PROOF, fleets.NOW)
+    in_store(moving_url, migration_claims.clear_source, move, PROOF, fleets.NOW)
     assert held(moving_url) == {uuid_of("web"): {"kvm2": HERE, **POOL}}
 
 
 def test_an_evacuation_that_failed(moving_url):
     before = held(moving_url)
-    in_store(moving_url, moves.undo, begin(moving_url, "kvm2", moves.EVACUATION), PROOF, "no", fleets.NOW)
+    in_store(moving_url, migration_claims.undo, begin(moving_url, "kvm2", migration_claims.EVACUATION), PROOF, "no", fleets.NOW)
     assert held(moving_url) == before
 
 
@@ -274,7 +275,7 @@ def test_discovery_leaves_what_libvirt_does_not_show_where_it_was_claimed(prepar
     with Store.open(prepared_url).write() as connection:
         add_provider(connection, "kvm1-node0", {"VCPU": 4, "CUSTOM_NIC": 2}, parent="kvm1")
         add_provider(connection, "kvm1-gpu", {"CUSTOM_GPU": 1}, parent="kvm1")
-        add_provider(connection, "licences", {"CUSTOM_LICENCE": 9}, traits=[pools.SHARES], aggregates=["kvm1"])
+        add_provider(connection, "licences", {"CUSTOM_LICENCE": 9}, traits=[sharing_providers.SHARES], aggregates=["kvm1"])
     given = {"kvm1": {"MEMORY_MB": 64}, "kvm1-node0": {"VCPU": 2, "CUSTOM_NIC": 1}, "kvm1-gpu": {"CUSTOM_GPU": 1}}
     given["licences"] = {"CUSTOM_LICENCE": 1}
     fleets.discover(prepared_url, host("kvm1", domain("web", vcpus=2)))

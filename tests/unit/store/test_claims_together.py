@@ -128,13 +128,13 @@ def test_a_failure_half_way_leaves_nothing(prepared_url, verb, monkeypatch):
     fleets.claim(prepared_url, selection("old", "kvm1"))
     before = fleets.snapshot(prepared_url)
 
-    allocate = claims.allocations.room.allocate
+    allocate = claims.allocations.inventory.allocate
 
     def broken(*arguments):
         allocate(*arguments)
         raise RuntimeError("half way")
 
-    monkeypatch.setattr(claims.allocations.room, "allocate", broken)
+    monkeypatch.setattr(claims.allocations.inventory, "allocate", broken)
     with pytest.raises(RuntimeError, match="half way"):
         with Store.open(prepared_url).write(together=True) as connection:
             if verb == "claim":

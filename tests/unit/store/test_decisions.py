@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils import deciding, refusals
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import refusals, scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
@@ -63,7 +63,7 @@ def count(url):
 
 def decide(url, *requests):
     with Store.open(url).read() as connection:
-        return deciding.decide(connection, list(requests), Policy.from_mapping({}), NOW)
+        return scheduling.decide(connection, list(requests), Policy.from_mapping({}), NOW)
 
 
 def claim(url, selections, actor="ada@desk, process 7", now=NOW):

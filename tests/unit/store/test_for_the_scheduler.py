@@ -9,7 +9,7 @@ import time
 
 import pytest
 import sqlalchemy as sa
-from ansible_collections.drover.compute.plugins.plugin_utils import deciding
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
@@ -152,7 +152,7 @@ def test_builds_and_moves_under_way_are_counted_when_wanted(store):
     asked = {"name": "x", "vcpus": 1, "memory_mb": 64}
     policy = Policy.from_mapping({"enabled_filters": ["IoOpsFilter"], "max_io_ops_per_host": 4, "weighers": []})
     with store.read() as connection:
-        (chosen,) = deciding.decide(connection, [asked], policy, NOW)
+        (chosen,) = scheduling.decide(connection, [asked], policy, NOW)
     assert (chosen["host"], chosen["alternates"]) == ("kvm3", [])
 
 
@@ -259,10 +259,10 @@ def test_flavors(store):
         with pytest.raises(DroverError, match="Flavor m2: memory_mb must be given"):
             flavors.ensure(connection, "m2", {"vcpus": 1}, NOW)
     with store.read() as connection:
-        (chosen,) = deciding.decide(connection, [{"name": "x", "flavor": "m1"}], Policy.from_mapping(), NOW)
+        (chosen,) = scheduling.decide(connection, [{"name": "x", "flavor": "m1"}], Policy.from_mapping(), NOW)
         assert (chosen["flavor"], chosen["resources"]) == ("m1", {"VCPU": 2, "MEMORY_MB": 512})
         with pytest.raises(DroverError, match=r"flavor 'm3' is not in the store \(it has: m1\)"):
-            deciding.decide(connection, [{"name": "x", "flavor": "m3"}], Policy.from_mapping(), NOW)
+            scheduling.decide(connection, [{"name": "x", "flavor": "m3"}], Policy.from_mapping(), NOW)
     with store.write() as connection:
         assert flavors.delete(connection, "m1") and not flavors.delete(connection, "m1")
 

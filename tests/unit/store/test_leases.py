@@ -14,8 +14,8 @@ import types
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils import actor as actor_module
-from ansible_collections.drover.compute.plugins.plugin_utils.actor import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import lease_holder as actor_module
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, clock, leases
 

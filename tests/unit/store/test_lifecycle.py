@@ -9,11 +9,14 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils import resizing
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import resize
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, journal, moves, resizes
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import resizes
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import orders as migration_orders
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, flavors, named
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, flavors, instance_lookup
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
@@ -51,7 +54,7 @@ def write(url, function, *arguments):
 
 def find(url, *wanted, **more):
     with Store.open(url).read() as connection:
-        return named.find(connection, list(wanted), **more)
+        return instance_lookup.find(connection, list(wanted), **more)
 
 
 def test_by_name_by_uuid_and_by_both(fleet_url):
@@ -89,7 +92,7 @@ def test_unknown_ones_can_be_listed(fleet_url):
 def refusal(url, name, **more):
     (instance,) = find(url, name)
     with pytest.raises(DroverError) as caught:
-        named.refuse(instance, "It is not started", **more)
+        instance_lookup.refuse(instance, "It is not started", **more)
     return str(caught.value)
 
 
@@ -100,12 +103,12 @@ def test_on_two_hosts_it_is_left_alone(fleet_url):
 
 def test_while_it_is_resized(fleet_url):
     opened = write(
-        fleet_url, moves.begin_resize, uuid_of("web"), "kvm2", None, {"flavor": "big", "resources": NEW}, fleets.NOW
+        fleet_url, migration_claims.begin_resize, uuid_of("web"), "kvm2", None, {"flavor": "big", "resources": NEW}, fleets.NOW
     )
     assert "open resize from kvm1 to kvm2" in refusal(fleet_url, "web")
-    write(fleet_url, moves.finish, opened["uuid"], PROOF, "running", fleets.NOW)
+    write(fleet_url, migration_claims.finish, opened["uuid"], PROOF, "running", fleets.NOW)
     (instance,) = find(fleet_url, "web")
-    named.refuse(instance, "It is not started", settled=False)
+    instance_lookup.refuse(instance, "It is not started", settled=False)
     assert "waits to be confirmed" in refusal(fleet_url, "web")
     with pytest.raises(DroverError, match="was resized"):
         write(fleet_url, claims.forget, [uuid_of("web")], PROOF, fleets.NOW)
@@ -127,7 +130,7 @@ def test_forget_gives_all_back(fleet_url):
 def begin(url, wanted=None):
     sizes = {"old": {"vcpus": 1, "memory_mb": 64}, "new": {"vcpus": 2, "memory_mb": 128, "disk_gb": 10}}
     wanted = wanted or {"flavor": "big", "resources": NEW, "running": True, "sizes": sizes}
-    return write(url, moves.begin_resize, uuid_of("web"), "kvm2", None, wanted, fleets.NOW)
+    return write(url, migration_claims.begin_resize, uuid_of("web"), "kvm2", None, wanted, fleets.NOW)
 
 
 def test_a_resize_can_be_gone_on_with_by_another_run(fleet_url):
@@ -136,7 +139,7 @@ def test_a_resize_can_be_gone_on_with_by_another_run(fleet_url):
     with Store.open(fleet_url).read() as connection:
         found = resizes.describe(connection, opened["uuid"])
         # A drain of its host leaves it to whoever resizes.
-        assert journal.pending(connection, "kvm1") == []
+        assert migration_orders.pending(connection, "kvm1") == []
     assert (found["source"], found["destination"], found["same_host"], found["running"]) == (
         "kvm1",
         "kvm2",
@@ -148,19 +151,19 @@ def test_a_resize_can_be_gone_on_with_by_another_run(fleet_url):
     assert (
         found["order"]["destination"] == "kvm2" and found["back"]["destination"] == "kvm1" and found["arrived"] is False
     )
-    write(fleet_url, moves.finish, opened["uuid"], PROOF, "shutoff", fleets.NOW)
-    write(fleet_url, moves.note, opened["uuid"], {"arrived": True}, fleets.NOW)
+    write(fleet_url, migration_claims.finish, opened["uuid"], PROOF, "shutoff", fleets.NOW)
+    write(fleet_url, migration_claims.note, opened["uuid"], {"arrived": True}, fleets.NOW)
     with Store.open(fleet_url).read() as connection:
         found = resizes.describe(connection, opened["uuid"])
     assert (found["status"], found["arrived"], found["old"]["vcpus"]) == ("finished", True, 1)
-    write(fleet_url, moves.revert, opened["uuid"], PROOF, "running", fleets.NOW)
+    write(fleet_url, migration_claims.revert, opened["uuid"], PROOF, "running", fleets.NOW)
     assert fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm1": OLD}
 
 
 def where(url, flavor, to=None, name="web"):
     (instance,) = find(url, name)
     with Store.open(url).read() as connection:
-        selection, size = resizing.resize(connection, instance, flavor, to, Policy.from_mapping({}), fleets.NOW)
+        selection, size = resize.resize(connection, instance, flavor, to, Policy.from_mapping({}), fleets.NOW)
     return selection["host"], selection["resources"], size
 
 

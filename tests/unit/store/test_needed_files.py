@@ -11,9 +11,11 @@ import time
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils import certainty, used_files
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import used_files
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, moves
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, files, schema, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain as domain_facts
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record
@@ -157,12 +159,12 @@ def test_files_go_with_the_instance(prepared_url):
     """A move takes them along, a deletion takes them away, and a look at one instance replaces its own."""
     fleets.discover(prepared_url, host("kvm1", vm("web", disk("/a")), vm("db", disk("/b"))), host("kvm2"))
     with Store.open(prepared_url).write() as connection:
-        opened = moves.begin(connection, uuid_of("web"), "kvm2", "kvm2", "migration", NOW, "kvm1")
+        opened = migration_claims.begin(connection, uuid_of("web"), "kvm2", "kvm2", "migration", NOW, "kvm1")
     # While it moves its host may not show it any more.
     fleets.discover(prepared_url, host("kvm1", vm("db", disk("/b"))), now=NOW + 1)
     assert seen(prepared_url) == {"kvm1": {("/a", None), ("/b", None)}}
     with Store.open(prepared_url).write() as connection:
-        moves.finish(connection, opened["uuid"], certainty.word("a test"), "running", NOW)
+        migration_claims.finish(connection, opened["uuid"], certainty.word("a test"), "running", NOW)
     assert seen(prepared_url) == {"kvm1": {("/b", None)}, "kvm2": {("/a", None)}}
     with Store.open(prepared_url).write() as connection:
         told = domain_facts.describe(vm("web", disk("/a2"), vcpus=1))
@@ -192,6 +194,19 @@ def test_an_upgrade_takes_over_what_was_seen(store_url):
         ("kvm1", uuid_of("web"), "/a'b", None)
     ]
     assert schema.LATEST >= "0009"
+    with Store.open(store_url).read() as connection:
+        assert files.user(connection, "/a'b", None, uuid_of("new"), writes=True)["uuid"] == uuid_of("web")
+
+
+def test_an_upgrade_knows_what_is_only_read(store_url):
+    test_upgrades.build(store_url, "0007")
+    facts = json.dumps({"disks": [{**disk("/golden"), "readonly": True}, {**disk("/iso"), "device": "cdrom"}]})
+    with test_upgrades.raw(store_url).begin() as connection:
+        connection.execute(sa.text("UPDATE domains SET facts = :facts"), {"facts": facts})
+    Store.open(store_url).upgrade()
+    with Store.open(store_url).read() as connection:
+        for path in ("/golden", "/iso"):
+            assert files.user(connection, path, None, uuid_of("new")) and not files.user(connection, path, None, uuid_of("new"), writes=True)
 
 
 def test_what_a_move_has_to_know(prepared_url):

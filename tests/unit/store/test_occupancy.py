@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, occupancy, orders
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, selection, uuid_of
@@ -28,7 +28,7 @@ def test_safety_03_one_that_arrived_while_its_run_was_killed(prepared_url):
     """Its migration is open and the store has it at its source; it runs here."""
     fleets.discover(prepared_url, host("kvm1"), host("kvm2", domain("web")))
     with Store.open(prepared_url).write(together=True) as connection:
-        moves.begin(connection, uuid_of("web"), "kvm1", "kvm1", "live-migration", NOW, "kvm2")
+        migration_claims.begin(connection, uuid_of("web"), "kvm1", "kvm1", "live-migration", NOW, "kvm2")
     fleets.discover(prepared_url, host("kvm1", domain("web")), now=NOW + 1)
     assert occupants(prepared_url, "kvm1") == {"running": ["web"], "shut_off": [], "arriving": ["web"]}
 
@@ -36,7 +36,7 @@ def test_safety_03_one_that_arrived_while_its_run_was_killed(prepared_url):
 def test_safety_03_one_that_is_on_its_way(prepared_url):
     fleets.discover(prepared_url, host("kvm1"), host("kvm2", domain("web")))
     with Store.open(prepared_url).write(together=True) as connection:
-        moves.begin(connection, uuid_of("web"), "kvm1", "kvm1", "live-migration", NOW, "kvm2")
+        migration_claims.begin(connection, uuid_of("web"), "kvm1", "kvm1", "live-migration", NOW, "kvm2")
     assert occupants(prepared_url, "kvm1") == {"running": [], "shut_off": [], "arriving": ["web"]}
     assert occupants(prepared_url, "kvm2")["arriving"] == []
 

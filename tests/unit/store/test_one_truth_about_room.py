@@ -8,13 +8,13 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils import deciding, exact_room
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import selections
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, host_columns, hosts, pools, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_host_instances
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, host_columns, hosts, sharing_providers, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_host_instances
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of
 from ansible_collections.drover.compute.tests.unit.store.test_claims_spread import add_provider, held
@@ -33,7 +33,7 @@ def asked(name, vcpus=1, memory_mb=64, disk_gb=0, **more):
 
 def decide(url, *requests, policy=POLICY):
     with Store.open(url).read() as connection:
-        return deciding.decide(connection, list(requests), policy, NOW)
+        return scheduling.decide(connection, list(requests), policy, NOW)
 
 
 def place(url, *requests, **more):
@@ -108,12 +108,12 @@ def test_the_hosts_show_the_figures_of_the_pool(pool_url):
 
 def test_the_same_answers_as_the_candidates(pool_url):
     place(pool_url, asked("web", disk_gb=95))
-    spec = deciding.read_specs(None, [asked("new", disk_gb=6)])[0]
+    spec = scheduling.read_specs(None, [asked("new", disk_gb=6)])[0]
     with Store.open(pool_url).read() as connection:
-        states = deciding.read_states(connection, [spec], POLICY, NOW)
+        states = scheduling.read_states(connection, [spec], POLICY, NOW)
         assert states.rooms is None
         columns = host_columns.read_columns(connection, NOW)
-        exact = exact_room.read(connection, [spec], columns, states.uuid)
+        exact = scheduling.read_exact_room(connection, [spec], columns, states.uuid)
     for name in ("VCPU", "MEMORY_MB", "DISK_GB"):
         assert exact.fits(spec, name).tolist() == states.fits(spec, name).tolist()
     assert exact.fits(spec).tolist() == [False, False, True]
@@ -121,7 +121,7 @@ def test_the_same_answers_as_the_candidates(pool_url):
 
 def test_of_several_pools_the_one_with_the_most_room_is_claimed(pool_url):
     def more(connection):
-        add_provider(connection, "old", {"DISK_GB": 40}, traits=[pools.SHARES])
+        add_provider(connection, "old", {"DISK_GB": 40}, traits=[sharing_providers.SHARES])
         table, providers = tables.provider_aggregates, tables.resource_providers
         key = connection.execute(sa.select(providers.c.id).where(providers.c.name == "old")).scalar_one()
         group = connection.execute(sa.select(table.c.aggregate_id).limit(1)).scalar_one()
@@ -146,7 +146,7 @@ def test_a_full_pool_can_be_drained_from_host_to_host(prepared_url):
     )
     with Store.open(prepared_url).read() as connection:
         there = read_host_instances(connection, "kvm1")
-        wanted = deciding.wanted_to_move(there, POLICY)
+        wanted = scheduling.wanted_to_move(there, POLICY)
         columns = host_columns.read_columns(connection, NOW, wanted=wanted)
     plan = plan_drain(columns, there, "kvm1", POLICY)
     assert plan["status"] == "ok"
@@ -214,7 +214,7 @@ def test_groups_each_from_one_provider(gpu_url):
 
 
 def test_flat_requests_do_not_read_the_topology(gpu_url, monkeypatch):
-    monkeypatch.setattr(exact_room, "read", None)
+    monkeypatch.setattr(scheduling, "read_exact_room", None)
     assert decide(gpu_url, asked("web", disk_gb=1))[0]["host"]
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Resource providers, names and usages: every rule and every refusal (NOVA_SEMANTICS 10.1 to 10.3, 10.6)."""
+"""Resource providers, names and usages: every rule and every refusal (N10.1 to N10.3, N10.6)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
     allocations,
-    inventory_values,
-    names,
+    classes_and_traits,
+    inventory,
     provider_info,
     provider_query,
     providers,
@@ -45,12 +45,12 @@ def remove(url, name=None, **wanted):
 
 def make(url, kind, *custom):
     with Store.open(url).write() as connection:
-        return names.ensure(connection, kind, custom)
+        return classes_and_traits.ensure(connection, kind, custom)
 
 
 def drop(url, kind, *custom):
     with Store.open(url).write() as connection:
-        return names.delete(connection, kind, custom)
+        return classes_and_traits.delete(connection, kind, custom)
 
 
 def find(url, name=None, uuid=None, in_tree=None, **query):
@@ -231,7 +231,7 @@ def test_names(prepared_url):
 )
 def test_inventories_that_are_wrong(given, words):
     with pytest.raises(DroverError, match=r"Resource provider a, inventory of VCPU: ") as caught:
-        inventory_values.complete("Resource provider a", {"VCPU": given})
+        inventory.complete("Resource provider a", {"VCPU": given})
     assert words in str(caught.value)
 
 
@@ -246,16 +246,16 @@ def test_wrong_inventories_leave_nothing_half_written(prepared_url):
 
 
 def test_all_may_be_reserved_and_the_greatest_is_allowed(prepared_url):
-    most = inventory_values.MOST
+    most = inventory.MOST
     made = put(
         prepared_url,
         "a",
         inventories={
             "VCPU": {"total": 4, "reserved": 4},
-            "DISK_GB": {"total": most, "allocation_ratio": inventory_values.MOST_RATIO},
+            "DISK_GB": {"total": most, "allocation_ratio": inventory.MOST_RATIO},
         },
     )["inventories"]
-    assert (made["VCPU"]["capacity"], made["DISK_GB"]["capacity"]) == (0, int(most * inventory_values.MOST_RATIO))
+    assert (made["VCPU"]["capacity"], made["DISK_GB"]["capacity"]) == (0, int(most * inventory.MOST_RATIO))
 
 
 def test_capacity_is_rounded_down_to_be_shown_only(prepared_url):
@@ -296,7 +296,7 @@ def test_capacity_below_use_is_a_warning(prepared_url):
 # Names of classes and traits
 
 
-@pytest.mark.parametrize("kind", [names.RESOURCE_CLASS, names.TRAIT], ids=["class", "trait"])
+@pytest.mark.parametrize("kind", [classes_and_traits.RESOURCE_CLASS, classes_and_traits.TRAIT], ids=["class", "trait"])
 def test_custom_names(prepared_url, kind):
     assert make(prepared_url, kind, "CUSTOM_B", "CUSTOM_A", "CUSTOM_A") == ([], ["CUSTOM_A", "CUSTOM_B"])
     assert make(prepared_url, kind, "CUSTOM_A", "CUSTOM_C") == (["CUSTOM_A"], ["CUSTOM_A", "CUSTOM_C"])
@@ -309,9 +309,9 @@ def test_custom_names(prepared_url, kind):
     assert len(drop(prepared_url, kind, *many)[0]) == 1500
 
 
-@pytest.mark.parametrize("kind", [names.RESOURCE_CLASS, names.TRAIT], ids=["class", "trait"])
+@pytest.mark.parametrize("kind", [classes_and_traits.RESOURCE_CLASS, classes_and_traits.TRAIT], ids=["class", "trait"])
 def test_names_that_are_no_custom_ones(prepared_url, kind):
-    usual = sorted(names.standard(kind))[0]
+    usual = sorted(classes_and_traits.standard(kind))[0]
     for change in (make, drop):
         with refused(prepared_url, f"The {kind.word} {usual} is a standard one"):
             change(prepared_url, kind, "CUSTOM_FINE", usual)
@@ -327,24 +327,24 @@ def test_names_that_are_no_custom_ones(prepared_url, kind):
 
 
 def test_names_in_use_are_not_deleted(prepared_url):
-    make(prepared_url, names.TRAIT, "CUSTOM_GOLD", "CUSTOM_TIN")
-    make(prepared_url, names.RESOURCE_CLASS, "CUSTOM_GPU", "CUSTOM_TIN")
+    make(prepared_url, classes_and_traits.TRAIT, "CUSTOM_GOLD", "CUSTOM_TIN")
+    make(prepared_url, classes_and_traits.RESOURCE_CLASS, "CUSTOM_GPU", "CUSTOM_TIN")
     for number in range(7):
         put(prepared_url, f"p{number}", traits=["CUSTOM_GOLD"], inventories={"CUSTOM_GPU": {"total": 1}})
-    for kind, name in ((names.TRAIT, "CUSTOM_GOLD"), (names.RESOURCE_CLASS, "CUSTOM_GPU")):
+    for kind, name in ((classes_and_traits.TRAIT, "CUSTOM_GOLD"), (classes_and_traits.RESOURCE_CLASS, "CUSTOM_GPU")):
         with refused(
             prepared_url, f"{kind.word} {name} is in use by the resource providers p0, p1, p2, p3, p4 and 2 more"
         ):
             drop(prepared_url, kind, "CUSTOM_TIN", name)
     for number in range(7):
         put(prepared_url, f"p{number}", traits=[], inventories={})
-    assert drop(prepared_url, names.TRAIT, "CUSTOM_GOLD") == (["CUSTOM_GOLD"], [])
-    assert drop(prepared_url, names.RESOURCE_CLASS, "CUSTOM_GPU") == (["CUSTOM_GPU"], [])
+    assert drop(prepared_url, classes_and_traits.TRAIT, "CUSTOM_GOLD") == (["CUSTOM_GOLD"], [])
+    assert drop(prepared_url, classes_and_traits.RESOURCE_CLASS, "CUSTOM_GPU") == (["CUSTOM_GPU"], [])
 
 
 def test_unknown_names_are_refused_with_what_may_be_meant(prepared_url):
-    make(prepared_url, names.TRAIT, "CUSTOM_NVLINK")
-    make(prepared_url, names.RESOURCE_CLASS, "CUSTOM_GPU")
+    make(prepared_url, classes_and_traits.TRAIT, "CUSTOM_NVLINK")
+    make(prepared_url, classes_and_traits.RESOURCE_CLASS, "CUSTOM_GPU")
     put(prepared_url, "a")
     with refused(prepared_url, "no trait CUSTOM_NVLINKS. Is CUSTOM_NVLINK meant?", "drover.compute.trait"):
         put(prepared_url, "a", traits=["STORAGE_DISK_SSD", "CUSTOM_NVLINKS"])
@@ -568,7 +568,7 @@ def test_filters_that_are_wrong(shelf, query, words):
 
 def test_the_number_of_queries_does_not_grow(prepared_url):
     query = provider_query.parse(required="!STORAGE_DISK_SSD,!CUSTOM_A", resources="VCPU:1")
-    make(prepared_url, names.TRAIT, "CUSTOM_A")
+    make(prepared_url, classes_and_traits.TRAIT, "CUSTOM_A")
     put(prepared_url, "first")
     with Store.open(prepared_url).read() as connection:
         few = fleets.count_queries(connection, provider_info.listing, None, None, None, query)

@@ -11,9 +11,10 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, moves, providers, sharing
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, providers, sharing
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node_data, record, shared_pools
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node_data, record, sharing_facts
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, selection, uuid_of
 
@@ -122,7 +123,7 @@ def test_two_hosts_at_once_share_one(prepared_url):
         "a": {"kvm1": {"VCPU": 1, "MEMORY_MB": 64}, "pool/nfs": {"DISK_GB": 10}},
         "b": {"kvm2": {"VCPU": 1, "MEMORY_MB": 64}, "pool/nfs": {"DISK_GB": 20}},
     }
-    uuid = shared_pools.uuid_of(NFS)
+    uuid = sharing_facts.uuid_of(NFS)
     assert in_aggregates(prepared_url) == {uuid: {"kvm1", "kvm2", "pool/nfs"}}
     with Store.open(prepared_url).read() as connection:
         (key,) = providers.ids(connection, [uuid]).values()
@@ -144,7 +145,7 @@ def test_the_second_host_takes_the_first_ones_along(prepared_url):
     fleets.discover(prepared_url, first, host("kvm9"))
     fleets.claim(prepared_url, selection("claimed", "kvm1", disk_gb=7))
     with Store.open(prepared_url).write() as connection:
-        moves.begin(connection, uuid_of("moving"), "kvm9", None, "live-migration", NOW)
+        migration_claims.begin(connection, uuid_of("moving"), "kvm9", None, "live-migration", NOW)
     first["domains"] = first["domains"][:1]
     fleets.discover(prepared_url, first)
     before = held(prepared_url)
@@ -207,11 +208,11 @@ def test_a_retired_node_leaves(prepared_url):
     fleets.discover(prepared_url, *two, on_pool("kvm2", domain("web", disk_gb=3)))
     assert disks(prepared_url) == {"pool/nfs": (100, 3)}
     assert fleets.discover(prepared_url, two[0])["removed"] == ["b"]
-    assert in_aggregates(prepared_url)[shared_pools.uuid_of(NFS)] == {"kvm1/a", "kvm2", "pool/nfs"}
+    assert in_aggregates(prepared_url)[sharing_facts.uuid_of(NFS)] == {"kvm1/a", "kvm2", "pool/nfs"}
     # A pool that something is allocated on stays, whoever sees it.
     fleets.claim(prepared_url, selection("claimed", "kvm2", vcpus=1))
     with Store.open(prepared_url).write() as connection:
-        (key,) = providers.ids(connection, [shared_pools.uuid_of(NFS)]).values()
+        (key,) = providers.ids(connection, [sharing_facts.uuid_of(NFS)]).values()
         allocations.replace(connection, {uuid_of("stranger"): {key: {"DISK_GB": 9}}}, NOW)
     fleets.discover(prepared_url, host("kvm1", hypervisor_hostname="a"), host("kvm2", domain("web", disk_gb=3)))
     assert disks(prepared_url)["pool/nfs"] == (100, 9)

@@ -17,7 +17,7 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import moves
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, schema, tables, transfer, transfer_file
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, selection, uuid_of
@@ -51,7 +51,7 @@ def fleet_url(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("web"), availability_zone="a", traits=["CUSTOM_X"]), host("kvm2"))
     fleets.claim(prepared_url, selection("new", "kvm2", server_group={"name": "g", "policy": "affinity"}))
     with Store.open(prepared_url).write() as connection:
-        moves.begin(connection, uuid_of("web"), "kvm2", "kvm2", "live-migration", NOW)
+        migration_claims.begin(connection, uuid_of("web"), "kvm2", "kvm2", "live-migration", NOW)
     return prepared_url
 
 

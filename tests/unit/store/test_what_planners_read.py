@@ -8,13 +8,14 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.deciding import told, wanted_to_move
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import told, wanted_to_move
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import groups, moves
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, host_columns, moving, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.fleet import read_host_instances, read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, host_columns, migrations_open, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_host_instances, read_instances
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
@@ -144,7 +145,7 @@ def test_the_metadata_is_the_one_place_of_the_policy(prepared_url):
 def test_the_budget_of_a_group_is_seen_and_may_change(prepared_url):
     def ensure(**more):
         with Store.open(prepared_url).write() as connection:
-            return groups.ensure(connection, "web", "anti-affinity", **more)[1]
+            return server_groups.ensure(connection, "web", "anti-affinity", **more)[1]
 
     assert ensure(max_moving=2) and not ensure(max_moving=2) and not ensure()
     assert fleets.columns(prepared_url)["server_groups"]["web"]["max_moving"] == 2
@@ -157,15 +158,15 @@ def test_the_budget_of_a_group_is_seen_and_may_change(prepared_url):
 def test_moves_that_make_room_are_known_by_the_host_they_are_for(prepared_url):
     discover(prepared_url)
     with Store.open(prepared_url).write(together=True) as connection:
-        opened = moves.begin(
+        opened = migration_claims.begin(
             connection, uuid_of("other"), "kvm2", None, "live-migration", fleets.NOW, "kvm3", {"for_host": "kvm1"}
         )
     with Store.open(prepared_url).read() as connection:
-        assert moving.left_open_for(connection, "kvm1") == ["kvm3"]
-        assert moving.left_open_for(connection, "kvm2") == []
+        assert migrations_open.left_open_for(connection, "kvm1") == ["kvm3"]
+        assert migrations_open.left_open_for(connection, "kvm2") == []
     before = fleets.holdings(prepared_url)
     with Store.open(prepared_url).write(together=True) as connection:
-        moves.undo(connection, opened["uuid"], PROOF, "no", fleets.NOW)
+        migration_claims.undo(connection, opened["uuid"], PROOF, "no", fleets.NOW)
     after = fleets.holdings(prepared_url)
     assert before != after and after[uuid_of("other")] == {"kvm3": {"VCPU": 1, "MEMORY_MB": 64}}
 

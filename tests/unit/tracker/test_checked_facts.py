@@ -331,7 +331,7 @@ def detours(text, file):
     }
     for call, names in calls(tree):
         words = [ast.unparse(argument) for argument in call.args]
-        if names[-1] in ("write_domain", "write_domains") and not file.endswith(("tracker/record.py", "store/nodes.py")):
+        if names[-1] in ("write_domain", "write_domains") and not file.endswith(("tracker/record.py", "store/compute_nodes.py")):
             found.append(names[-1])
         if names[-1] in ("record_built", "record_seen"):
             given = [argument for argument in call.args if ast.unparse(argument).startswith("domain.describe(")]

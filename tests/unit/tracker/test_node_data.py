@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import cpu_set, node, node_data
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node, node_data
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, uuid_of
 
 WEB = {"uuid": uuid_of("web"), "name": "web"}
@@ -124,10 +124,10 @@ def test_several_uris_of_one_machine_get_names_of_their_own():
     ("text", "cpus"), [("0", {0}), ("0-3,8,^2", {0, 1, 3, 8}), (" 1 , 3-4 ", {1, 3, 4}), ("^1,0-2", {0, 2}), (5, {5})]
 )
 def test_cpu_sets_as_nova_writes_them(text, cpus):
-    assert cpu_set.parse(text, "cpu_shared_set") == cpus
+    assert node.parse_cpu_set(text, "cpu_shared_set") == cpus
 
 
 @pytest.mark.parametrize("text", ["", "a", "1-", "-1", "1,,2", "1;2", "2-1", "^1", "0-99999999999"])
 def test_texts_that_are_no_cpu_set(text):
     with pytest.raises(DroverError, match="cpu_shared_set: "):
-        cpu_set.parse(text, "cpu_shared_set")
+        node.parse_cpu_set(text, "cpu_shared_set")

@@ -11,26 +11,27 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
     allocations,
-    groups,
-    moves,
-    names,
+    classes_and_traits,
     provider_info,
     providers,
     resource_providers,
+    server_groups,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils.store import (
     Store,
-    fleet,
     hosts,
     instances,
+    instances_for_plans,
     services,
     tables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain as tracker_domain
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import host_status, node, record
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node, record
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
 
@@ -327,7 +328,7 @@ def test_a_host_moves_between_zones(prepared_url):
     assert fleets.columns(prepared_url)["zones"] == [["az2"], ["az1"]]
     fleets.discover(prepared_url, host("kvm1", availability_zone="az1"))
     with Store.open(prepared_url).read() as connection:
-        assert fleet.read_zones(connection) == {"kvm1": ["az1"], "kvm2": ["az1"]}
+        assert instances_for_plans.read_zones(connection) == {"kvm1": ["az1"], "kvm2": ["az1"]}
         assert len(connection.execute(sa.select(tables.aggregates)).all()) == 2
 
 
@@ -360,14 +361,14 @@ def test_cpu_features_become_traits(prepared_url):
 
 def test_the_disabled_trait_outlives_a_discovery(prepared_url):
     fleets.discover(prepared_url, host("kvm1"))
-    in_store(prepared_url, host_status.change, "kvm1", "disabled", "fans")
+    in_store(prepared_url, host_state.change, "kvm1", "disabled", "fans")
     assert "COMPUTE_STATUS_DISABLED" in traits(prepared_url, "kvm1")
     assert fleets.discover(prepared_url, host("kvm1"))["changed"] is False
     assert "COMPUTE_STATUS_DISABLED" in traits(prepared_url, "kvm1")
     # A node that is new on a disabled host has it from the start.
     fleets.discover(prepared_url, host("kvm1"), host("kvm1", hypervisor_hostname="b"))
     assert "COMPUTE_STATUS_DISABLED" in traits(prepared_url, "kvm1/b")
-    in_store(prepared_url, host_status.change, "kvm1", "enabled")
+    in_store(prepared_url, host_state.change, "kvm1", "enabled")
     assert traits(prepared_url, "kvm1") == traits(prepared_url, "kvm1/b") == {"COMPUTE_NODE"}
 
 
@@ -376,7 +377,7 @@ def test_the_disabled_trait_outlives_a_discovery(prepared_url):
 
 def test_adoption_with_allocations(prepared_url):
     metadata = {"project": "blue", "user": "ann", "server_group": "web", "flavor": "m1"}
-    in_store(prepared_url, lambda connection: groups.ensure(connection, "web", "anti-affinity") and None)
+    in_store(prepared_url, lambda connection: server_groups.ensure(connection, "web", "anti-affinity") and None)
     web = domain("web", 2, 512, 10, metadata=metadata, autostart=True, state="paused")
     fleets.discover(prepared_url, host("kvm1", web, domain("plain")))
     assert fleets.holdings(prepared_url) == {
@@ -516,13 +517,13 @@ def test_a_stranger_on_two_hosts_at_once(prepared_url):
 def test_an_open_migration_is_left_alone(prepared_url):
     nodes = [host("kvm1", domain("web")), host("kvm2")]
     fleets.discover(prepared_url, *nodes)
-    move = in_store(prepared_url, moves.begin, uuid_of("web"), "kvm2", None, "live-migration", fleets.NOW)
+    move = in_store(prepared_url, migration_claims.begin, uuid_of("web"), "kvm2", None, "live-migration", fleets.NOW)
     held = fleets.holdings(prepared_url)
     for state in ([domain("web")], [domain("web")]), ([], [domain("web")]), ([], []), ([domain("web", 3)], []):
         found = fleets.discover(prepared_url, host("kvm1", *state[0]), host("kvm2", *state[1]))
         assert told(found) == {}, state
         assert (fleets.holdings(prepared_url), fleets.where(prepared_url)) == (held, {"web": "kvm1"})
-    in_store(prepared_url, moves.finish, move["uuid"], PROOF, "running", fleets.NOW)
+    in_store(prepared_url, migration_claims.finish, move["uuid"], PROOF, "running", fleets.NOW)
     assert told(fleets.discover(prepared_url, host("kvm1"), host("kvm2", domain("web")))) == {}
     assert fleets.used(prepared_url) == {"kvm2": 1}
 
@@ -580,7 +581,7 @@ def test_odd_names_come_back_as_they_were(prepared_url):
     fleets.discover(prepared_url, *nodes)
     assert fleets.discover(prepared_url, *nodes)["changed"] is False
     for name in HOSTILE:
-        in_store(prepared_url, host_status.change, name, "disabled", name)
+        in_store(prepared_url, host_state.change, name, "disabled", name)
     columns = fleets.columns(prepared_url)
     for column in ("host", "node", "cell", "disabled_reason"):
         assert columns[column] == sorted(HOSTILE)
@@ -643,8 +644,8 @@ def test_discovery_owns_what_it_writes():
 def test_discovery_keeps_what_an_operator_put_on_a_node(prepared_url):
     nodes = [host("kvm1", traits=["CUSTOM_REPORTED"]), host("kvm2")]
     fleets.discover(prepared_url, *nodes)
-    in_store(prepared_url, names.ensure, names.TRAIT, ["CUSTOM_GOLD"])
-    in_store(prepared_url, names.ensure, names.RESOURCE_CLASS, ["CUSTOM_GPU"])
+    in_store(prepared_url, classes_and_traits.ensure, classes_and_traits.TRAIT, ["CUSTOM_GOLD"])
+    in_store(prepared_url, classes_and_traits.ensure, classes_and_traits.RESOURCE_CLASS, ["CUSTOM_GPU"])
     wanted = {
         "traits": ["CUSTOM_GOLD", "STORAGE_DISK_SSD"],
         "inventories": {"CUSTOM_GPU": {"total": 2}},
@@ -674,12 +675,12 @@ def test_discovery_keeps_what_an_operator_put_on_a_node(prepared_url):
 
 def test_a_disabled_host_keeps_the_operators_traits(prepared_url):
     fleets.discover(prepared_url, host("kvm1"))
-    in_store(prepared_url, names.ensure, names.TRAIT, ["CUSTOM_GOLD"])
-    in_store(prepared_url, host_status.change, "kvm1", "disabled")
+    in_store(prepared_url, classes_and_traits.ensure, classes_and_traits.TRAIT, ["CUSTOM_GOLD"])
+    in_store(prepared_url, host_state.change, "kvm1", "disabled")
     put(prepared_url, "kvm1", traits=["CUSTOM_GOLD"])
     fleets.discover(prepared_url, host("kvm1"))
     assert traits(prepared_url, "kvm1") == {"COMPUTE_NODE", "CUSTOM_GOLD", "COMPUTE_STATUS_DISABLED"}
-    in_store(prepared_url, host_status.change, "kvm1", "enabled")
+    in_store(prepared_url, host_state.change, "kvm1", "enabled")
     fleets.discover(prepared_url, host("kvm1"))
     assert traits(prepared_url, "kvm1") == {"COMPUTE_NODE", "CUSTOM_GOLD"}
 
@@ -695,7 +696,7 @@ def test_discovery_of_a_store_that_did_not_note_the_traits(prepared_url):
 
 def test_a_node_goes_with_the_providers_below_it_unless_they_are_used(prepared_url):
     fleets.discover(prepared_url, host("kvm1"), host("kvm2"), host("kvm3"))
-    in_store(prepared_url, names.ensure, names.RESOURCE_CLASS, ["CUSTOM_GPU"])
+    in_store(prepared_url, classes_and_traits.ensure, classes_and_traits.RESOURCE_CLASS, ["CUSTOM_GPU"])
     for name in ("kvm1", "kvm2"):
         put(prepared_url, f"{name}-slot", parent=name)
         gpu = put(prepared_url, f"{name}-gpu", parent=f"{name}-slot", inventories={"CUSTOM_GPU": {"total": 1}})

@@ -3,19 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The audit: what in the store contradicts itself or what hosts show, and mending what is safe.
 
-picture.py reads the store, about_*.py find (data in, data out), heal.py mends.
+snapshot.py reads the store, checks.py finds (data in, data out), repair.py mends.
 """
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.audit import (
-    about_consumers,
-    about_domains,
-    about_instances,
-    about_providers,
-    heal,
-    picture,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.audit import checks, repair, snapshot
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.audit.findings import LEVELS, Findings
 
 
@@ -28,12 +21,12 @@ def audit(connection, now, mend=False, release_expired=False):
         that are gone now), left (what there is now; without mend the same as findings), counts (dict
         kind -> how many of left), sound (nothing of left is more than information).
     """
-    found = examine(picture.read(connection), now, release_expired)
+    found = examine(snapshot.read(connection), now, release_expired)
     before = left = found.listing()
     if mend and not found.mends.nothing:
-        heal.apply(connection, found.mends, now)
+        repair.apply(connection, found.mends, now)
         # Read anew: what is said to be mended has been seen to be.
-        left = examine(picture.read(connection), now, release_expired).listing()
+        left = examine(snapshot.read(connection), now, release_expired).listing()
     remaining = {_key(each) for each in left}
     counts = {}
     for each in left:
@@ -51,11 +44,11 @@ def audit(connection, now, mend=False, release_expired=False):
 def examine(seen, now, release_expired=False):
     """All findings of a Picture, with what would mend the safe ones, as Findings."""
     found = Findings()
-    about_domains.examine(seen, found)
-    about_instances.examine(seen, found)
-    about_consumers.examine(seen, found, now, release_expired)
-    about_providers.examine(seen, found)
-    about_consumers.examine_migrations(seen, found, now)
+    checks.examine_domains(seen, found)
+    checks.examine_instances(seen, found)
+    checks.examine_consumers(seen, found, now, release_expired)
+    checks.examine_providers(seen, found)
+    checks.examine_migrations(seen, found, now)
     return found
 
 

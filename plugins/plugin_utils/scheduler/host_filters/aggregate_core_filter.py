@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.aggregate_capacity import AggregateCapacityFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import AggregateCapacityFilter
 
 
 class AggregateCoreFilter(AggregateCapacityFilter):
     """CoreFilter with the allocation ratio of the host's aggregates.
 
     Inputs: those of CoreFilter; aggregate metadata cpu_allocation_ratio.
-    Rule: AggregateCapacityFilter. Source: NOVA_SEMANTICS 2.7.
+    Rule: AggregateCapacityFilter. Source: N2.7.
     """
 
     name = "AggregateCoreFilter"

@@ -20,7 +20,7 @@ class AggregateImagePropertiesIsolation(HostFilter):
     aggregate_image_properties_isolation_namespace and _separator.
     Rule: for each metadata key that is also a property of the image, the property as text is among
     the key's values. Keys the image does not have pass. With a namespace only keys that begin with
-    it and the separator are looked at. Source: NOVA_SEMANTICS 2.1.
+    it and the separator are looked at. Source: N2.1.
     """
 
     name = "AggregateImagePropertiesIsolation"

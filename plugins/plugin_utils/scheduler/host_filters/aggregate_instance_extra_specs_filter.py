@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.operators import requirement
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.extra_spec_operators import requirement
 
 try:
     import numpy as np
@@ -22,9 +22,9 @@ class AggregateInstanceExtraSpecsFilter(HostFilter):
 
     Inputs: extra specs without a scope or with the scope aggregate_instance_extra_specs; aggregate
     metadata, values split at commas and merged over aggregates.
-    Rule: for each key at least one value meets the requirement (operators.py); a missing key fails,
+    Rule: for each key at least one value meets the requirement (extra_spec_operators.py); a missing key fails,
     so a host in no aggregate fails too. Other scopes are not looked at. An extra spec without a
-    scope that is meant as a capability fails every host here. Source: NOVA_SEMANTICS 2.1, 2.2.
+    scope that is meant as a capability fails every host here. Source: N2.1, N2.2.
     """
 
     name = "AggregateInstanceExtraSpecsFilter"

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.limits import AggregateLimitFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import AggregateLimitFilter
 
 
 class AggregateIoOpsFilter(AggregateLimitFilter):
@@ -13,7 +13,7 @@ class AggregateIoOpsFilter(AggregateLimitFilter):
 
     Inputs: those of IoOpsFilter; aggregate metadata max_io_ops_per_host.
     Rule: num_io_ops < the least max_io_ops_per_host of the host's aggregates as a whole number; the
-    option when there is none or one cannot be read. Source: NOVA_SEMANTICS 2.1.
+    option when there is none or one cannot be read. Source: N2.1.
     """
 
     name = "AggregateIoOpsFilter"

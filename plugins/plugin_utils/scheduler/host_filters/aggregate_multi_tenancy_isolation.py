@@ -22,7 +22,7 @@ class AggregateMultiTenancyIsolation(HostFilter):
     Inputs: the request's project; aggregate metadata keys that begin with filter_tenant_id, split
     at commas.
     Rule: no such key, pass; else the project is among the values. It keeps strangers out and does
-    not keep the project in. Source: NOVA_SEMANTICS 2.1.
+    not keep the project in. Source: N2.1.
     """
 
     name = "AggregateMultiTenancyIsolation"

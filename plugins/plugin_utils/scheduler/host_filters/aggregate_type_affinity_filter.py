@@ -19,7 +19,7 @@ class AggregateTypeAffinityFilter(HostFilter):
     Inputs: the flavor's name; aggregate metadata instance_type, each value a comma list.
     Rule: no aggregate of the host has the key, pass; else the name is in one of the lists. A
     request without a flavor has no name and passes only hosts without the key.
-    Source: NOVA_SEMANTICS 2.1.
+    Source: N2.1.
     """
 
     name = "AggregateTypeAffinityFilter"

@@ -16,7 +16,7 @@ except ImportError:
 class AllHostsFilter(HostFilter):
     """Every host passes.
 
-    Inputs: none. Rule: pass. Source: NOVA_SEMANTICS 2.1.
+    Inputs: none. Rule: pass. Source: N2.1.
     """
 
     name = "AllHostsFilter"

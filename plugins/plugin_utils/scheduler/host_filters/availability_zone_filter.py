@@ -18,8 +18,8 @@ class AvailabilityZoneFilter(HostFilter):
 
     Inputs: the request's availability_zone; the host's zones; option default_availability_zone.
     Rule: no zone asked, pass; host in zones, the asked one is among them; host in no zone, the asked
-    one is default_availability_zone. Source: NOVA_SEMANTICS 2.7.
-    Unlike Nova's pre-filter (1.4) a zone that nobody has means "nowhere" and not "anywhere": there
+    one is default_availability_zone. Source: N2.7.
+    Unlike Nova's pre-filter (N1.4) a zone that nobody has means "nowhere" and not "anywhere": there
     is no API before us that would have refused a misspelt zone.
     """
 

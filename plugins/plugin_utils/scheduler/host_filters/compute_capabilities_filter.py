@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import attributes
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.operators import NUMERIC, requirement
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.extra_spec_operators import NUMERIC, requirement
 
 try:
     import numpy as np
@@ -22,8 +22,8 @@ class ComputeCapabilitiesFilter(HostFilter):
     host states (attributes.py) or a key of the host's stats, and ``hw:maxphysaddr_bits``; those
     attributes.
     Rule: each considered value is looked up along its path, through JSON text, mappings and stats,
-    and meets the requirement (operators.py); missing or null fails. Other scopes are not looked at.
-    Source: NOVA_SEMANTICS 2.2.
+    and meets the requirement (extra_spec_operators.py); missing or null fails. Other scopes are not looked at.
+    Source: N2.2.
     """
 
     name = "ComputeCapabilitiesFilter"

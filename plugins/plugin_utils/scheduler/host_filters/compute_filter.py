@@ -12,7 +12,7 @@ class ComputeFilter(HostFilter):
     """The service of the host is not disabled, and up.
 
     Inputs: enabled, up (the store works "up" out of the heartbeat and forced_down).
-    Rule: enabled and up. Source: NOVA_SEMANTICS 2.1 and 7.
+    Rule: enabled and up. Source: N2.1 and N7.
     """
 
     name = "ComputeFilter"

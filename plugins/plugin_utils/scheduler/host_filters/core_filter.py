@@ -12,7 +12,7 @@ class CoreFilter(CapacityFilter):
     """Enough virtual CPUs.
 
     Inputs: the request's vcpus (vCPU); inventory and use of VCPU.
-    Rule: CapacityFilter. Source: NOVA_SEMANTICS 2.7 for the name, 10.2 for the rule.
+    Rule: CapacityFilter. Source: N2.7 for the name, N10.2 for the rule.
     """
 
     name = "CoreFilter"

@@ -18,7 +18,7 @@ class DifferentHostFilter(HostFilter):
 
     Inputs: the hint (uuids or names, also of instances placed earlier in the batch); who is where.
     Rule: no hint, pass; else no named instance is on the host. Names nobody knows count for
-    nothing. Source: NOVA_SEMANTICS 2.1.
+    nothing. Source: N2.1.
     """
 
     name = "DifferentHostFilter"

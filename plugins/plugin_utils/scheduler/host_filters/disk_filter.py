@@ -12,7 +12,7 @@ class DiskFilter(CapacityFilter):
     """Enough disk.
 
     Inputs: the request's disk_gb (GiB); inventory and use of DISK_GB.
-    Rule: CapacityFilter. Source: NOVA_SEMANTICS 2.7 for the name, 10.2 for the rule.
+    Rule: CapacityFilter. Source: N2.7 for the name, N10.2 for the rule.
 
     What thin disks may still grow by (disk_available_least) does not count here, because the claim
     does not know it; DiskWeigher takes it into account.

@@ -17,7 +17,7 @@ class ExactCoreFilter(HostFilter):
     """The host has exactly as much as is asked for (bare metal).
 
     Inputs: the request's vcpus; the host's VCPU.
-    Rule: vcpus = the host's total. Source: NOVA_SEMANTICS 2.7.
+    Rule: vcpus = the host's total. Source: N2.7.
     """
 
     name = "ExactCoreFilter"

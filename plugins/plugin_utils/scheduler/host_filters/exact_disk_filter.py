@@ -17,7 +17,7 @@ class ExactDiskFilter(HostFilter):
     """The host has exactly as much as is asked for (bare metal).
 
     Inputs: the request's disk_gb; the host's DISK_GB.
-    Rule: disk_gb = free disk, disk_available_least included. Source: NOVA_SEMANTICS 2.7.
+    Rule: disk_gb = free disk, disk_available_least included. Source: N2.7.
     """
 
     name = "ExactDiskFilter"

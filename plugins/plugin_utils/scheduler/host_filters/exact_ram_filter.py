@@ -17,7 +17,7 @@ class ExactRamFilter(HostFilter):
     """The host has exactly as much as is asked for (bare metal).
 
     Inputs: the request's memory_mb; the host's MEMORY_MB.
-    Rule: memory_mb = free_ram_mb. Source: NOVA_SEMANTICS 2.7.
+    Rule: memory_mb = free_ram_mb. Source: N2.7.
     """
 
     name = "ExactRamFilter"

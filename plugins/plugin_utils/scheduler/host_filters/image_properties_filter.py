@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.attributes import follow
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.versions import satisfied
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.extra_spec_operators import satisfied
 
 try:
     import numpy as np
@@ -38,7 +38,7 @@ class ImagePropertiesFilter(HostFilter):
     cpu_info; option image_properties_default_architecture.
     Rule: none of the first three set, pass; else one supported entry has each of them that is set
     (anywhere in the triple), and the version predicates hold and the address bits suffice where both
-    sides are known. A host that reports no supported_instances fails. Source: NOVA_SEMANTICS 2.3.
+    sides are known. A host that reports no supported_instances fails. Source: N2.3.
     """
 
     name = "ImagePropertiesFilter"

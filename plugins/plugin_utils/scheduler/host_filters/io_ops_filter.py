@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.limits import LimitFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import LimitFilter
 
 
 class IoOpsFilter(LimitFilter):
     """The host has fewer builds and moves under way than the limit.
 
     Inputs: num_io_ops, those placed earlier in the batch included; option max_io_ops_per_host [8].
-    Rule: num_io_ops < max_io_ops_per_host. Source: NOVA_SEMANTICS 2.1.
+    Rule: num_io_ops < max_io_ops_per_host. Source: N2.1.
     """
 
     name = "IoOpsFilter"

@@ -20,7 +20,7 @@ class IsolatedHostsFilter(HostFilter):
     restrict_isolated_hosts_to_isolated_images [true].
     Rule: no isolated images: restrict and the host is isolated fails. Else with restrict, the image
     is isolated exactly if the host is; without, an isolated image needs an isolated host. A request
-    without an image is not isolated. Source: NOVA_SEMANTICS 2.4.
+    without an image is not isolated. Source: N2.4.
     """
 
     name = "IsolatedHostsFilter"

@@ -20,7 +20,7 @@ class JsonFilter(HostFilter):
 
     Inputs: the hint query; any attribute of host states (attributes.py).
     Rule: no query, pass; else json_query.py. It is asked again for each instance of a batch, and
-    sees disabled and down hosts. Source: NOVA_SEMANTICS 2.5.
+    sees disabled and down hosts. Source: N2.5.
     """
 
     name = "JsonFilter"

@@ -18,7 +18,7 @@ class MetricsFilter(HostFilter):
     """The host reports every metric that MetricsWeigher weighs.
 
     Inputs: the host's metrics; option metrics_weight_setting ({metric: ratio}).
-    Rule: each metric of the setting is among the host's. Source: NOVA_SEMANTICS 2.1.
+    Rule: each metric of the setting is among the host's. Source: N2.1.
     """
 
     name = "MetricsFilter"

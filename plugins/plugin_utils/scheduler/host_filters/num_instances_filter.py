@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.limits import LimitFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import LimitFilter
 
 
 class NumInstancesFilter(LimitFilter):
     """The host has fewer instances than the limit.
 
     Inputs: num_instances, those placed earlier in the batch included; option max_instances_per_host [50].
-    Rule: num_instances < max_instances_per_host. Source: NOVA_SEMANTICS 2.1.
+    Rule: num_instances < max_instances_per_host. Source: N2.1.
     """
 
     name = "NumInstancesFilter"

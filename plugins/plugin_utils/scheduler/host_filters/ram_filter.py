@@ -12,7 +12,7 @@ class RamFilter(CapacityFilter):
     """Enough memory.
 
     Inputs: the request's memory_mb (MiB); inventory and use of MEMORY_MB.
-    Rule: CapacityFilter. Source: NOVA_SEMANTICS 2.7 for the name, 10.2 for the rule.
+    Rule: CapacityFilter. Source: N2.7 for the name, N10.2 for the rule.
     """
 
     name = "RamFilter"

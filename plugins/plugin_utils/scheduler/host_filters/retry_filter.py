@@ -17,7 +17,7 @@ class RetryFilter(HostFilter):
     """The compute node is not one where this instance was tried already.
 
     Inputs: the request's retry list of (host, node).
-    Rule: (host, node) is not in the list. Source: NOVA_SEMANTICS 2.7.
+    Rule: (host, node) is not in the list. Source: N2.7.
     """
 
     name = "RetryFilter"

@@ -18,7 +18,7 @@ class SameHostFilter(HostFilter):
 
     Inputs: the hint (uuids or names, also of instances placed earlier in the batch); who is where.
     Rule: no hint, pass; else one named instance is on the host. Names nobody knows count for
-    nothing, so a hint of only such names passes no host. Source: NOVA_SEMANTICS 2.1.
+    nothing, so a hint of only such names passes no host. Source: N2.1.
     """
 
     name = "SameHostFilter"

@@ -19,7 +19,7 @@ class ServerGroupAffinityFilter(HostFilter):
     Inputs: the request's server group; on which hosts its members are, those placed earlier in the
     batch included.
     Rule: no group, or policy not affinity, or no member anywhere: pass; else the host holds a
-    member. The first member may go anywhere. Source: NOVA_SEMANTICS 2.1.
+    member. The first member may go anywhere. Source: N2.1.
     """
 
     name = "ServerGroupAffinityFilter"

@@ -20,7 +20,7 @@ class ServerGroupAntiAffinityFilter(HostFilter):
     earlier in the batch included; the group's max_server_per_host [1].
     Rule: no group, or policy not anti-affinity: pass; this very instance is on the host already:
     pass (a move may keep its source); else members on the host < max_server_per_host.
-    Source: NOVA_SEMANTICS 2.1. Members count per host, not per compute node: nodes of one host fail
+    Source: N2.1. Members count per host, not per compute node: nodes of one host fail
     together.
     """
 

@@ -21,7 +21,7 @@ class SimpleCIDRAffinityFilter(HostFilter):
 
     Inputs: hints build_near_host_ip (an address, not a host's name) and cidr [/24]; host_ip.
     Rule: no hint, pass; else host_ip lies in build_near_host_ip + cidr. A host without an address
-    fails. Source: NOVA_SEMANTICS 2.1.
+    fails. Source: N2.1.
     """
 
     name = "SimpleCIDRAffinityFilter"

@@ -19,7 +19,7 @@ class TypeAffinityFilter(HostFilter):
     Inputs: the flavor's name; the flavors of the instances on the host, those placed earlier in the
     batch included.
     Rule: no instance of another flavor on the host. Instances of which no flavor is known, and a
-    request without a flavor, count for nothing. Source: NOVA_SEMANTICS 2.7.
+    request without a flavor, count for nothing. Source: N2.7.
     """
 
     name = "TypeAffinityFilter"

@@ -17,7 +17,7 @@ class BuildFailureWeigher(Weigher):
     """Away from hosts where builds fail.
 
     Inputs: failed_builds. Raw value: failed_builds; the multiplier counts as negative.
-    Source: NOVA_SEMANTICS 3.2.
+    Source: N3.2.
     """
 
     name = "BuildFailureWeigher"

@@ -18,7 +18,7 @@ class CPUWeigher(Weigher):
 
     Inputs: VCPU total, reserved, used and ratio.
     Raw value: total * ratio - (reserved + used); Nova counts reserved CPUs as used.
-    Scale starts at 0. A negative multiplier packs. Source: NOVA_SEMANTICS 3.2, 5.1 for vcpus_used.
+    Scale starts at 0. A negative multiplier packs. Source: N3.2, N5.1 for vcpus_used.
     """
 
     name = "CPUWeigher"

@@ -18,7 +18,7 @@ class CrossCellWeigher(Weigher):
 
     Inputs: requested_destination.cell and allow_cross_cell_move; the host's cell.
     Raw value: no preferred cell, or no leave to go: 0; else 1 inside it and -1 outside.
-    Source: NOVA_SEMANTICS 3.2.
+    Source: N3.2.
     """
 
     name = "CrossCellWeigher"

@@ -18,7 +18,7 @@ class DiskWeigher(Weigher):
 
     Inputs: DISK_GB total, reserved and used; disk_available_least (GiB).
     Raw value: free_disk_mb = 1024 * min(total - reserved - used, disk_available_least).
-    Scale starts at 0. A negative multiplier packs. Source: NOVA_SEMANTICS 3.2, 1.1 for free_disk_mb.
+    Scale starts at 0. A negative multiplier packs. Source: N3.2, N1.1 for free_disk_mb.
     """
 
     name = "DiskWeigher"

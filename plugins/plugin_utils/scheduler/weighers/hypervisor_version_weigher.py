@@ -17,7 +17,7 @@ class HypervisorVersionWeigher(Weigher):
     """Newer hypervisors are better.
 
     Inputs: hypervisor_version. Raw value: hypervisor_version, unknown as 0.
-    Source: NOVA_SEMANTICS 3.2.
+    Source: N3.2.
     """
 
     name = "HypervisorVersionWeigher"

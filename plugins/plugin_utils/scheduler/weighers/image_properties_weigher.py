@@ -22,7 +22,7 @@ class ImagePropertiesWeigher(Weigher):
     Raw value: sum over the request's properties of factor * instances on the host with the same
     value; factor 1 each when the setting is empty, else 0 for properties that it does not name. A
     multiplier 0 in the policy skips the work even if an aggregate sets one.
-    Source: NOVA_SEMANTICS 3.2.
+    Source: N3.2.
     """
 
     name = "ImagePropertiesWeigher"

@@ -17,7 +17,7 @@ class IoOpsWeigher(Weigher):
     """Fewer builds and moves under way are better.
 
     Inputs: num_io_ops, those placed earlier in the batch included. Raw value: num_io_ops. The scale
-    starts at 0; the multiplier is negative by default. Source: NOVA_SEMANTICS 3.2.
+    starts at 0; the multiplier is negative by default. Source: N3.2.
     """
 
     name = "IoOpsWeigher"

@@ -23,7 +23,7 @@ class MetricsWeigher(Weigher):
     Raw value: sum of ratio * metric. A metric that a host does not report refuses the request when
     metrics_required is true (enable MetricsFilter to leave such hosts out); when false the host's
     raw value is metrics_weight_of_unavailable, unless the ratio or the multiplier is 0.
-    Source: NOVA_SEMANTICS 3.2 ([metrics] weight_setting, required, weight_of_unavailable).
+    Source: N3.2 ([metrics] weight_setting, required, weight_of_unavailable).
     """
 
     name = "MetricsWeigher"

@@ -17,7 +17,7 @@ class NumInstancesWeigher(Weigher):
     """Hosts by how many instances they hold; does nothing unless given a multiplier.
 
     Inputs: num_instances. Raw value: num_instances. A positive multiplier packs, a negative one
-    spreads. Source: NOVA_SEMANTICS 3.2.
+    spreads. Source: N3.2.
     """
 
     name = "NumInstancesWeigher"

@@ -13,7 +13,7 @@ class PCIWeigher(Weigher):
 
     Inputs: free PCI devices of the host; none are tracked yet, so all hosts are equal.
     Raw value: 100 - min(free devices, 99). The multiplier may not be negative.
-    Source: NOVA_SEMANTICS 3.2.
+    Source: N3.2.
     """
 
     name = "PCIWeigher"

@@ -18,7 +18,7 @@ class RAMWeigher(Weigher):
 
     Inputs: MEMORY_MB total, reserved and used.
     Raw value: free_ram_mb = total - reserved - used, in MiB (the allocation ratio plays no part).
-    Scale starts at 0. A negative multiplier packs. Source: NOVA_SEMANTICS 3.2, 5.1 for free_ram_mb.
+    Scale starts at 0. A negative multiplier packs. Source: N3.2, N5.1 for free_ram_mb.
     """
 
     name = "RAMWeigher"

@@ -19,7 +19,7 @@ class ServerGroupSoftAntiAffinityWeigher(Weigher):
     Inputs: the request's server group; how many of its members each host holds, those placed
     earlier in the batch included.
     Raw value: policy soft-anti-affinity: minus members on the host, else 0. The multiplier may
-    not be negative. Source: NOVA_SEMANTICS 3.2.
+    not be negative. Source: N3.2.
     """
 
     name = "ServerGroupSoftAntiAffinityWeigher"

@@ -1,0 +1,111 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""So many moves off this host at a time; the others wait, first come, first served.
+
+Private to the collection. A move that waits has been checked already, so that it begins in the moment another
+one is over: Nova's migrations of status ``queued`` do the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+
+from ansible_collections.drover.compute.plugins.module_utils._migration.record import uptime
+from ansible_collections.drover.compute.plugins.module_utils._ownership import drop_state
+
+
+class Turn:
+    """The place of one move in a line of this host.
+
+    It is a file that its process holds locked, named by when it was taken, on a clock that nobody sets: the kernel
+    frees the lock when the process dies, however it dies, and an unlocked file counts for nothing.
+
+    :param folder: where the places are kept, such as that of the records.
+    :param uuid: of the instance.
+    :param line: what those in the line wait for.
+    """
+
+    def __init__(self, folder, uuid, line="turns"):
+        self._folder = os.path.join(folder, line)
+        self._uuid = uuid
+        self._name = self._descriptor = None
+
+    def take_place(self, since=None):
+        """Stand in line; a second call changes nothing.
+
+        :param since: the uptime() at which a move that goes on without having waited began; None for now.
+        :raises OSError: the folder cannot be written.
+        """
+        if self._descriptor is not None:
+            return
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        with self._alone():
+            self._name = f"{uptime() if since is None else since:020.6f}.{self._uuid}"
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            self._descriptor = os.open(os.path.join(self._folder, self._name), flags, 0o600)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def has_come(self, most):
+        """Whether fewer than ``most`` (None for no limit) that stand before this one are still there."""
+        if most is None:
+            return True
+        with self._alone():
+            return self._count(before=self._name) < most
+
+    def count(self):
+        """How many are in the line."""
+        if not os.path.isdir(self._folder):
+            return 0
+        with self._alone():
+            return self._count()
+
+    def _count(self, before=None):
+        names = [name for name in os.listdir(self._folder) if name[0].isdigit()]
+        return sum(self._is_there(name) for name in names if before is None or name < before)
+
+    def leave(self):
+        """Let the next one go."""
+        if self._descriptor is None:
+            return
+        with contextlib.suppress(OSError), self._alone():
+            drop_state(os.path.join(self._folder, self._name))
+        os.close(self._descriptor)
+        self._descriptor = None
+
+    @contextlib.contextmanager
+    def _alone(self):
+        """Without this a place might be seen before it is locked, or be taken before one that has been counted."""
+        descriptor = os.open(os.path.join(self._folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _is_there(self, name):
+        path = os.path.join(self._folder, name)
+        if _is_held(path):
+            return True
+        # Its process died.
+        with contextlib.suppress(OSError):
+            drop_state(path)
+        return False
+
+
+def _is_held(path):
+    """Whether there is such a file and a process holds it locked."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)

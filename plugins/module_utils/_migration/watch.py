@@ -1,0 +1,120 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A look at a live migration from the side: its downtime, its time limit and what follows, and the user's abort.
+
+Private to the collection. The thread that migrates is busy inside libvirt for as long as the migration
+takes, so that all this happens over a connection of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._migration.record import uptime
+
+POLL = 0.3
+
+#: Seconds in which something more of a paused guest must have been sent, or its migration is given up.
+STALLED = 60
+
+
+class Watch:
+    """Watches one live migration for as long as the ``with`` block lasts.
+
+    :param uri: the source's libvirt.
+    :param options: the move's options, see ``_migration.options``.
+    :param ends: the uptime() at which the time is over, or None for never.
+    :param limit: the same in seconds from the beginning: a second limit for what is done at the end of the first.
+    :param abort_asked: a function that says whether the user wants it aborted.
+    :param note: a function that writes ``escalated`` (the action taken) into the record, before it is taken.
+    :param escalated: the action that an earlier worker took already, or None.
+    """
+
+    def __init__(self, uri, uuid, options, ends=None, limit=None, abort_asked=lambda: False, note=lambda action: None, escalated=None):
+        self.uri, self.uuid, self.options = uri, uuid, options
+        self.ends, self.limit, self.escalated = ends, limit, escalated
+        self._abort_asked, self._note = abort_asked, note
+        self._downtime = options.get("max_downtime_ms")
+        self._switched = self._paused = False
+        self._least, self._progress_at = None, time.monotonic()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc_info):
+        self._over.set()
+        # What it writes into the record must be written before anybody goes on.
+        self._thread.join(10)
+        return False
+
+    def _run(self):
+        conn = None
+        while not self._over.wait(POLL):
+            try:
+                if conn is None:
+                    conn = _libvirt.open_connection(self.uri)
+                self._step(conn.lookupByUUIDString(self.uuid))
+            except LibvirtProblem:
+                continue
+            except libvirt.libvirtError:
+                # Too early or too late; the next look or the end of the migration settles it.
+                if conn is not None and not _is_alive(conn):
+                    _libvirt.close(conn)
+                    conn = None
+        _libvirt.close(conn)
+
+    def _step(self, domain):
+        if self._abort_asked():
+            domain.abortJob()
+            return
+        if self._downtime and domain.jobInfo()[0]:
+            domain.migrateSetMaxDowntime(int(self._downtime), 0)
+            self._downtime = None
+        if self.ends is not None and uptime() >= self.ends:
+            self._escalate(domain)
+
+    def _escalate(self, domain):
+        """The time is over; called again and again until the migration ends."""
+        if not domain.jobInfo()[0]:
+            # Not begun yet, or just over: a guest that is not being moved is not to be paused.
+            return
+        action = self.options.get("on_timeout") or "abort"
+        if self.escalated is None:
+            self.escalated = action
+            self._note(action)
+        if action == "post_copy" and not self._switched and uptime() < self.ends + self.limit:
+            # Refused for as long as its disks are being copied.
+            domain.migrateStartPostCopy(0)
+            self._switched = True
+        elif action == "pause" and not self._paused:
+            domain.suspend()
+            self._paused = True
+            self._progress_at = time.monotonic()
+        elif self._paused and not self._is_stalled(domain):
+            pass
+        elif not self._switched:
+            # Of a guest that was switched over a part is there already: it can only go on.
+            domain.abortJob()
+
+    def _is_stalled(self, domain):
+        """Whether nothing more is sent, though nothing changes any more that would have to be sent again."""
+        stats = domain.jobStats(0)
+        left = stats.get("memory_remaining", 0) + stats.get("disk_remaining", 0)
+        if self._least is None or left < self._least:
+            self._least, self._progress_at = left, time.monotonic()
+        return time.monotonic() - self._progress_at >= STALLED
+
+
+def _is_alive(conn):
+    try:
+        return bool(conn.isAlive())
+    except libvirt.libvirtError:
+        return False

@@ -1,0 +1,824 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One move of one instance, from the checks to the verification.
+
+Private to the collection. Runs in a process of its own (see ``_detach``). libvirt is asked at every turn
+where the instance is; the record only adds what libvirt cannot know. The source is the truth until the
+instance was seen at the destination and gone from the source, and nothing is ever "repaired" that two
+hosts disagree on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+import xml.etree.ElementTree as ET
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _orders, _power
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._migration import checks, state
+from ansible_collections.drover.compute.plugins.module_utils._migration.certificates import certificate_reasons
+from ansible_collections.drover.compute.plugins.module_utils._migration.flags import flags_and_parameters, version_reasons
+from ansible_collections.drover.compute.plugins.module_utils._migration.options import contradictions, merged, time_limit
+from ansible_collections.drover.compute.plugins.module_utils._migration.record import (
+    SETTLED,
+    new_record,
+    same_move,
+    uptime,
+)
+from ansible_collections.drover.compute.plugins.module_utils._migration.storage import Storage, survey
+from ansible_collections.drover.compute.plugins.module_utils._migration.turn import Turn
+from ansible_collections.drover.compute.plugins.module_utils._migration.watch import Watch
+from ansible_collections.drover.compute.plugins.module_utils._ownership import undefine
+from ansible_collections.drover.compute.plugins.module_utils._sources import missing_secrets
+from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+
+#: Seconds to wait for two hosts to agree before their disagreement is reported.
+SETTLE = 20
+
+#: The same before anything was begun: then they only have to finish what somebody else began.
+SETTLE_BEFORE = 5
+
+#: Seconds to try to reach a libvirt again that was lost in the middle.
+RECONNECT = 60
+
+#: What a worker takes over of the record of one that died.
+INHERITED = (
+    "files", "probes", "leftovers", "kept", "removed", "was", "autostart", "started_at", "since", "storage", "name", "phase", "temporary", "ends", "limit",
+    "escalated", "shut_down",
+)
+
+#: Seconds that a guest gets to shut down in good order.
+SHUTDOWN = 180
+
+#: Seconds to try to get a post-copy going again that broke off, and the pause between two attempts.
+RESUME = 300
+RESUME_PAUSE = 5
+
+POLL = 0.5
+
+#: The same while it waits for its turn: what it waits for may be over in a second.
+POLL_TURN = 0.05
+
+#: How many for each that may move are checked already, as many at a time as may move. Checks take time and processors from
+#: those that move.
+READY = 2
+
+#: Seconds of waiting after which what was checked before may not be true any more; nobody waits longer to be checked.
+CHECKED = 30
+
+
+#: What is to be said of a migration that failed after its time was over.
+AFTERWARDS = {
+    "abort": " and was aborted: allow more time, bandwidth or downtime, or set auto_converge or another on_timeout",
+    "post_copy": ", and switching it over to post-copy did not end it in as much time again",
+    "pause": ", and nothing more arrived while the guest was paused: look at the network between the two hosts",
+    "shutdown": " and was aborted to shut it down",
+}
+
+#: What libvirt says when a host is not set up for an option.
+ADVICE = (
+    ("tls", re.compile(r"credentials|certificate|TLS|End of file while reading", re.IGNORECASE),
+     "look whether the certificates of both hosts are valid, that of {where} for its host name (libvirt's log there says more)"),
+    ("post_copy", re.compile(r"post-?copy|userfault|End of file while reading", re.IGNORECASE),
+     "let QEMU fetch memory on {where} (sysctl vm.unprivileged_userfaultfd=1 there; libvirt's log there says more)"),
+)
+
+
+class Aborted(LibvirtProblem):
+    """Somebody wants the move aborted, and nothing was begun that would have to be stopped."""
+
+
+class Refused(Exception):
+    """The move was not begun; the text holds all the reasons."""
+
+
+class Worker:
+    """Carries one move through, or finds out what became of it.
+
+    ``acknowledge(word)`` is called once, when it is known what this call is about to do: started,
+    following, or the status that the move has already.
+
+    :param most: how many moves off this host may be carried out at a time, or None for no limit.
+    """
+
+    def __init__(self, move, source_uri, records, acknowledge=None, may_start=True, most=None):
+        self.move = dict(move)
+        self.uuid = move["uuid"]
+        self.source_uri = source_uri
+        self.records = records
+        self._acknowledge = acknowledge or (lambda word: None)
+        self.may_start = may_start and move.get("migration") not in _orders.read_withdrawn(records, self.uuid)
+        self._most = most
+        self._turn = Turn(records.folder, self.uuid)
+        self._check = Turn(records.folder, self.uuid, "checks")
+        self.previous = records.read(self.uuid)
+        if not same_move(self.previous, move, source_uri):
+            # Of another way, long over: nothing in it is about this move.
+            self.previous = None
+        self.record = new_record(move, source_uri)
+        self.record["earlier"] = records.files_left(move, source_uri)
+        self.options = merged(move)
+        self.source = None
+        self.destination = None
+        self._stopped_once = False
+        self._writing = threading.Lock()
+
+    # -- the frame ---------------------------------------------------------------------------
+
+    def run(self):
+        """Do it all; never raises. The outcome is in the record."""
+        try:
+            self._run()
+        except Refused as exc:
+            self._end("failed", str(exc))
+        except (LibvirtProblem, libvirt.libvirtError) as exc:
+            self._break_off(_reason(exc))
+        except Exception as exc:  # pylint: disable=broad-except
+            # A worker has nobody to raise to: an unforeseen error must end in the record as well.
+            self._break_off(f"unforeseen {type(exc).__name__}: {exc}")
+        finally:
+            self._acknowledge(self.record["status"])
+            self._check.leave()
+            self._turn.leave()
+            _libvirt.close(self.source)
+            _libvirt.close(self.destination)
+
+    def _break_off(self, reason):
+        """End without having found out where the instance is, or before anything was begun."""
+        reason = reason.rstrip(".")
+        self._look_at_source()
+        if self._begun() or self.record["took_over"] or self.record["shut_down"]:
+            self._end("lost", f"{self._title()}: {reason}. Where it is cannot be told: start the move again when both hosts answer.")
+        else:
+            self._end("failed", f"{self._title()} was not begun: {reason}.")
+
+    def _look_at_source(self):
+        """Note what the source alone says: the destination, or the connection to it, is gone."""
+        self.record.update(source_state=None, destination_state=None)
+        source = None
+        try:
+            # A new connection: this one may be what is broken.
+            source = _libvirt.open_connection(self.source_uri)
+            here = state.look(source, self.uuid)
+        except (LibvirtProblem, libvirt.libvirtError):
+            return
+        finally:
+            _libvirt.close(source)
+        if here is None or not here["job"]:
+            self.record["source_state"] = state.state_word(here)
+
+    def _begun(self):
+        return self.record["phase"] in ("migrating", "verifying", "cleaning")
+
+    def _title(self):
+        return f"Moving {self.record['name'] or self.uuid} to {self.move['destination']}"
+
+    def save(self, **changes):
+        """Change the record and write it."""
+        with self._writing:
+            self.record.update(changes)
+            self.records.write(self.record)
+
+    def _abort_asked(self):
+        return self.records.abort_asked(self.uuid, self.move.get("migration"))
+
+    def _save_or_stop(self, **changes):
+        """For the storage helper: the place where a long copy notices that it is no longer wanted."""
+        self.save(**changes)
+        if self.record["phase"] == "preparing" and not self._stopped_once and self._abort_asked():
+            self._stopped_once = True
+            raise Aborted("it was aborted as asked for")
+
+    def _end(self, status, message="", **changes):
+        if status == "completed":
+            changes.update(percent=100, remaining_mib=0)
+        if status == "failed" and self._abort_asked():
+            status = "cancelled"
+        if status in SETTLED:
+            self.records.forget_abort(self.uuid)
+        if status in SETTLED:
+            # Of a lost move or a conflict the phase stays: a later call must know how far it had come.
+            changes["phase"] = "done"
+            if self.move.get("migration"):
+                # A call that is still on its way must not begin it anew.
+                _orders.withdraw(self.records, self.uuid, [self.move["migration"]])
+        self.save(status=status, message=message, finished_at=time.time(), **changes)
+
+    def _connect(self):
+        self.source = _libvirt.open_connection(self.source_uri, keepalive=True)
+        for attempt in (1, 2, 3):
+            try:
+                self.destination = _libvirt.open_connection(self.move["destination_uri"], keepalive=True)
+                return
+            except LibvirtProblem as exc:
+                # sshd turns some away when many moves knock at once (MaxStartups).
+                if attempt == 3 or "kex_exchange" not in str(exc):
+                    raise
+                time.sleep(attempt)
+
+    def _reconnect(self):
+        """New connections in place of broken ones, with patience: a libvirtd may just be restarting."""
+        deadline = time.monotonic() + RECONNECT
+        while True:
+            _libvirt.close(self.source)
+            _libvirt.close(self.destination)
+            self.source = self.destination = None
+            try:
+                self._connect()
+                return
+            except LibvirtProblem:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(2)
+
+    # -- the course --------------------------------------------------------------------------
+
+    def _run(self):
+        if self.previous is not None:
+            if self._was_cancelled():
+                self.record = self.previous
+                self.save()
+                return
+            self._inherit()
+        elif self.may_start and not self.move.get("migration"):
+            self.records.forget_abort(self.uuid)
+        self.save()
+        if self.may_start and self._is_new():
+            self._wait_to_be_checked()
+        self._connect()
+        verdict = self._settled()
+        if verdict == state.MOVING:
+            verdict = self._follow_job()
+        if verdict == state.HERE and self.may_start and not self._abort_asked():
+            if self.record["took_over"]:
+                self._begin_again()
+            self._start()
+            return
+        if verdict == state.HERE:
+            self._came_to_nothing()
+            return
+        if verdict == state.BROKEN and self.may_start and self.record["took_over"]:
+            verdict = self._resume_post_copy()
+        if verdict == state.OFF_THERE and not self._begun():
+            raise Refused(
+                f"{self._title()} was refused: {self.move['destination']} has a definition of it that is shut off. Make sure that it is "
+                f"a leftover, then remove it there (virsh undefine {self.uuid})."
+            )
+        self._conclude(verdict)
+
+    def _was_cancelled(self):
+        """Whether this very migration of the store was aborted: it is not begun anew, the next one is."""
+        return self.previous["status"] == "cancelled" and self.move.get("migration") is not None and self._was_of_this_migration()
+
+    def _was_of_this_migration(self):
+        return self.previous["move"].get("migration") == self.move.get("migration")
+
+    def _is_new(self):
+        """Whether nobody can have begun it: then nothing is asked for that could be under way, or over."""
+        return self.previous is None or (self.previous["status"] in SETTLED and not self._was_of_this_migration())
+
+    def _inherit(self):
+        """Take what an earlier call on the same way has noted."""
+        if self.previous["status"] not in SETTLED:
+            # A worker before us died, or could not find out: what it has noted is ours now.
+            for key in INHERITED:
+                self.record[key] = self.previous.get(key, self.record[key])
+            self.record["took_over"] = True
+            # What is under way was begun with the options of then.
+            self.options = merged(self.previous["move"])
+
+    def _begin_again(self):
+        """Clean up after a worker that died before anything was moved, and forget it."""
+        self._give_back()
+        self.options = merged(self.move)
+        storage = self.storage()
+        storage.drop_probes()
+        storage.drop_copies()
+        earlier = [entry for entry in self.record["files"] if entry["made"] != "no"]
+        self.record = new_record(self.move, self.source_uri)
+        self.record["earlier"] = earlier
+        self.save()
+
+    def _settled(self):
+        """The verdict of :func:`state.classify`, once both sides agree or patience is at its end."""
+        deadline = time.monotonic() + (SETTLE if self._begun() else SETTLE_BEFORE)
+        while True:
+            here, there = self._look()
+            verdict = state.classify(here, there)
+            unsure = verdict in (state.ARRIVING, state.BOTH_ACTIVE, state.NOWHERE, state.OFF_HERE)
+            if verdict == state.THERE and there["state"] == "paused" and self.record["was"] != "paused" and self._begun():
+                unsure = True
+            if not unsure or time.monotonic() >= deadline:
+                return verdict
+            if verdict == state.NOWHERE and not self._begun():
+                return verdict
+            time.sleep(POLL)
+
+    def _look(self):
+        """Both sides, and their states noted."""
+        try:
+            here, there = state.look(self.source, self.uuid), state.look(self.destination, self.uuid)
+        except libvirt.libvirtError:
+            self._reconnect()
+            here, there = state.look(self.source, self.uuid), state.look(self.destination, self.uuid)
+        self.record.update(source_state=state.state_word(here), destination_state=state.state_word(there))
+        for seen in (here, there):
+            if seen is not None:
+                self.record["name"] = seen["name"]
+        return here, there
+
+    def _follow_job(self):
+        """Wait for a migration that a worker before us began; it runs inside libvirt without one."""
+        if not self.record["took_over"] and not self._abort_asked():
+            raise Refused(
+                f"{self._title()} was refused: a job that this run did not begin is under way on it at the source. Wait for its end, "
+                f"or abort it there (virsh domjobabort {self.uuid})."
+            )
+        self._acknowledge("following")
+        self.save(phase="migrating", status="running")
+        # It goes on whoever else does: those that wait must know of it.
+        self._turn.take_place(self.record["since"])
+        with self._watch():
+            while True:
+                here, there = self._look()
+                if state.classify(here, there) != state.MOVING:
+                    break
+                time.sleep(POLL)
+        return self._settled()
+
+    def _watch(self):
+        return Watch(
+            self.source_uri, self.uuid, self.options, self.record["ends"], self.record["limit"], self._abort_asked,
+            lambda action: self.save(escalated=action), self.record["escalated"],
+        )
+
+    def _start(self):
+        """Check, prepare, migrate, conclude."""
+        # From here on the record is of this move; an earlier one on the same way is history.
+        self.previous = None
+        domain = self.source.lookupByUUIDString(self.uuid)
+        here, there = self._look()
+        live = checks.is_live(self.move, here)
+        self.record.update(
+            was="paused" if here["state"] == "paused" else "running" if here["active"] else "shutoff",
+            autostart=_autostart(domain) if self.move.get("autostart") is None else bool(self.move["autostart"]),
+            persistent=here["persistent"],
+        )
+        storage = self._checked(domain, here)
+        self._turn.take_place()
+        self._check.leave()
+        self._acknowledge("started")
+        try:
+            if self._wait_for_turn() > CHECKED:
+                # Looked at first: a connection that broke meanwhile is opened anew by that.
+                here, there = self._look()
+                domain = self.source.lookupByUUIDString(self.uuid)
+                storage = self._checked(domain, here)
+            self.save(phase="preparing", storage=storage.word())
+            storage.make_room(live)
+            self._save_or_stop()
+            # The look that counts: right before the deed.
+            here, there = self._look()
+            if state.classify(here, there) != state.HERE or checks.is_live(self.move, here) != live or (
+                self.record["was"] == "shutoff" and here["active"]
+            ):
+                raise LibvirtProblem("the instance changed its state while the move was prepared; begin again")
+            self.save(phase="migrating")
+            self._migrate(domain, live, storage)
+            error = None
+        except (LibvirtProblem, libvirt.libvirtError) as exc:
+            error = exc
+        if self.record["escalated"] != "shutdown":
+            self._turn.leave()
+        self.save(phase="verifying" if self.record["phase"] == "migrating" else self.record["phase"])
+        if error is not None and self.record["phase"] in ("waiting", "preparing"):
+            storage.drop_copies()
+            self._look()
+            self._end("failed", f"{self._title()} failed before anything was moved: {_reason(error)}.")
+            return
+        verdict = self._settled()
+        if verdict == state.MOVING:
+            # The call broke, the migration did not: libvirt goes on by itself.
+            self.record["took_over"] = True
+            verdict = self._follow_job()
+        if verdict == state.HERE and self.record["escalated"] == "shutdown" and not self._abort_asked():
+            verdict, error = self._shut_down_and_move(domain)
+        self._conclude(verdict, error)
+
+    def _checked(self, domain, here):
+        """The storage helper of a move that nothing speaks against."""
+        storage = self.storage()
+        reasons = precheck(self.source, self.destination, domain, self.move, here, storage)
+        if reasons:
+            raise Refused(f"{self._title()} was refused: {'; '.join(reasons)}.")
+        return storage
+
+    def _wait_to_be_checked(self):
+        """Stand by while enough others are ready."""
+        if self._most is None:
+            return
+        self._check.take_place()
+        if self._is_to_be_checked():
+            return
+        self._acknowledge("started")
+        self.save(phase="waiting")
+        began = time.monotonic()
+        while not self._is_to_be_checked() and not self._abort_asked() and time.monotonic() - began < CHECKED:
+            time.sleep(POLL_TURN)
+        # How long a move takes is told from its beginning.
+        self.save(phase="checking", started_at=time.time())
+
+    def _is_to_be_checked(self):
+        return self._check.has_come(min(self._most, READY * self._most - self._turn.count()))
+
+    def _wait_for_turn(self):
+        """Returns how many seconds that took."""
+        began = time.monotonic()
+        if self._turn.has_come(self._most):
+            return 0
+        self.save(phase="waiting")
+        while not self._turn.has_come(self._most):
+            if self._abort_asked():
+                raise Aborted("it was aborted as asked for")
+            time.sleep(POLL_TURN)
+        self.save(started_at=time.time())
+        return time.monotonic() - began
+
+    def storage(self):
+        """The storage helper on the present connections."""
+        return Storage(self.record, self.source, self.destination, self._save_or_stop)
+
+    def _resume_post_copy(self):
+        """Go on with a post-copy that broke off, as the network between the hosts may be mended; returns the verdict."""
+        self._acknowledge("following")
+        self.save(phase="migrating", status="running")
+        domain = self.source.lookupByUUIDString(self.uuid)
+        flags, parameters = flags_and_parameters(self.options, self.destination)
+        flags |= libvirt.VIR_MIGRATE_PEER2PEER | libvirt.VIR_MIGRATE_LIVE | getattr(libvirt, "VIR_MIGRATE_POSTCOPY_RESUME", 0)
+        if domain.isPersistent():
+            flags |= libvirt.VIR_MIGRATE_PERSIST_DEST | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
+        if self.move.get("migrate_uri"):
+            parameters[libvirt.VIR_MIGRATE_PARAM_URI] = self.move["migrate_uri"]
+        deadline = time.monotonic() + RESUME
+        while True:
+            try:
+                domain.migrateToURI3(self.move["destination_uri"], parameters, flags)
+            except libvirt.libvirtError:
+                # It may go on by itself: QEMU's own connections often outlive an interruption that libvirt's did not.
+                pass
+            verdict = self._settled()
+            if verdict != state.BROKEN or time.monotonic() >= deadline:
+                return verdict
+            time.sleep(RESUME_PAUSE)
+
+    # -- the last resort ---------------------------------------------------------------------
+
+    def _shut_down_and_move(self, domain):
+        """Shut the guest down in good order and move it cold; :meth:`_arrived` starts it again.
+
+        Returns ``(verdict, error)``. Whatever fails, :meth:`_came_to_nothing` starts it at the source.
+        """
+        storage = self.storage()
+        try:
+            storage.drop_copies()
+            self.save(phase="preparing")
+            self._shut_down(domain)
+            text = domain.XMLDesc(0)
+            self.record["files"], reasons = survey(self.source, domain, text)
+            reasons += checks.device_reasons(text, False) + storage.decide(False)
+            if reasons:
+                raise LibvirtProblem("; ".join(reasons))
+            storage.make_room(False)
+            self._save_or_stop()
+            here, there = self._look()
+            if state.classify(here, there) != state.HERE or here["active"]:
+                raise LibvirtProblem("somebody started it while its cold move was prepared")
+            self.save(phase="migrating", storage=storage.word())
+            self._migrate(domain, False, storage)
+            error = None
+        except (LibvirtProblem, libvirt.libvirtError) as exc:
+            error = exc
+        if self.record["phase"] == "migrating":
+            self.save(phase="verifying")
+        return self._settled(), error
+
+    def _shut_down(self, domain):
+        # Before the deed: whoever finds it off must know that it was not its user who wanted that.
+        self.save(shut_down=True)
+        domain.shutdown()
+        deadline = time.monotonic() + SHUTDOWN
+        while domain.isActive():
+            if self._abort_asked():
+                raise Aborted("it was aborted as asked for; the guest was told to shut down already and may still do so")
+            if time.monotonic() >= deadline:
+                raise LibvirtProblem(
+                    f"it was not done in time, and the guest did not shut down within {SHUTDOWN} s of being told to (it may still do so): "
+                    "allow more time or bandwidth, or shut it down by hand and move it cold"
+                )
+            time.sleep(POLL)
+
+    def _give_back(self):
+        """Let the instance at the source run again where this move has stopped it; returns what there is to say."""
+        here = state.look(self.source, self.uuid)
+        if here is None:
+            return ""
+        domain = self.source.lookupByUUIDString(self.uuid)
+        try:
+            if self.record["shut_down"] and here["state"] == "shutoff":
+                _power.boot(domain)
+                self._look()
+                return "; it had been shut down and was started again"
+            if self.record["escalated"] == "pause" and self.record["was"] == "running" and here["state"] == "paused":
+                domain.resume()
+                self._look()
+        except libvirt.libvirtError as exc:
+            return f"; it is {here['state']} and cannot be let run again ({_libvirt.text_of(exc)}): look at it there"
+        return ""
+
+    def _migrate(self, domain, live, storage):
+        flags = libvirt.VIR_MIGRATE_PEER2PEER
+        parameters = {}
+        if self.move.get("migrate_uri"):
+            parameters[libvirt.VIR_MIGRATE_PARAM_URI] = self.move["migrate_uri"]
+        if domain.isPersistent():
+            flags |= libvirt.VIR_MIGRATE_PERSIST_DEST | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
+        copied = storage.copied("disk")
+        if live:
+            flags |= libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_ABORT_ON_ERROR
+            more, asked = flags_and_parameters(self.options, self.destination)
+            flags |= more
+            parameters.update(asked)
+            if copied:
+                flags |= libvirt.VIR_MIGRATE_NON_SHARED_DISK
+                parameters[libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = [entry["target"] for entry in copied]
+        else:
+            flags |= libvirt.VIR_MIGRATE_OFFLINE
+        if live and proven_safe(storage) and any(entry["mode"] == "shared" for entry in storage.files):
+            # libvirt may not know that the file system is shared: the probe has just shown that it is, and the
+            # disks bypass the host's cache.
+            flags |= libvirt.VIR_MIGRATE_UNSAFE
+        if any(entry["backing"] for entry in copied):
+            self._flatten_definitions(domain, [entry["target"] for entry in copied], parameters, live)
+        if live:
+            limit = self._time_limit(storage)
+            self.save(limit=limit, ends=uptime() + limit)
+        try:
+            with self._watch() if live else contextlib.nullcontext():
+                domain.migrateToURI3(self.move["destination_uri"], parameters, flags)
+        except libvirt.libvirtError as exc:
+            raise self._explained(exc, storage, live) from exc
+
+    def _flatten_definitions(self, domain, targets, parameters, live):
+        """A copied disk has nothing behind it any more: take that out of what is sent along."""
+        secure = libvirt.VIR_DOMAIN_XML_SECURE
+        inactive = _without_backing(domain.XMLDesc(secure | libvirt.VIR_DOMAIN_XML_INACTIVE), targets)
+        if live:
+            parameters[libvirt.VIR_MIGRATE_PARAM_DEST_XML] = _without_backing(
+                domain.XMLDesc(secure | libvirt.VIR_DOMAIN_XML_MIGRATABLE), targets
+            )
+            if domain.isPersistent():
+                parameters[libvirt.VIR_MIGRATE_PARAM_PERSIST_XML] = inactive
+        else:
+            parameters[libvirt.VIR_MIGRATE_PARAM_DEST_XML] = inactive
+
+    def _explained(self, error, storage, live):
+        text = _libvirt.text_of(error)
+        if _libvirt.code_of(error) == libvirt.VIR_ERR_MIGRATE_UNSAFE:
+            cached = [f["path"] for f in storage.files if f["mode"] == "shared" and f["cache"] not in ("none", "directsync")]
+            return LibvirtProblem(
+                f"libvirt calls it unsafe ({text}): the file system of {', '.join(cached) or 'its disks'} is shared, but "
+                "libvirt cannot know that, and the disk's cache mode is not none. Set cache='none' in the domain's <driver>, or shut it down "
+                "and move it cold"
+            )
+        if self._abort_asked():
+            return Aborted("it was aborted as asked for")
+        if live and self.record["escalated"]:
+            return LibvirtProblem(f"it was not done within {self.record['limit']} s{AFTERWARDS[self.record['escalated']]}")
+        for option, words, advice in ADVICE:
+            if self.options.get(option) and words.search(text):
+                return LibvirtProblem(f"{text}: {advice.format(where=self.move['destination'])}, or leave {option} out")
+        return error
+
+    def _time_limit(self, storage):
+        domain = self.source.lookupByUUIDString(self.uuid)
+        return time_limit(self.options, domain.maxMemory() >> 20, [entry["capacity"] >> 30 for entry in storage.copied("disk")])
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def _conclude(self, verdict, error=None):
+        """Judge the verdict after a migration, ours or one taken over, and clean up."""
+        here, there = self._look()
+        if verdict == state.THERE:
+            self._arrived(there, error)
+        elif verdict in (state.OFF_HERE, state.BOTH_OFF) and self._may_finish(verdict):
+            self.save(phase="cleaning")
+            _undefine_quietly(self.source, self.uuid)
+            here, there = self._look()
+            if here is None and there is not None:
+                self._arrived(there, error)
+            else:
+                self._end("conflict", f"{self._title()}: it is at the destination, but its definition at the source cannot be removed.")
+        elif verdict in (state.HERE, state.OFF_THERE):
+            self._came_to_nothing(error)
+        elif verdict == state.NOWHERE:
+            if self._begun():
+                self._end("lost", f"{self._title()}: neither host knows the domain any more. Its disks are untouched; look at both hosts' logs.")
+            else:
+                self._end("failed", f"There is no domain {self.uuid} at the source, nor on {self.move['destination']}.")
+        elif verdict == state.BROKEN:
+            self._end(
+                "conflict",
+                f"{self._title()}: its post-copy broke off, and its memory is partly on each host, so neither copy may be thrown away. "
+                "Nothing was repaired. Mend the network between the two and run this again: it goes on from there.",
+            )
+        elif verdict == state.ARRIVING:
+            self._end("conflict", f"{self._title()}: it waits paused at the destination for a migration that has ended. "
+                                  "Nothing was repaired: look at both hosts.")
+        else:
+            what = "runs on both hosts" if verdict == state.BOTH_ACTIVE else "is known to both hosts"
+            self._end(
+                "conflict",
+                f"{self._title()}: the domain {what} (source: {self.record['source_state']}, destination: "
+                f"{self.record['destination_state']}) and no migration is under way. Nothing was repaired: the source is the truth. "
+                f"Look at both, then remove the one that is wrong.",
+            )
+
+    def _may_finish(self, verdict):
+        """Whether the definition left at the source is the last step of our own move."""
+        if not self.record["took_over"] and self.record["phase"] not in ("verifying", "cleaning"):
+            return False
+        if verdict == state.OFF_HERE:
+            return self.record["was"] in ("running", "paused") and self._begun()
+        # Both are off: the files decide. Begun means that every copy was complete and verified.
+        return (self.record["was"] == "shutoff" or self.record["shut_down"]) and self._begun()
+
+    def _arrived(self, there, error):
+        """At the destination only: verify, carry over, clean the source."""
+        wanted = {"running": ("running", "blocked"), "paused": ("paused",), "shutoff": ("shutoff",), None: None}[self.record["was"]]
+        if wanted is None:
+            # Nothing is known of how it was: running and shut off are both a plain end of a move.
+            wanted = ("shutoff",) if self.move.get("live") is False else ("running", "blocked", "paused", "shutoff")
+        notes = []
+        if self.record["shut_down"] and there["state"] == "shutoff":
+            notes.append(self._start_there())
+            here, there = self._look()
+            wanted += ("shutoff",)
+        if self.record["escalated"] == "pause" and self.record["was"] == "running" and there["state"] == "paused":
+            there = self._resume_there(there)
+        if there["state"] not in wanted:
+            self._end(
+                "conflict",
+                f"{self._title()}: it is gone from the source, but {there['state']} at the destination where it should be {wanted[0]}. "
+                f"Look at it there (virsh domstate --reason {self.uuid}).",
+            )
+            return
+        if self.previous is not None and self.previous["status"] == "completed":
+            # Asked again after the end: the answer is the one of then, seen anew.
+            self.record = {**self.previous, **{key: self.record[key] for key in ("move", "source_state", "destination_state")}}
+            self.save()
+            self.records.forget_abort(self.uuid)
+            return
+        self.save(phase="cleaning")
+        storage = self.storage()
+        if self.record["autostart"] is not None and there["persistent"]:
+            try:
+                self.destination.lookupByUUIDString(self.uuid).setAutostart(int(self.record["autostart"]))
+            except libvirt.libvirtError as exc:
+                notes.append(f"its autostart flag could not be set ({_libvirt.text_of(exc)})")
+        if self.record["files"]:
+            storage.drop_sources()
+        elif self.previous is None and _libvirt.is_local(self.source_uri):
+            storage.name_leftovers(self.destination.lookupByUUIDString(self.uuid).XMLDesc(0))
+        storage.drop_temporary()
+        storage.drop_probes()
+        if self.record["leftovers"]:
+            notes.append(f"left at the source: {_with_reasons(self.record)}")
+        if self._abort_asked():
+            notes.append("it was too late to abort it")
+        self._look()
+        self.record.update(total_mib=state.moved_mib(self.destination, self.uuid))
+        if self.record["storage"] is None and self.previous is not None:
+            self.record["storage"] = self.previous["storage"]
+        self._end("completed", "; ".join(notes), storage=self.record["storage"])
+
+    def _start_there(self):
+        """Start what was shut down to be moved; the source is known to be without it. Returns what there is to say."""
+        try:
+            _power.boot(self.destination.lookupByUUIDString(self.uuid))
+        except libvirt.libvirtError as exc:
+            return f"it was shut down to be moved and CANNOT BE STARTED there ({_libvirt.text_of(exc)}): start it by hand"
+        return f"it was not done within {self.record['limit']} s, so it was shut down, moved cold and started again"
+
+    def _resume_there(self, there):
+        """Let go on what was paused to be moved, should libvirt not have done it."""
+        try:
+            self.destination.lookupByUUIDString(self.uuid).resume()
+        except libvirt.libvirtError:
+            return there
+        return self._look()[1]
+
+    def _came_to_nothing(self, error=None):
+        """At the source only: give it back as it was and remove the copies at the destination."""
+        given_back = self._give_back()
+        here, there = self._look()
+        storage = self.storage()
+        storage.drop_probes()
+        if there is None:
+            storage.drop_copies()
+        if error is not None:
+            message = _reason(error)
+        elif self._abort_asked():
+            message = "it was aborted as asked for"
+        else:
+            message = "the worker that moved it died and the migration did not go through"
+        message += given_back
+        if self.record["was"] == "running" and here is not None and here["state"] == "paused":
+            # libvirt resumes a failed migration by itself; if it did not, that is for a human to know.
+            message += "; it is paused at the source now, look at it and resume it (virsh resume)"
+        notes = f" Left behind: {_with_reasons(self.record)}." if self.record["leftovers"] else ""
+        self._end("failed", f"{self._title()} failed: {message.rstrip('.')}. It is {self.record['source_state']} at the source.{notes}")
+
+
+def precheck(source, destination, domain, move, here, storage):
+    """All the reasons against a move, each a few words; ``storage`` knows the files afterwards."""
+    text = domain.XMLDesc(0)
+    live = checks.is_live(move, here)
+    reasons = checks.state_reasons(domain, move, here)
+    reasons += checks.host_reasons(source, destination, move)
+    reasons += checks.twin_reasons(destination, move, here, move["destination"])
+    reasons += checks.device_reasons(text, live)
+    if live:
+        reasons += checks.cpu_reasons(source, destination, text)
+        reasons += checks.memory_reasons(destination, domain, move["destination"])
+        reasons += contradictions(merged(move)) + version_reasons(source, destination, merged(move), move["destination"])
+        if move.get("tls") and _libvirt.is_local(storage.record["source_uri"]):
+            reasons += certificate_reasons(destination, move["destination"])
+        if move.get("on_timeout") == "shutdown" and not here["persistent"]:
+            reasons.append("on_timeout is shutdown, but it is transient and would be gone once it is shut down: choose another on_timeout")
+    reasons += checks.machine_reasons(destination, text, move["destination"])
+    reasons += checks.network_reasons(destination, text, move["destination"])
+    reasons += missing_secrets(destination, text, move["destination"])
+    files, storage_reasons = survey(source, domain, text)
+    storage.record["files"] = files
+    reasons += storage_reasons
+    reasons += storage.decide(live)
+    reasons += checks.boot_reasons(storage.same, text)
+    if live and move.get("tunnelled") and storage.copied("disk"):
+        reasons.append(
+            "its disks are on storage of this host only, and tunnelled carries memory, not disks: leave tunnelled out (tls encrypts both)"
+        )
+    return reasons
+
+
+def proven_safe(storage):
+    """Whether each writable disk is copied, or was proven shared and bypasses the host's cache."""
+    return all(
+        entry["mode"] == "copied" or (entry["mode"] == "shared" and entry["cache"] in ("none", "directsync"))
+        for entry in storage.files
+        if entry["kind"] == "disk"
+    )
+
+
+def _reason(error):
+    if not isinstance(error, libvirt.libvirtError):
+        return str(error)
+    text = _libvirt.text_of(error)
+    if "End of file while reading" in text or "client socket is closed" in text or "Cannot recv data" in text:
+        return f"the connection to libvirt broke in the middle ({text})"
+    return text
+
+
+def _autostart(domain):
+    try:
+        return bool(domain.autostart())
+    except libvirt.libvirtError:
+        return None
+
+
+def _without_backing(text, targets):
+    root = parse(text)
+    for disk in root.findall("devices/disk"):
+        target = disk.find("target")
+        if target is not None and target.get("dev") in targets:
+            for layer in disk.findall("backingStore"):
+                disk.remove(layer)
+    return ET.tostring(root, encoding="unicode")
+
+
+def _undefine_quietly(conn, uuid):
+    """Undefine what is shut off, its files kept; the look that follows tells whether it is gone."""
+    with contextlib.suppress(libvirt.libvirtError):
+        domain = conn.lookupByUUIDString(uuid)
+        if not domain.isActive():
+            undefine(domain)
+
+
+def _with_reasons(record):
+    """The files that were left, each with the reason where one is known."""
+    reasons = {each["path"]: each["reason"] for each in record["kept"]}
+    return ", ".join(f"{path} ({reasons[path]})" if path in reasons else path for path in record["leftovers"])

@@ -1,0 +1,67 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the value of an option comes from, for actions, lookups and inventory alike.
+
+Action plugins have no get_option, so the order is kept here, once:
+argument (or module_defaults), variable ``drover_<option>``, environment, ansible.cfg, default.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+
+from ansible import constants as C
+
+STORE_ENVIRONMENT = "DROVER_STORE_URL"
+
+
+def from_variable(option, variables, templar):
+    """The templated value of ``drover_<option>``, or None when the variable is not set."""
+    name = f"drover_{option}"
+    if name not in variables:
+        return None
+    return templar.template(variables[name])
+
+
+def add_variables(args, options, variables, templar):
+    """Fill those of ``options`` that are not in ``args`` from their variables.
+
+    :param args: the arguments given, changed in place.
+    :param options: dict option -> its variable, without ``drover_``.
+    """
+    for option, variable in options.items():
+        if args.get(option) is None:
+            value = from_variable(variable, variables, templar)
+            if value is not None:
+                args[option] = value
+    return args
+
+
+def store_url(args, variables, templar):
+    """The store's URL as text. The password in it is a secret: never show it."""
+    return str(
+        args.get("store_url")
+        or from_variable("store_url", variables, templar)
+        or os.environ.get(STORE_ENVIRONMENT)
+        or _from_ansible_cfg("store_url")
+        or default_store_url()
+    )
+
+
+def default_store_url():
+    """SQLite in a folder of its own under Ansible's home."""
+    home = os.path.expanduser(os.environ.get("ANSIBLE_HOME") or C.config.get_config_value("ANSIBLE_HOME"))
+    return "sqlite:///" + os.path.join(home, "drover", "store.db")
+
+
+def _from_ansible_cfg(option):
+    if not C.CONFIG_FILE:
+        return None
+    parser = configparser.ConfigParser(interpolation=None, inline_comment_prefixes=(";",))
+    try:
+        parser.read(C.CONFIG_FILE, encoding="utf-8")
+    except configparser.Error:
+        return None
+    return parser.get("drover", option, fallback=None)

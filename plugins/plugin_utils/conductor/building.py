@@ -1,0 +1,245 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Build the instance of a claim on its hypervisor, or find out what became of a build.
+
+The order is in the store before the hypervisor has it, and is closed once it is known what became of it. A build
+goes to an alternate, and a claim is given back, only with the proof that nothing of the instance is there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import used_files
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, instances, orders
+from ansible_collections.drover.compute.plugins.plugin_utils.store.compute_nodes import DEFAULT_URI
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain, record
+
+#: Seconds more than the time limit of a build that a look waits for it to end.
+GRACE = 30
+#: States of a domain that was built.
+BUILT = ("running", "blocked")
+#: What is said of a build of which nobody knows what became of it.
+UNSETTLED = "It may have been built, so it is not built elsewhere and keeps its room."
+#: How often an order that another run opens meanwhile is settled before this one gives up.
+TRIES = 3
+
+
+def _paths(wanted):
+    """The files that a build may write to, as its definition names them."""
+    return [each["path"] for each in (*(wanted.get("disks") or ()), wanted.get("seed") or {}) if each.get("path")]
+
+
+class Building:
+    """The builds on one host.
+
+    :param store: an open Store.
+    :param hand: remote_module.Hand, or what answers as it does.
+    :param host: the name of the host.
+    :param timeout: seconds that a domain may take to run.
+    """
+
+    def __init__(self, store, hand, host, timeout):
+        self.store, self.hand, self.host, self.timeout = store, hand, host, timeout
+
+    def build(self, wanted):
+        """Build an instance where its claim is.
+
+        :param wanted: the arguments of the module domain: uuid, name, xml, disks and so on.
+        :returns: a dict: changed, domain (as the module returns it, None where it was built before), diff if there is one.
+        :raises DroverError: it is not built. ``uncertain`` in its details is False where that is proven.
+        """
+        uuid, name, order = wanted["uuid"], wanted["name"], bulk.new_uuid()
+        self._refuse_taken(wanted)
+        if not self._begin(wanted, order):
+            return {"changed": False, "domain": None}
+        try:
+            self.hand.reach()
+        except DroverError as problem:
+            proof = certainty.never_begun(f"{self.host} was not reached, so nothing was begun there.")
+            self._close(uuid, order, proof)
+            raise DroverError(
+                f"Instance {name}: {problem}. Nothing was begun there.", host=self.host, uncertain=False
+            ) from None
+        answer = self._order(wanted, order)
+        if answer.outcome == certainty.DONE:
+            self._record(uuid, order, answer.result["domain"])
+            return {key: answer.result[key] for key in ("changed", "domain", "diff") if key in answer.result}
+        proof, seen = certainty.unable(self.host, answer), None
+        if proof is None:
+            proof, seen = self._look(uuid, wanted.get("uri"), order)
+        if proof is not None:
+            self._close(uuid, order, proof)
+            raise DroverError(f"Instance {name} on {self.host}: {answer.message}", host=self.host, uncertain=False)
+        if seen is not None and seen["state"] in BUILT:
+            self._record(uuid, order, seen)
+            return {"changed": True, "domain": seen}
+        raise self._unsettled(name, seen, answer.message)
+
+    def foretell(self, wanted):
+        """What build() would do; nothing is changed."""
+        self._refuse_taken(wanted)
+        given = self._given(wanted)
+        told = self.hand.foretell("domain", given)
+        if told.get("failed") and told.get("links"):
+            told = self.hand.foretell("domain", self._with_links(given, told["links"]))
+        if told.get("failed"):
+            raise DroverError(f"Instance {wanted['name']} on {self.host}: {told.get('msg')}", host=self.host)
+        return {key: told[key] for key in ("changed", "domain", "diff") if key in told}
+
+    def settle(self, uuid, alternates, lifetime, message, actor=None):
+        """Find out what became of a build that failed or was cut off, and go on to where it may be built.
+
+        :param alternates: what is left of them, as allocation has them.
+        :param lifetime: seconds until the new claim expires.
+        :param message: why the build failed, a sentence.
+        :returns: a dict: built (it is there after all), claim (where to build it now, or None).
+        :raises DroverError: that cannot be told; or there is no alternate, and its room was given back.
+        """
+        with self.store.read() as connection:
+            row, node = orders.read(connection, uuid), instances.place(connection, uuid)
+        if row is None:
+            raise DroverError(f"{message} Its room was given back by another run: run drover.compute.place again.")
+        claims.require_claim(row, node, self.host)
+        if row.order_uuid is not None:
+            proof, seen = self._look(uuid, node.uri, row.order_uuid)
+            if seen is not None and seen["state"] in BUILT:
+                self._record(uuid, row.order_uuid, seen)
+                return {"built": True, "claim": None}
+            if proof is None:
+                raise self._unsettled(row.name, seen, message)
+            self._close(uuid, row.order_uuid, proof)
+        elif row.state != claims.BUILDING:
+            return {"built": True, "claim": None}
+        else:
+            proof = certainty.never_begun(f"No order to build it is open at {self.host}.")
+        return self._go_on(row, alternates, proof, lifetime, message, actor)
+
+    def _go_on(self, row, alternates, proof, lifetime, message, actor):
+        with self.store.write(together=True) as connection:
+            if alternates:
+                claim = claims.reclaim(connection, row.uuid, alternates, proof, time.time(), lifetime, actor)
+                return {"built": False, "claim": claim}
+            claims.release(connection, [row.uuid], proof, time.time())
+        raise DroverError(
+            f"{message} Instance {row.name} could not be built and no alternate is left. What was made was removed and its room "
+            "given back: correct the cause and run again.",
+            uncertain=False,
+        )
+
+    def _order(self, wanted, order):
+        """Have it built; the Answer."""
+        given = {**self._given(wanted), "order": order}
+        answer = self.hand.act("domain", given)
+        if answer.outcome == certainty.NOTHING and answer.result.get("links"):
+            try:
+                given = self._with_links(given, answer.result["links"])
+            except DroverError as problem:
+                message = str(problem).removeprefix(f"Instance {wanted['name']} on {self.host}: ")
+                return dataclasses.replace(answer, message=message)
+            answer = self.hand.act("domain", given)
+        return answer
+
+    def _given(self, wanted):
+        return {**wanted, "state": "running", "timeout": self.timeout, "looked_up": _paths(wanted)}
+
+    def _with_links(self, given, links):
+        """The arguments, once it is seen that what their paths are by way of links is nobody else's.
+
+        :param links: dict path -> real path, as the host says.
+        """
+        links = {str(path): str(real) for path, real in links.items()}
+        self._refuse_taken(given, links.values())
+        return {**given, "looked_up": [*given["looked_up"], *links.values()]}
+
+    def _refuse_taken(self, wanted, paths=None):
+        """A path that an instance of any host uses is nobody else's."""
+        paths = _paths(wanted) if paths is None else paths
+        images = [each["backing_file"] for each in wanted.get("disks") or () if each.get("backing_file")]
+        with self.store.read() as connection:
+            used_files.refuse_taken(connection, wanted["uuid"], wanted["name"], self.host, paths)
+            used_files.refuse_written(connection, wanted["uuid"], wanted["name"], self.host, images)
+
+    def _begin(self, wanted, order):
+        """Open the order, once what another run has ordered is settled.
+
+        :returns: False where it is built already.
+        """
+        uuid, settled = wanted["uuid"], None
+        for dummy in range(TRIES):
+            try:
+                return self._open(uuid, order, settled)
+            except orders.Open as other:
+                settled = other.row.order_uuid
+                proof, seen = self._look(uuid, wanted.get("uri"), settled)
+                if seen is not None and seen["state"] in BUILT:
+                    self._record(uuid, settled, seen)
+                    return False
+                if proof is None and seen is None:
+                    raise self._unsettled(wanted["name"], seen, str(other)) from None
+        raise self._unsettled(wanted["name"], None, "Other runs build it at the same time.")
+
+    def _open(self, uuid, order, settled):
+        with self.store.write(together=True) as connection:
+            row = orders.begin(connection, uuid, orders.SPAWNING, order, settled)
+            claims.require_claim(row, instances.place(connection, uuid), self.host)
+            if row.state == claims.BUILDING:
+                return True
+            orders.end(connection, uuid, order)
+            return False
+
+    def _look(self, uuid, uri, order):
+        """Withdraw an order and look: (the Proof that nothing is there or None, the domain that is there or None)."""
+        entry = self.hand.look(uri or DEFAULT_URI, {uuid: [order]}, self.timeout + GRACE)[uuid]
+        proof = certainty.is_absent(self.host, entry)
+        return proof, None if entry is None or entry["busy"] else entry["domain"]
+
+    def _record(self, uuid, order, facts):
+        """Write down that it is there; whatever fails now, it runs.
+
+        :param facts: the domain as its host shows it.
+        """
+        if facts.get("uuid") != uuid:
+            raise DroverError(
+                f"{self.host} answered about the domain {facts.get('uuid')} where {uuid} was meant, so what is there is not known. "
+                "See what is wrong there: its libvirt, or who is root on it.",
+                host=self.host,
+                uncertain=True,
+            )
+        try:
+            with self.store.write(together=True) as connection:
+                record.record_built(connection, uuid, self.host, domain.describe(facts), time.time())
+                orders.end(connection, uuid, order)
+        except DroverError as problem:
+            raise DroverError(
+                f"Instance {facts['name']} runs on {self.host}, and that could not be written down: {problem} "
+                "Run drover.compute.place again, which looks there and writes it down.",
+                host=self.host,
+                uncertain=True,
+            ) from None
+
+    def _close(self, uuid, order, proof):
+        """Close the order, as nothing of the instance is there."""
+        certainty.require(proof)
+        try:
+            with self.store.write(together=True) as connection:
+                row = orders.end(connection, uuid, order)
+                if row is not None and row.state == "active":
+                    # A discovery saw it while it was being built.
+                    orders.unseen(connection, uuid, row.compute_node_id)
+        except DroverError as problem:
+            raise DroverError(f"{problem} {proof.sentence}", host=self.host, uncertain=True) from None
+
+    def _unsettled(self, name, seen, message):
+        """The error of a build of which nobody knows what became of it."""
+        title = f"Instance {name} on {self.host}: "
+        # The sentence of an earlier look at it says the same once more.
+        cause = message.removeprefix(title).partition(UNSETTLED)[0].strip().rstrip(".")
+        state = f"It is {seen['state']} there." if seen is not None else f"{self.host} did not show what is there."
+        advice = f"When {self.host} answers, run drover.compute.place again, which goes on with it there."
+        return DroverError(f"{title}{cause}. {UNSETTLED} {state} {advice}", host=self.host, uncertain=True)

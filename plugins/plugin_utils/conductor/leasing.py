@@ -1,0 +1,68 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Leases for as long as a run works on hosts."""
+
+from __future__ import annotations
+
+import contextlib
+
+from ansible_collections.drover.compute.plugins.plugin_utils.store import leases
+
+
+class Leasing:
+    """Takes leases in the name of one run.
+
+    :param store: an open Store.
+    :param actor: the run, see lease_holder.Actor.
+    :param say: a function (line) for the person who watches.
+    """
+
+    def __init__(self, store, actor, say):
+        self._store, self._actor, self._say = store, actor, say
+
+    @contextlib.contextmanager
+    def held(self, hosts, purpose):
+        """Hold the leases of hosts. Those that the run holds already stay with it afterwards.
+
+        :param hosts: names, in the order in which to take them.
+        :param purpose: what for; others who want the hosts read it.
+        :raises leases.Held: somebody else has one; those that were taken before it are given back.
+        """
+        taken = []
+        try:
+            for host in hosts:
+                with self._store.write() as connection:
+                    found = leases.take(connection, host, self._actor, purpose)
+                if found["changed"]:
+                    taken.append(host)
+                if found["taken_over"]:
+                    self._say(found["taken_over"])
+            yield
+        finally:
+            if taken:
+                self._release(taken)
+
+    def renew(self, connection, host):
+        """Renew the lease of a host, and all others that the run holds.
+
+        :raises DroverError: it was lost.
+        """
+        leases.renew(connection, host, self._actor)
+        leases.renew_all(connection, self._actor)
+
+    def extend(self, host, seconds):
+        """Hold the lease of a host for so many seconds more, through a call that renews nothing."""
+        with self._store.write() as connection:
+            leases.renew(connection, host, self._actor, seconds)
+
+    def begun(self, host):
+        """Since when the lease of a host is held, seconds since 1970; None when nobody holds it."""
+        with self._store.read() as connection:
+            return leases.begun(connection, host)
+
+    def _release(self, hosts):
+        with self._store.write() as connection:
+            for host in hosts:
+                if leases.held(connection, host, self._actor):
+                    leases.release(connection, host, self._actor)

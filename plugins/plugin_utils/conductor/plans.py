@@ -1,0 +1,91 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans of what the store has now."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import read_fleet
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import limits as migration_limits
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
+from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import drain_lines
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock
+from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_host_instances, read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import left_open_for
+
+
+@dataclasses.dataclass(frozen=True)
+class DrainQuestion:
+    """What a drain's plan goes by.
+
+    policy: scheduler.policy.Policy. limits: migrations.limits.Caps. bandwidth_mib: of a migration, MiB/s, or None. extra_moves: most
+    moves of other hosts' instances. solver_seconds: how long the exact model may be worked on. service_down_time: seconds.
+    """
+
+    policy: object
+    limits: object
+    bandwidth_mib: float | None = None
+    extra_moves: int = 0
+    solver_seconds: float = 0
+    service_down_time: int = 0
+
+    @classmethod
+    def of_options(cls, policy, options):
+        """From a mapping of options as the lookup drain_plan and the module drain have them.
+
+        :raises DroverError: a number is below what makes sense.
+        """
+        for name in ("extra_moves", "solver_seconds"):
+            if options[name] < 0:
+                raise DroverError(f"{name} must be 0 or more.")
+        return cls(
+            policy,
+            migration_limits.of_options(options),
+            (options["migration"] or {}).get("bandwidth_mib"),
+            options["extra_moves"],
+            options["solver_seconds"],
+            options["service_down_time"],
+        )
+
+    def plan(self, connection, host, excluded=None, unreached=None):
+        """The plan that empties a host.
+
+        :param excluded: dict uuid of an instance -> providers that it must not go to, a list or a dict provider -> why in words.
+        :param unreached: dict provider -> why in words: no instance of the host can go there.
+        :returns: a plan of planner.drain.plan_drain; ``unsettled``, hosts at which moves are open that made room for this one; and
+            ``lines``, the plan for people.
+        """
+        there = read_host_instances(connection, host)
+        excluded = {**(excluded or {})}
+        if unreached:
+            excluded.update({each["uuid"]: {**unreached, **excluded.get(each["uuid"], {})} for each in there})
+        plan = self._plan(connection, there, None, host, excluded)
+        if plan["status"] != "ok" and plan["moves"] + plan["unmovable"]:
+            # Only now are the others of use: to make room, and to prove that nothing would.
+            plan = self._plan(connection, there, read_instances(connection, but=[host]), host, excluded)
+        return {**plan, "unsettled": left_open_for(connection, host), "lines": drain_lines(plan)}
+
+    def _plan(self, connection, there, others, host, excluded):
+        columns, instances = read_fleet(
+            connection, there + (others or []), self.policy, clock.now(connection), self.service_down_time
+        )
+        limits = {
+            "per_source": self.limits.per_source,
+            "per_destination": self.limits.per_destination,
+            "total": self.limits.overall,
+            "bandwidth_mib": self.bandwidth_mib,
+        }
+        return plan_drain(
+            columns,
+            instances[: len(there)],
+            host,
+            self.policy,
+            limits,
+            excluded,
+            others=None if others is None else instances[len(there) :],
+            extra_moves=self.extra_moves,
+            solver_seconds=self.solver_seconds,
+        )

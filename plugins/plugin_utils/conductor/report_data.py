@@ -1,0 +1,44 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From the store to what a report shows: the store, the planner and the report know nothing of each other."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
+from ansible_collections.drover.compute.plugins.plugin_utils.report.losing import losing, sizes
+from ansible_collections.drover.compute.plugins.plugin_utils.report.plan import plan_picture
+from ansible_collections.drover.compute.plugins.plugin_utils.report.view import picture
+from ansible_collections.drover.compute.plugins.plugin_utils.store import overview
+from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import ALL, read_columns
+from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_amounts
+
+
+def read(connection, policy, now, service_down_time=0, plans=()):
+    """The picture of the fleet at one moment, with capacity and plans.
+
+    :param policy: scheduler Policy, by which more instances would be placed.
+    :param plans: mappings as the lookups of plans return them.
+    :raises DroverError: a plan is none.
+    """
+    seen = overview.read(connection, now, service_down_time)
+    found = picture(seen)
+    wanted = sizes(seen["flavors"], seen["instances"])
+    specs = scheduling.read_specs(connection, [_request(each) for each in wanted])
+    asked = scheduling.wanted(specs, policy)
+    asked.groups = asked.instances = ALL
+    columns = read_columns(connection, now, service_down_time, asked)
+    placed = read_amounts(connection)
+    answers = [plan_capacity(columns, spec, policy, placed) for spec in specs]
+    return {
+        **found,
+        "capacity": losing(wanted, answers),
+        "plans": [plan_picture(plan, found["hosts"], seen["instances"]) for plan in plans],
+    }
+
+
+def _request(size):
+    if "flavor" in size:
+        return {"name": size["name"], "flavor": size["flavor"]}
+    return {key: size[key] for key in ("name", "vcpus", "memory_mb", "disk_gb")}

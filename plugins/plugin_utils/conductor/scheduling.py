@@ -1,0 +1,183 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From requests to selections: what the lookup schedule does, for whoever has a connection to the store.
+
+The scheduler gets plain columns and knows no database; the store knows no scheduler. Here they meet.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import batch, provider_arrays, query
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec, is_line
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk
+from ansible_collections.drover.compute.plugins.plugin_utils.store.flavors import read_flavors
+from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import (
+    ALL,
+    RESOURCE_CLASSES,
+    Wanted,
+    read_columns,
+)
+
+
+def read_specs(connection, requests):
+    """The specs of request mappings; flavors by name come from the store.
+
+    :raises RequestError: naming the key and what was expected.
+    """
+    named = {request["flavor"] for request in requests if isinstance(request, dict) and is_line(request.get("flavor"))}
+    flavors = read_flavors(connection, named) if named else None
+    return [spec for request in requests for spec in RequestSpec.expand(request, flavors)]
+
+
+def read_states(connection, specs, policy, now, service_down_time=0):
+    """The host states that these specs and this policy need, in a fixed number of queries.
+
+    :raises DroverError: they ask for a resource class that does not exist.
+    """
+    columns = read_columns(connection, now, service_down_time, wanted(specs, policy))
+    states = HostStates(columns)
+    if needs_exact_room(specs, columns):
+        states.rooms = read_exact_room(connection, specs, columns, states.uuid)
+    return states
+
+
+def wanted(specs, policy):
+    """What of the store these specs and this policy look at."""
+    found = Wanted(columns=policy.needs(specs))
+    for spec in specs:
+        found.instances.add(spec.key)
+        for hint in ("same_host", "different_host"):
+            found.instances.update(spec.hints.get(hint, ()))
+        if spec.server_group is not None:
+            found.groups.add(spec.server_group.name)
+    return found
+
+
+def wanted_to_move(instances, policy):
+    """What of the store a plan looks at that moves these instances (dicts of the store's read_host_instances)."""
+    specs = [RequestSpec.from_instance(each) for each in instances]
+    columns = policy.needs(specs)
+    if any(each.get("required_traits") for each in instances):
+        columns = {*columns, "traits"}
+    classes = {name for each in instances for name in each.get("resources") or ()}
+    return Wanted(columns=columns, instances=ALL, groups=ALL, classes=classes)
+
+
+def told(instances, columns):
+    """Instances without what the columns tell only a part of: classes in providers below a node's own.
+
+    Room in those is found at the claim, which refuses where there is none.
+    """
+    vague = set(columns["beyond"]) - set(RESOURCE_CLASSES)
+    if not vague:
+        return instances
+    return [
+        {**each, "resources": {name: n for name, n in (each.get("resources") or {}).items() if name not in vague}}
+        for each in instances
+    ]
+
+
+def read_fleet(connection, instances, policy, now, service_down_time=0):
+    """What a plan that moves these instances goes by.
+
+    :param instances: dicts as wanted_to_move() takes them.
+    :returns: (the columns of the fleet, the instances as told() gives them).
+    """
+    columns = read_columns(connection, now, service_down_time, wanted_to_move(instances, policy))
+    return columns, told(instances, columns)
+
+
+def decide(connection, requests, policy, now, service_down_time=0, explain=True):
+    """Selections for request mappings, each with a uuid; see scheduler.filter_scheduler.schedule."""
+    specs = read_specs(connection, requests)
+    if not specs:
+        return []
+    states = read_states(connection, specs, policy, now, service_down_time)
+    selections = drivers.schedule(states, specs, policy, explain)
+    for selection in selections:
+        selection["uuid"] = selection["uuid"] or bulk.new_uuid()
+    return selections
+
+
+def needs_exact_room(specs, columns):
+    """Do the columns leave something open that these specs ask for?
+
+    Asked for other classes, for groups of the extra specs, and where nodes have a class in nested providers
+    or may choose between several. Only then is the topology read.
+    """
+    told = set(columns["resources"]) - set(columns["beyond"])
+    return any(spec.groups or not told.issuperset(spec.resources) for spec in specs)
+
+
+def read_exact_room(connection, specs, columns, nodes):
+    """The ExactRoom for specs: room where columns of VCPU, MEMORY_MB and DISK_GB do not tell it, by the candidates.
+
+    :param columns: of store.host_columns.
+    :param nodes: provider uuids, in the order of the rows.
+    :raises DroverError: a class or trait that the store does not have.
+    """
+    everything = query.Group()
+    for spec in specs:
+        for group in _query(spec).groups.values():
+            everything.resources.update(group.resources)
+            everything.required += group.required
+            everything.forbidden |= group.forbidden
+    found = provider_arrays.read(connection, query.Query({"": everything}))
+    return ExactRoom(batch.Rooms(found, nodes), set(columns["resources"]) - set(columns["beyond"]))
+
+
+class ExactRoom:
+    """What scheduler.host_states.HostStates asks as its ``rooms``.
+
+    :param told: the classes that the columns tell all of.
+    """
+
+    def __init__(self, found, told):
+        self._rooms, self._told = found, told
+        self._queries = {}
+
+    def decides(self, resource_class, spec):
+        """Is this asked for a class, and not the column?"""
+        return resource_class not in self._told or any(resource_class in dict(group.resources) for group in spec.groups)
+
+    def fits(self, spec, resource_class=None):
+        """bool array over the nodes: room for all that is asked, or for one class of it."""
+        return self._rooms.fits(self._query(spec, resource_class))
+
+    def left(self, resource_class, node):
+        """(free, capacity) of the provider with most left of a class, None where the node has none."""
+        return self._rooms.most(resource_class, node)
+
+    def choose(self, spec, node):
+        """{provider uuid: {class: amount}} that an instance would take on a node, None when it does not fit."""
+        return self._rooms.choose(self._query(spec, None), node)
+
+    def count(self, allocations, sign):
+        """Count what was chosen as used (1), or as free again (-1)."""
+        self._rooms.count(allocations, sign)
+
+    def _query(self, spec, resource_class):
+        key = (tuple(sorted(spec.resources.items())), spec.groups, spec.group_policy, resource_class)
+        if key not in self._queries:
+            self._queries[key] = _query(spec, resource_class)
+        return self._queries[key]
+
+
+def _query(spec, resource_class=None):
+    """What a spec asks for, of all classes or of one, as a query for candidates."""
+    spread = dict(spec.resources)
+    groups = {}
+    for each in spec.groups:
+        for name, amount in each.resources:
+            spread[name] -= amount
+        wanted = {name: n for name, n in each.resources if resource_class in (None, name)}
+        if wanted:
+            required = [frozenset([trait]) for trait in sorted(each.required)]
+            groups[each.suffix] = query.Group(each.suffix, wanted, required, set(each.forbidden))
+    spread = {name: n for name, n in spread.items() if n and resource_class in (None, name)}
+    if spread:
+        groups = {"": query.Group("", spread), **groups}
+    return query.Query(groups, spec.group_policy)

@@ -1,0 +1,30 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a run moves instances, as the operator wants it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.migrate import PATIENCE
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Caps
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations.options import Options
+
+
+@dataclasses.dataclass(frozen=True)
+class MoveSettings:
+    """limits: most migrations at a time. migration: options of each migration (module_utils._migration.options).
+    max_wait: seconds to wait for other runs. shutdown_timeout: seconds that a guest may take to shut down."""
+
+    limits: Caps
+    migration: dict = dataclasses.field(default_factory=dict)
+    max_wait: int = PATIENCE
+    shutdown_timeout: int = 300
+
+    def options(self, moves=()):
+        """The options of these moves.
+
+        :raises DroverError: something is no option, or contradicts itself.
+        """
+        return Options(self.migration, moves)

@@ -1,0 +1,86 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How many may move at the same time, over all runs: from a host, to a host, in all, of a server group (rules S7, S11).
+
+What counts is what the store has as open. A migration that a killed run left open counts until somebody has
+settled it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, some
+from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import EVACUATION
+
+#: So many are named.
+NAMED = 5
+
+
+class Busy(DroverError):
+    """A cap is reached: not a failure, but a reason to wait.
+
+    ``blockers``: uuids of the migrations that are in the way.
+    """
+
+    def __init__(self, message, blockers):
+        super().__init__(message, cause="busy")
+        self.blockers = blockers
+
+
+@dataclass(frozen=True)
+class Caps:
+    """The most migrations at the same time; None for no limit."""
+
+    per_source: int | None = None
+    per_destination: int | None = None
+    overall: int | None = None
+
+
+def of_options(options):
+    """The Caps of a mapping with max_migrations, max_migrations_per_destination, max_migrations_overall.
+
+    :raises DroverError: one is no number >= 1.
+    """
+    names = ("max_migrations", "max_migrations_per_destination", "max_migrations_overall")
+    for name in names:
+        if options.get(name) is not None and options[name] < 1:
+            raise DroverError(f"{name} must be at least 1, or nothing would ever move.")
+    return Caps(*[options.get(name) for name in names])
+
+
+def refuse(caps, move, open_moves, budget=None, given_up=(), waiting=0):
+    """Raise Busy when a move may not begin now.
+
+    :param move: uuid (the instance's), name, from_host, host.
+    :param open_moves: rows of store.migrations_open.open_moves().
+    :param budget: (name of its server group, max_moving), or None.
+    :param given_up: uuids of migrations that this run does not wait for any more. They count for the budget
+        only: an instance of which nobody knows where it is does not serve.
+    :param waiting: how many more may be open from its host, as the hypervisor lets them wait for their turn.
+    """
+    others = [row for row in open_moves if row.instance_uuid != move["uuid"]]
+    if len(others) < len(open_moves):
+        # It is open already: whoever begins it again begins nothing new.
+        return
+    counted = [row for row in others if row.type != EVACUATION and row.uuid not in given_up]
+    here = [row for row in counted if row.source == move["from_host"]]
+    _refuse(move, here, None if caps.per_source is None else caps.per_source + waiting, "from " + move["from_host"])
+    _refuse(
+        move, [row for row in counted if row.destination == move["host"]], caps.per_destination, "to " + move["host"]
+    )
+    _refuse(move, counted, caps.overall, "in all")
+    if budget:
+        name, most = budget
+        _refuse(move, [row for row in others if row.group_name == name], most, f"of server group {name}")
+
+
+def _refuse(move, rows, most, what):
+    if most is None or len(rows) < most:
+        return
+    named = some([f"{row.instance_name} from {row.source} to {row.destination}" for row in rows], NAMED)
+    raise Busy(
+        f"{move['name']} waits: {len(rows)} migration(s) {what} are open, {most} at a time are allowed: {named}.",
+        {row.uuid for row in rows},
+    )

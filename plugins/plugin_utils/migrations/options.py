@@ -1,0 +1,54 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How each move is carried out: what the task says, and over it what the instance's policy says."""
+
+from __future__ import annotations
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+
+
+class Options:
+    """The options of the moves of one task.
+
+    :param general: the task's options, a dict.
+    :param moves: those whose key ``migration`` is laid over all others.
+    :raises DroverError: something is no option or contradicts itself.
+    """
+
+    def __init__(self, general, moves=()):
+        self._general = _validated("The options", general, "Correct drover_migration.")
+        self._of_moves = {move.get("uuid"): move.get("migration") or {} for move in moves}
+        _not_contradicting("The options", self._general)
+        for move in moves:
+            self.of({"uuid": move.get("uuid"), "name": move.get("name")})
+
+    def of(self, order):
+        """The options of one order, without those that say nothing.
+
+        :param order: uuid, name, and migration_options where the instance's policy has some.
+        """
+        own = {**(order.get("migration_options") or {}), **self._of_moves.get(order["uuid"], {})}
+        if not own:
+            return migration_options.merged(self._general)
+        own = _validated(f"The migration options of {order['name']}", own, "Correct its policy.")
+        found = migration_options.merged(self._general, own)
+        _not_contradicting(f"The migration options of {order['name']}, with those of its policy", found)
+        return found
+
+
+def _validated(whose, options, advice):
+    given = {name: value for name, value in options.items() if value is not None}
+    checked = ArgumentSpecValidator(migration_options.SPEC).validate(given)
+    if checked.error_messages:
+        raise DroverError(f"{whose}: {'; '.join(checked.error_messages)}. {advice}")
+    return checked.validated_parameters
+
+
+def _not_contradicting(whose, options):
+    reasons = migration_options.contradictions(options)
+    if reasons:
+        raise DroverError(f"{whose}: {'; '.join(reasons)}. Nothing was moved.")

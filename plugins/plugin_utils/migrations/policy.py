@@ -1,0 +1,135 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What may be done with an instance when its host is emptied: one shape, wherever it is written.
+
+A definition has it as the mapping ``policy``; a domain's metadata has the same keys as elements of their
+own, ``migration`` as JSON. What contradicts itself is refused where it is written (rule S16).
+"""
+
+from __future__ import annotations
+
+import json
+
+from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+
+KEYS = ("move", "on_drain", "priority", "migration")
+#: move: never; cold (shut off for the move, started again after it); live (only while it runs).
+MOVES = ("never", "cold", "live")
+#: on_drain: it is not moved but shut down where it is.
+ON_DRAIN = ("shutdown",)
+#: What kind of value each option of a migration takes.
+MIGRATION = {key: {"int": int, "bool": bool, "str": str}[spec["type"]] for key, spec in migration_options.SPEC.items()}
+MOST_PRIORITY = 10**6
+
+
+def checked(policy, who):
+    """A policy, checked.
+
+    :param policy: a mapping with any of KEYS.
+    :param who: whose it is, for the sentence.
+    :returns: a dict with those that say something; None when nothing does.
+    :raises DroverError: it is malformed or contradicts itself.
+    """
+    if not isinstance(policy, dict):
+        raise DroverError(f"{who}: policy must be a mapping with {', '.join(KEYS)}, not {policy!r}.")
+    _known(policy, KEYS, f"{who}: policy")
+    found = {key: value for key, value in policy.items() if value is not None and value != {}}
+    _one_of(found, "move", MOVES, who)
+    _one_of(found, "on_drain", ON_DRAIN, who)
+    priority = found.get("priority")
+    if priority is not None and (
+        isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > MOST_PRIORITY
+    ):
+        raise DroverError(
+            f"{who}: priority must be a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}, not {priority!r}."
+        )
+    if "migration" in found:
+        _migration(found["migration"], who)
+    _no_contradiction(found, who)
+    return found or None
+
+
+def from_metadata(metadata, who):
+    """The policy in the texts of a domain's metadata.
+
+    :param metadata: dict of texts, as discovery reads them.
+    :returns: as checked(); for what cannot be read a dict ``error`` with a sentence, and the instance
+        is then left where it is.
+    """
+    texts = {key: metadata[key] for key in KEYS if metadata.get(key)}
+    if not texts:
+        return None
+    try:
+        if "priority" in texts:
+            texts["priority"] = _number(texts["priority"], who)
+        if "migration" in texts:
+            texts["migration"] = _mapping(texts["migration"], who)
+        return checked(texts, who)
+    except DroverError as problem:
+        return {"error": str(problem)}
+
+
+def to_metadata(policy):
+    """The opposite of from_metadata(): dict of texts."""
+    return {
+        key: json.dumps(value, sort_keys=True) if isinstance(value, dict) else str(value)
+        for key, value in (policy or {}).items()
+        if key in KEYS
+    }
+
+
+def _number(text, who):
+    try:
+        return int(text)
+    except ValueError:
+        raise DroverError(f"{who}: priority must be a whole number, not {text!r}.") from None
+
+
+def _mapping(text, who):
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise DroverError(f'{who}: migration must be JSON like {{"post_copy": true}}, not {text!r}.') from None
+
+
+def _known(value, keys, what):
+    unknown = sorted(str(key) for key in value if key not in keys)
+    if unknown:
+        raise DroverError(f"{what} has the unknown key {', '.join(unknown)}. Known: {', '.join(keys)}.")
+
+
+def _one_of(found, key, choices, who):
+    if key in found and found[key] not in choices:
+        raise DroverError(f"{who}: {key} must be {' or '.join(choices)}, not {found[key]!r}.")
+
+
+def _migration(options, who):
+    if not isinstance(options, dict):
+        raise DroverError(f"{who}: migration must be a mapping with {', '.join(MIGRATION)}, not {options!r}.")
+    _known(options, MIGRATION, f"{who}: migration")
+    for key, value in options.items():
+        kinds = MIGRATION[key]
+        if not isinstance(value, kinds) or (kinds is int and isinstance(value, bool)):
+            word = {int: "a whole number", bool: "true or false", str: "a text"}[kinds]
+            raise DroverError(f"{who}: migration.{key} must be {word}, not {value!r}.")
+        if "choices" in migration_options.SPEC[key]:
+            _one_of(options, key, migration_options.SPEC[key]["choices"], f"{who}: migration")
+
+
+def _no_contradiction(policy, who):
+    move, options = policy.get("move"), policy.get("migration") or {}
+    live_only = sorted(set(options) - {"copy_storage"})
+    if move == "never" and options:
+        raise DroverError(f"{who}: move is never, so migration ({', '.join(sorted(options))}) says nothing; keep one.")
+    if move == "cold" and live_only:
+        raise DroverError(f"{who}: move is cold, but migration.{live_only[0]} is for live moves only; keep one.")
+    if move == "live" and policy.get("on_drain") == "shutdown":
+        raise DroverError(f"{who}: move live says that it must not be stopped, on_drain shutdown stops it; keep one.")
+    if options.get("on_timeout") == "post_copy" and "post_copy" not in options:
+        # The options of the task may allow it.
+        options = {**options, "post_copy": True}
+    reasons = migration_options.contradictions(options)
+    if reasons:
+        raise DroverError(f"{who}: migration: {'; '.join(reasons)}.")

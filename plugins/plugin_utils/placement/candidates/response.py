@@ -1,0 +1,100 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Allocation candidates as Placement answers them."""
+
+from __future__ import annotations
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import provider_arrays, search
+from ansible_collections.drover.compute.plugins.plugin_utils.store import column_reader
+
+
+def answer(connection, query):
+    """Every way to meet a query with what the store has.
+
+    :param query: query.Query.
+    :returns: dict with allocation_requests [{allocations {provider uuid: {resources {class: amount}}},
+        mappings {suffix: [provider uuid]}}] and provider_summaries {uuid: {name, resources {class:
+        {capacity, used}}, traits, parent_provider_uuid, root_provider_uuid}}: every provider of every
+        tree that something would be taken from.
+    :raises DroverError: the query names a class or a trait that does not exist.
+    """
+    with column_reader.uncollected():
+        read = provider_arrays.read(connection, query)
+        rows = search.find(read, query)
+        slots = search.slots(query)
+        touched = _touched(read, rows, slots)
+        rest, traits = provider_arrays.read_rest(connection, read, touched) if len(rows) else ({}, [])
+        return {
+            "allocation_requests": requests(read, rows, slots),
+            "provider_summaries": _summaries(read, touched, rest, traits),
+        }
+
+
+def requests(topology, rows, slots):
+    """allocation_requests of the rows that search.find gave."""
+    uuids = topology.uuids
+    if slots and not any(slot.suffix for slot in slots) and (rows == rows[:, :1]).all():
+        # One provider has everything, as on a flat fleet.
+        wanted = {name: amount for slot in slots for name, amount in slot.resources.items()}
+        return [
+            {"allocations": {uuid: {"resources": wanted.copy()}}, "mappings": {"": [uuid]}}
+            for uuid in map(uuids.__getitem__, rows[:, 0].tolist())
+        ]
+    found = []
+    plan = [(slot.suffix, list(slot.resources.items())) for slot in slots]
+    several = sum(not slot.suffix for slot in slots) > 1
+    for row in rows.tolist():
+        allocations, mappings = {}, {}
+        for place, (suffix, resources) in zip(row, plan):
+            uuid = uuids[place]
+            if suffix in mappings:
+                if uuid not in mappings[suffix]:
+                    mappings[suffix].append(uuid)
+            else:
+                mappings[suffix] = [uuid]
+            if resources:
+                taken = allocations.setdefault(uuid, {"resources": {}})["resources"]
+                for name, amount in resources:
+                    taken[name] = taken.get(name, 0) + amount
+        if several:
+            mappings[""].sort()
+        found.append({"allocations": allocations, "mappings": mappings})
+    return found
+
+
+def _touched(topology, rows, slots):
+    """bool array: the providers of all trees that something is taken from."""
+    roots = np.zeros(topology.size, dtype=bool)
+    for number, slot in enumerate(slots):
+        if slot.resources:
+            roots[topology.roots[rows[:, number]]] = True
+    return roots[topology.roots]
+
+
+def _summaries(topology, touched, rest, traits):
+    uuids, names = topology.uuids, topology.names
+    places = np.flatnonzero(touched).tolist()
+    shown = [None] * topology.size
+    found = {}
+    for place, parent, root in zip(places, topology.parents[touched].tolist(), topology.roots[touched].tolist()):
+        resources = shown[place] = {}
+        found[uuids[place]] = {
+            "name": names[place],
+            "resources": resources,
+            "traits": traits[place],
+            "parent_provider_uuid": uuids[parent] if parent >= 0 else None,
+            "root_provider_uuid": uuids[root],
+        }
+    columns = {name: (each.places, each.capacity, each.used) for name, each in topology.inventories.items()}
+    columns.update(rest)
+    for name, (where, capacity, used) in sorted(columns.items()):
+        mine = touched[where]
+        for place, most, now in zip(where[mine].tolist(), capacity[mine].tolist(), used[mine].tolist()):
+            shown[place][name] = {"capacity": most, "used": now}
+    return found

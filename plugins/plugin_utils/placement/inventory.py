@@ -1,0 +1,225 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Room on providers: what is there, what is used, whether an amount fits (N10.2).
+
+Every writer holds the rows of inventories it relies on in the order (provider, class), the last of all
+that it holds, so that no two of them wait for each other.
+
+Inventories as an operator gives them, checked (N10.1).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    sa = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+
+
+class Room:
+    """Inventory and use of one class on one provider."""
+
+    __slots__ = ("key", "total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "used")
+
+    def __init__(self, row):
+        self.key = (row.provider_id, row.class_id)
+        self.total, self.reserved = row.total, row.reserved
+        self.min_unit, self.max_unit, self.step_size = row.min_unit, row.max_unit, row.step_size
+        self.allocation_ratio = row.allocation_ratio
+        self.used = row.used
+
+    @property
+    def capacity(self):
+        """(total - reserved) x allocation_ratio, unrounded."""
+        return (self.total - self.reserved) * self.allocation_ratio
+
+    def refusal(self, name, amount):
+        """Why ``amount`` of class ``name`` does not fit, in words; None when it does."""
+        return self.shortage(name, amount) or self.unfit(name, amount)
+
+    def shortage(self, name, amount):
+        """As refusal(), of the capacity alone. Who takes nothing more is never refused, however full it is."""
+        if amount > 0 and self.used + amount > self.capacity:
+            return f"{name}: asked {amount}, used {self.used} of {self.capacity:g}"
+        return None
+
+    def unfit(self, name, amount):
+        """As refusal(), of what a single allocation may be."""
+        if not self.min_unit <= amount <= self.max_unit:
+            return f"{name}: asked {amount}, one instance may have {self.min_unit} to {self.max_unit}"
+        if amount % self.step_size:
+            return f"{name}: asked {amount}, which is no multiple of {self.step_size}"
+        return None
+
+    def data(self, name, amount):
+        """A refusal for a program."""
+        return {"resource_class": name, "asked": amount, "used": self.used, "capacity": self.capacity}
+
+
+def hold(connection, provider_ids, names):
+    """The room of providers, held until the end of the transaction.
+
+    :param names: the resource classes that matter; None for all.
+    :returns: dict provider id -> dict class name -> Room.
+    """
+    rooms, wanted = {key: {} for key in provider_ids}, sorted(provider_ids)
+    for start in range(0, len(wanted), bulk.NAMED_VALUES):
+        some, named = wanted[start : start + bulk.NAMED_VALUES], sorted(names or ())
+        values = {**bulk.numbered("provider", some), **bulk.numbered("name", named)}
+        for row in bulk.run(connection, values, _held, len(some), None if names is None else len(named)):
+            rooms[row.provider_id][row.name] = Room(row)
+    return rooms
+
+
+def _held(providers, names):
+    """The statement that holds the rows of so many providers, and of so many classes, or all for None."""
+    inventories, classes = tables.inventories, tables.resource_classes
+    query = (
+        sa.select(inventories, classes.c.name)
+        .join(classes, classes.c.id == inventories.c.class_id)
+        .where(bulk.one_of(inventories.c.provider_id, "provider", providers))
+        .order_by(inventories.c.provider_id, inventories.c.class_id)
+        .with_for_update(of=inventories)
+    )
+    return query if names is None else query.where(bulk.one_of(classes.c.name, "name", names))
+
+
+# Up to so many rows are changed by one statement.
+MOST_AT_ONCE = 12
+
+
+def _counted(size, limited):
+    """The statement that changes the use of so many rows."""
+    table = tables.inventories
+    capacity = (table.c.total - table.c.reserved) * table.c.allocation_ratio
+    zero, amounts, where = sa.literal_column("0", sa.BigInteger), [], []
+    for number in range(size):
+        this = sa.and_(
+            table.c.provider_id == sa.bindparam(f"provider_{number}", type_=sa.Integer),
+            table.c.class_id == sa.bindparam(f"class_{number}", type_=sa.Integer),
+        )
+        amount = sa.bindparam(f"amount_{number}", type_=sa.BigInteger)
+        amounts.append((this, amount))
+        where.append(sa.and_(this, sa.or_(amount <= zero, table.c.used + amount <= capacity)) if limited else this)
+    more = amounts[0][1] if size == 1 else sa.case(*amounts, else_=zero)
+    return sa.update(table).where(sa.or_(*where)).values(used=table.c.used + more)
+
+
+def _allocated(size, changes):
+    """PostgreSQL's statement that inserts so many allocations, changes the use of so many rows and counts these."""
+    table = tables.allocations
+    names = [column.name for column in table.c if column.name != "id"]
+    values = [{name: sa.bindparam(f"{name}_of_{n}", type_=table.c[name].type) for name in names} for n in range(size)]
+    counted = _counted(changes, True).returning(tables.inventories.c.id).cte("counted")
+    query = sa.select(sa.func.count()).select_from(counted)
+    return query.add_cte(sa.insert(table).values(values).cte("allocated"))
+
+
+def allocate(connection, rows, change, limited=False):
+    """Insert allocations, and bring the use counted beside the inventories along.
+
+    :param rows: of allocations.
+    :param change: dict (provider id, class id) -> amount more or less.
+    :param limited: never more than the capacity. For whoever holds the rows and has checked that already: the
+        database does it once more.
+    """
+    changes = [
+        {"provider": provider, "class": class_id, "amount": amount}
+        for (provider, class_id), amount in sorted(change.items())
+        if amount
+    ]
+    few = limited and 0 < len(changes) <= MOST_AT_ONCE
+    values = _by_number("{}_{}", changes) if few else {}
+    if few and 0 < len(rows) <= MOST_AT_ONCE and connection.dialect.name == "postgresql":
+        values.update(_by_number("{}_of_{}", rows))
+        done = bulk.run(connection, values, _allocated, len(rows), len(changes)).scalar_one()
+    else:
+        bulk.insert(connection, tables.allocations, rows)
+        done = _count(connection, changes, values, limited) if changes else 0
+    if limited and done != len(changes):
+        raise DroverError(
+            "The room that was claimed was taken meanwhile. Nothing was claimed: schedule again.", cause="no_room"
+        )
+
+
+def _by_number(called, rows):
+    return {called.format(name, number): value for number, row in enumerate(rows) for name, value in row.items()}
+
+
+def _count(connection, changes, together, limited):
+    """Change the use; returns how many rows were changed."""
+    if together:
+        return bulk.run(connection, together, _counted, len(changes), True).rowcount
+    # One after the other, in the order that all hold them in.
+    values = [{f"{name}_0": value for name, value in each.items()} for each in changes]
+    return bulk.run(connection, values, _counted, 1, limited).rowcount
+
+
+# Placement's limits: a 32-bit amount, a single-precision ratio.
+MOST = 2**31 - 1
+MOST_RATIO = 3.40282e38
+DEFAULTS = {"reserved": 0, "min_unit": 1, "max_unit": MOST, "step_size": 1, "allocation_ratio": 1.0}
+_LEAST = {"total": 1, "reserved": 0, "min_unit": 1, "max_unit": 1, "step_size": 1}
+_WHOLE = re.compile(r"[+-]?[0-9]{1,30}")
+
+
+def complete(where, inventories):
+    """Inventories with Placement's defaults for what is not given.
+
+    :param where: what begins a refusal, such as ``Resource provider x``.
+    :param inventories: dict class name -> dict of total and any of DEFAULTS.
+    :returns: the same with every field, amounts as int and the ratio as float.
+    :raises DroverError: an unknown field, a wrong type, an amount out of range, reserved above total.
+    """
+    return {name: _complete(f"{where}, inventory of {name}", given) for name, given in inventories.items()}
+
+
+def _complete(where, given):
+    if not isinstance(given, dict):
+        raise DroverError(f"{where}: must be a mapping such as {{total: 4}}, not {given!r}.")
+    unknown = sorted(set(map(str, given)) - {"total", *DEFAULTS})
+    if unknown:
+        raise DroverError(f"{where}: unknown field {', '.join(unknown)}. Known: total, {', '.join(DEFAULTS)}.")
+    if given.get("total") is None:
+        raise DroverError(f"{where}: total is missing. Say how much there is.")
+    given = {**DEFAULTS, **{name: value for name, value in given.items() if value is not None}}
+    values = {name: _amount(f"{where}: {name}", given[name], least) for name, least in _LEAST.items()}
+    values["allocation_ratio"] = _ratio(f"{where}: allocation_ratio", given["allocation_ratio"])
+    if values["reserved"] > values["total"]:
+        raise DroverError(
+            f"{where}: {values['reserved']} cannot be reserved of a total of {values['total']}. Lower reserved."
+        )
+    if values["min_unit"] > values["max_unit"]:
+        raise DroverError(
+            f"{where}: min_unit {values['min_unit']} is above max_unit {values['max_unit']}, so that nothing could "
+            "ever be claimed. Correct one of them."
+        )
+    return values
+
+
+def _amount(where, value, least):
+    # A template gives text.
+    if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise DroverError(f"{where} must be a whole number, not {value!r}.")
+    if not least <= value <= MOST:
+        raise DroverError(f"{where} must be from {least} to {MOST}, not {value}.")
+    return value
+
+
+def _ratio(where, value):
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not 0 < number <= MOST_RATIO:
+        raise DroverError(f"{where} must be a number above 0 and at most {MOST_RATIO:g}, not {value!r}.")
+    return number

@@ -1,0 +1,195 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Server groups, and their late check at the claim (N8, late check)."""
+
+from __future__ import annotations
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    sa = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+
+AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
+POLICIES = (AFFINITY, ANTI_AFFINITY, "soft-affinity", "soft-anti-affinity")
+
+
+def ensure(connection, name, policy, max_server_per_host=None, max_moving=None):
+    """Make a server group, or find it with this policy.
+
+    :param max_moving: the most members that move at the same time; None leaves it as it is, 0 takes it away. Unlike the
+        rest it may change.
+    :returns: (row, True when it was made or changed).
+    :raises DroverError: it exists with another policy, or the limit goes with another policy.
+    """
+    if max_server_per_host is not None and policy != ANTI_AFFINITY:
+        raise DroverError(
+            f"Server group {name}: max_server_per_host goes with the policy anti-affinity only, not {policy}. "
+            "Leave it out or change the policy."
+        )
+    most = 1 if max_server_per_host is None else max_server_per_host
+    if not 1 <= most <= 2**31 - 1:
+        raise DroverError(f"Server group {name}: max_server_per_host must be 1 or more, not {most}.")
+    if max_moving is not None and not 0 <= max_moving <= 2**31 - 1:
+        raise DroverError(f"Server group {name}: max_moving must be 1 or more, or 0 for no limit, not {max_moving}.")
+    row = _by_name(connection, name)
+    if row is not None:
+        if (row.policy, row.max_server_per_host) != (policy, most):
+            raise DroverError(
+                f"Server group {name} exists with policy {row.policy} and max_server_per_host "
+                f"{row.max_server_per_host}; it cannot become {policy} with {most}, as its members were placed "
+                "under the old rule. Use another name, or delete the group when it has no members."
+            )
+        if max_moving is None or (max_moving or None) == row.max_moving:
+            return row, False
+        bulk.update(connection, tables.server_groups, [{"id": row.id, "max_moving": max_moving or None}])
+        return _by_name(connection, name), True
+    added = bulk.add(
+        connection,
+        tables.server_groups,
+        "name",
+        [
+            {
+                "uuid": bulk.new_uuid(),
+                "name": name,
+                "policy": policy,
+                "max_server_per_host": most,
+                "max_moving": max_moving or None,
+            }
+        ],
+    )
+    if not added:
+        # Somebody else made it at this moment.
+        return ensure(connection, name, policy, max_server_per_host, max_moving)
+    return _by_name(connection, name), True
+
+
+def delete(connection, name):
+    """Delete a server group without members.
+
+    :returns: True when it existed.
+    :raises DroverError: it has members.
+    """
+    row = _by_name(connection, name)
+    if row is None:
+        return False
+    names = [member.name for member in _member_rows(connection, row)]
+    if names:
+        raise DroverError(
+            f"Server group {name} has members: {', '.join(names[:10])}. A server cannot leave its group; "
+            "delete the group after its instances are gone."
+        )
+    connection.execute(sa.delete(tables.server_groups).where(tables.server_groups.c.id == row.id))
+    return True
+
+
+def find(connection, name):
+    """The row of a server group by name (a text, or a mapping with name and policy, made when new)."""
+    if not name:
+        return None
+    if isinstance(name, dict):
+        return ensure(connection, name["name"], name["policy"], name.get("max_server_per_host"))[0]
+    row = _by_name(connection, name)
+    if row is None:
+        raise DroverError(f"Server group {name} is not in the store. Make it with drover.compute.server_group.")
+    return row
+
+
+def name_of(group):
+    """The name of a server group given as a text or as a mapping; None without one."""
+    return group["name"] if isinstance(group, dict) else group or None
+
+
+def hold(connection, wanted):
+    """Find, or make, and hold the server groups of selections.
+
+    :param wanted: list of names or mappings, as find() takes them; None is skipped.
+    :returns: dict name -> row.
+    """
+    found = {}
+    for group in sorted(filter(None, wanted), key=name_of):
+        if isinstance(group, dict) or group not in found:
+            found[name_of(group)] = find(connection, group)
+    if found:
+        lock(connection, found.values())
+    return found
+
+
+def of_instance(connection, uuid):
+    """The server group of an instance, held: a list of at most one row."""
+    groups, instances = tables.server_groups, tables.instances
+    query = sa.select(groups).join(instances, instances.c.server_group_id == groups.c.id)
+    found = connection.execute(query.where(instances.c.uuid == uuid)).all()
+    if found:
+        lock(connection, found)
+    return found
+
+
+def lock(connection, found):
+    """Hold groups until the end of the transaction: two claims must not both be its first on a host.
+
+    The first thing that a writer holds, in the order of their ids.
+    """
+    bulk.hold(connection, tables.server_groups, "id", {group.id for group in found})
+
+
+def members(connection, group):
+    """The hosts where the members are and, while they move, will be.
+
+    :returns: dict instance uuid -> set of hosts.
+    """
+    migrations, nodes = tables.migrations, tables.compute_nodes
+    where = {row.uuid: {row.host} if row.host else set() for row in _member_rows(connection, group)}
+    query = (
+        sa.select(migrations.c.instance_uuid, nodes.c.host)
+        .join(nodes, nodes.c.id == migrations.c.destination_node_id)
+        .where(migrations.c.status.in_(tables.OPEN_MIGRATION))
+    )
+    # A resize that waits to be confirmed may still go back.
+    back = (
+        sa.select(migrations.c.instance_uuid, nodes.c.host)
+        .join(nodes, nodes.c.id == migrations.c.source_node_id)
+        .where(migrations.c.status == "finished")
+    )
+    for row in (
+        *bulk.among(connection, query, migrations.c.instance_uuid, where),
+        *bulk.among(connection, back, migrations.c.instance_uuid, where),
+    ):
+        where[row.instance_uuid].add(row.host)
+    return where
+
+
+def refusal(group, where, uuid, host, leaving=None):
+    """Why the group's policy keeps an instance off a host, in words; None when it does not.
+
+    As in Nova a group knows hosts: members on two compute nodes of one host are on one host.
+
+    :param where: as members() returns it.
+    :param leaving: the host the instance moves away from. The first member of an affinity group may leave
+        the others behind there, as a drain takes them all to one host, one after the other.
+    """
+    others = [hosts for member, hosts in where.items() if member != uuid and hosts]
+    here = sum(1 for hosts in others if host in hosts)
+    if group.policy == ANTI_AFFINITY and here >= group.max_server_per_host:
+        return f"server group {group.name} (anti-affinity) has {here} of at most {group.max_server_per_host} there"
+    if group.policy == AFFINITY and not here and any(hosts != {leaving} for hosts in others):
+        return f"server group {group.name} (affinity) is on other hosts"
+    return None
+
+
+def _by_name(connection, name):
+    table = tables.server_groups
+    return connection.execute(sa.select(table).where(table.c.name == name)).one_or_none()
+
+
+def _member_rows(connection, group):
+    instances, nodes = tables.instances, tables.compute_nodes
+    return connection.execute(
+        sa.select(instances.c.uuid, instances.c.name, nodes.c.host)
+        .outerjoin(nodes, nodes.c.id == instances.c.compute_node_id)
+        .where(instances.c.server_group_id == group.id)
+        .order_by(instances.c.name)
+    ).all()

@@ -1,0 +1,142 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Places as the scheduler would choose them: by its host filters and weighers, one unit after the other."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import movers as ordering
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import Ranking, Series
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+
+class Attempt:
+    """What one order and one fit gave.
+
+    places: [(Mover, row number of the destination)] in the order of placing; stuck: [Unit].
+    """
+
+    def __init__(self):
+        self.places = []
+        self.stuck = []
+
+
+def weighed_attempt(states, units, policy):
+    """Places as the policy's weighers like them best, the largest memory first.
+
+    :param states: HostStates; as before afterwards.
+    """
+    attempt = Attempt()
+    series = Alike(states, policy)
+    for unit in sorted(units, key=ordering.by_memory):
+        places = _place(states, unit, policy, series)
+        if places is None:
+            attempt.stuck.append(unit)
+        else:
+            attempt.places.extend(places)
+    unapply(states, attempt.places)
+    return attempt
+
+
+class Alike:
+    """What alike movers that are placed one after the other have in common."""
+
+    def __init__(self, states, policy):
+        self._states, self._policy = states, policy
+        self._last = (None, None)
+
+    def of(self, mover):
+        """The Series for a mover."""
+        key, series = self._last
+        if series is None or key != mover.limits_key or not series.spec.alike(mover.spec):
+            series = Series(self._states, mover.spec, self._policy, mover.limits)
+            self._last = (mover.limits_key, series)
+        return series
+
+
+def apply(states, places):
+    """Put movers on their destinations, in memory."""
+    for mover, index in places:
+        states.consume(index, mover.spec)
+
+
+def unapply(states, places):
+    """The opposite of apply."""
+    for mover, index in reversed(places):
+        states.release(index, mover.spec)
+
+
+def leave(states, unit):
+    """Take a unit off its source, in memory.
+
+    Only for an affinity group, whose members would otherwise hold each other where they are. All
+    others count at their source as long as they may be there.
+    """
+    left = [mover for mover in unit.movers if mover.source in states.where(mover.spec.key)]
+    for mover in left:
+        states.release(mover.source, mover.spec)
+    return left
+
+
+def come_back(states, left):
+    """The opposite of leave."""
+    for mover in left:
+        states.consume(mover.source, mover.spec)
+
+
+def is_affinity(states, mover):
+    """Does the mover belong to a server group whose members must share a host?"""
+    group = states.group(mover.spec.server_group.name) if mover.spec.server_group else None
+    return group is not None and group.policy == "affinity"
+
+
+def _place(states, unit, policy, alike):
+    """Places for the whole unit, consumed; None (and nothing consumed) when there are none."""
+    if not unit.together and not is_affinity(states, unit.movers[0]):
+        mover = unit.movers[0]
+        ranking = Ranking(states, mover.spec, policy, series=alike.of(mover), detail=False)
+        position = ranking.choose(mover.spec, policy)
+        if position is None:
+            return None
+        index = int(ranking.passed[position])
+        states.consume(index, mover.spec)
+        return [(mover, index)]
+    left = leave(states, unit)
+    try:
+        first = max(unit.movers, key=lambda mover: mover.spec.resources.get("MEMORY_MB", 0))
+        others = [mover for mover in unit.movers if mover is not first]
+        ranking = Ranking(states, first.spec, policy, first.limits + _room_for_all(states, unit), detail=False)
+        for position in np.argsort(-ranking.weights, kind="stable"):
+            index = int(ranking.passed[position])
+            places = [(first, index)]
+            states.consume(index, first.spec)
+            for mover in others:
+                here = ("same host", states.host_of == states.host_of[index], "not with its group")
+                found = Ranking(states, mover.spec, policy, mover.limits + (here,), detail=False)
+                if not len(found.passed):
+                    break
+                row = int(found.passed[int(np.argmax(found.weights))])
+                states.consume(row, mover.spec)
+                places.append((mover, row))
+            else:
+                return places
+            unapply(states, places)
+        return None
+    finally:
+        come_back(states, left)
+
+
+def _room_for_all(states, unit):
+    """A limit that spares trying hosts that plainly cannot take all of a unit."""
+    if not unit.together:
+        return ()
+    keep = np.ones(states.size, dtype=bool)
+    for rc, column in states.resources.items():
+        if unit.amount(rc):
+            room = np.bincount(states.host_of, weights=np.clip(column.capacity - column.used, 0, None))
+            keep &= room[states.host_of] >= unit.amount(rc)
+    return (("room for its group", keep, "too small for the whole group"),)

@@ -1,0 +1,205 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The exact model of a drain, for what searching did not solve; needs the optional package highspy."""
+
+from __future__ import annotations
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+try:
+    import highspy
+except ImportError:
+    highspy = None
+
+AVAILABLE = highspy is not None
+NOT_INSTALLED = (
+    "Searching found neither a whole plan nor a proof that there is none. An exact model may find one: it needs the"
+    " Python package highspy, which is not installed on the controller: pip install -r requirements-solver.txt (the file"
+    " is in the collection's folder)."
+)
+NEEDS_TIME = (
+    "Searching found neither a whole plan nor a proof that there is none. An exact model may find one: give it time"
+    " (solver_seconds)."
+)
+UNDECIDED = (
+    "Neither searching nor the exact model found a whole plan or a proof that there is none; more time (solver_seconds)"
+    " or more moves (extra_moves) may."
+)
+#: How much dearer than the best a solution may be; the proof of the last move is not worth its time.
+GAP = 0.25
+
+
+def solve(board, items, others, budget, seconds):
+    """Final places for all items, with the fewest others moved.
+
+    Others of one kind are interchangeable, so the model counts kinds per node. Members of anti-affinity
+    groups among the others stay where they are; when that has no solution, a second model in which
+    they move too, and groups count for nothing, decides whether there is a proof.
+
+    :param budget: most of the others that may move.
+    :param seconds: time limit of each of the two models.
+    :returns: ("found", (placed, stuck, steps, words)) as relocation_search gives them; ("infeasible", None),
+        proven for any number of moves; or ("unknown", None).
+    """
+    if board.mixed:
+        return "unknown", None
+    loose = [item for item in others if not board.groups[item]]
+    model = Model(board, items, loose, budget, groups=True)
+    status, values = model.run(seconds)
+    if status == "found":
+        answer = _in_order(board, loose, model, values)
+        if answer is not None:
+            return "found", answer
+        return "unknown", None
+    status, _values = Model(board, items, others, None, groups=False).run(seconds)
+    return ("infeasible", None) if status == "infeasible" else ("unknown", None)
+
+
+class Model:
+    """Whole numbers: z, items of a kind to a node; x, others of a kind that end on a node; out, how many
+    of those that were there have left."""
+
+    def __init__(self, board, items, others, budget, groups):
+        self.board = board
+        kinds = {}
+        for item in items:
+            kinds.setdefault((int(board.kind[item]), board.groups[item] if groups else ()), []).append(item)
+        self.kinds = sorted(kinds.items())
+        there = {}
+        for item in others:
+            counts = there.setdefault(int(board.kind[item]), np.zeros(board.size, dtype=np.int64))
+            counts[board.at[item]] += 1
+        self.there = sorted(there.items())
+        self.columns = []
+        self._rows = []
+        room = board.free.copy()
+        for kind, counts in self.there:
+            room += counts[:, None] * board.needs[kind][None]
+        load = [[{} for _rc in board.classes] for _node in range(board.size)]
+        self.z, self.x = {}, {}
+        apart = {}
+        for number, ((kind, members), found) in enumerate(self.kinds):
+            nodes = board.masks[kind] & (board.needs[kind] <= room).all(axis=1)
+            for group in members:
+                nodes = nodes & (board.count[group] < board.most[group])[board.host_of]
+            entries = {}
+            for node in np.flatnonzero(nodes):
+                column = self._column(0, len(found), 0.0)
+                self.z[number, int(node)] = column
+                entries[column] = 1
+                self._use(load, node, kind, column)
+                for group in members:
+                    apart.setdefault((group, int(board.host_of[node])), {})[column] = 1
+            self._rows.append((len(found), len(found), entries))
+        for (group, host), entries in apart.items():
+            self._rows.append((0, int(board.most[group] - board.count[group][host]), entries))
+        leaving = {}
+        for kind, counts in self.there:
+            entries = {}
+            for node in np.flatnonzero(board.masks[kind] | (counts > 0)):
+                have = int(counts[node])
+                most = int(counts.sum()) if board.masks[kind][node] else have
+                column = self._column(0, most, 0.0)
+                self.x[kind, int(node)] = column
+                entries[column] = 1
+                self._use(load, node, kind, column)
+                if have:
+                    out = self._column(0, have, 1.0)
+                    leaving[out] = 1
+                    self._rows.append((have, np.inf, {column: 1, out: 1}))
+            self._rows.append((int(counts.sum()), int(counts.sum()), entries))
+        if budget is not None and leaving:
+            self._rows.append((0, budget, leaving))
+        for node in range(board.size):
+            for number in range(len(board.classes)):
+                if load[node][number]:
+                    # What is too full already may stay, but takes no more.
+                    self._rows.append((-np.inf, max(int(room[node, number]), 0), load[node][number]))
+
+    def _column(self, low, high, cost):
+        self.columns.append((low, high, cost))
+        return len(self.columns) - 1
+
+    def _use(self, load, node, kind, column):
+        for number in np.flatnonzero(self.board.needs[kind]):
+            load[node][number][column] = int(self.board.needs[kind][number])
+
+    def run(self, seconds):
+        """("found", values), ("infeasible", None) or ("unknown", None)."""
+        if any(not entries and low > 0 for low, _high, entries in self._rows):
+            return "infeasible", None
+        solver = highspy.Highs()
+        for option, value in (
+            ("output_flag", False),
+            ("threads", 1),
+            ("random_seed", 1),
+            ("time_limit", float(seconds)),
+            ("mip_rel_gap", GAP),
+            ("mip_abs_gap", 0.99),
+        ):
+            solver.setOptionValue(option, value)
+        count = len(self.columns)
+        lows, highs, costs = (np.array(values, dtype=np.float64) for values in zip(*self.columns))
+        solver.addVars(count, lows, highs)
+        index = np.arange(count, dtype=np.int32)
+        solver.changeColsCost(count, index, costs)
+        solver.changeColsIntegrality(count, index, np.ones(count, dtype=np.uint8))
+        starts = np.cumsum([0] + [len(entries) for _low, _high, entries in self._rows])[:-1].astype(np.int32)
+        indices = np.array([column for _l, _h, entries in self._rows for column in entries], dtype=np.int32)
+        values = np.array([value for _l, _h, entries in self._rows for value in entries.values()], dtype=np.float64)
+        low = np.array([row[0] for row in self._rows], dtype=np.float64)
+        high = np.array([row[1] for row in self._rows], dtype=np.float64)
+        solver.addRows(len(self._rows), low, high, len(indices), starts, indices, values)
+        solver.run()
+        status = solver.getModelStatus()
+        if status == highspy.HighsModelStatus.kInfeasible:
+            return "infeasible", None
+        # A solution that the time limit cut off would not be the same every time.
+        if status != highspy.HighsModelStatus.kOptimal:
+            return "unknown", None
+        return "found", np.rint(np.array(solver.getSolution().col_value)).astype(np.int64)
+
+
+def _in_order(board, others, model, values):
+    """The solution as steps each of which finds room, or None when there is no such order."""
+    want = {key: int(values[column]) for key, column in model.x.items()}
+    on = {}
+    for item in others:
+        on.setdefault((int(board.kind[item]), int(board.at[item])), []).append(item)
+    for found in on.values():
+        found.sort(key=lambda item: board.label[item])
+    surplus = {key: len(found) - want.get(key, 0) for key, found in on.items() if len(found) > want.get(key, 0)}
+    lacking = {key: most - len(on.get(key, ())) for key, most in want.items() if most > len(on.get(key, ()))}
+    steps = []
+    moved = True
+    while moved and surplus:
+        moved = False
+        for kind, origin in sorted(surplus):
+            item = on[kind, origin][0]
+            fits = board.fits(item)
+            target = next((node for k, node in sorted(lacking) if k == kind and fits[node]), None)
+            if target is None:
+                continue
+            on[kind, origin].pop(0)
+            board.move(item, target)
+            steps.append((item, origin, target))
+            for table, key in ((surplus, (kind, origin)), (lacking, (kind, target))):
+                table[key] -= 1
+                if not table[key]:
+                    del table[key]
+            moved = True
+    placed = {}
+    for number, (_key, found) in enumerate(model.kinds):
+        waiting = sorted(found, key=lambda item: board.label[item])
+        for (which, node), column in sorted(model.z.items()):
+            if which == number:
+                for _each in range(int(values[column])):
+                    placed[waiting.pop(0)] = node
+    for item, origin, _target in reversed(steps):
+        board.move(item, origin)
+    if surplus:
+        return None
+    return placed, [], steps, "exact model" + (" with room made" if steps else "")

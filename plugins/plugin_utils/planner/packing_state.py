@@ -1,0 +1,251 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compute nodes and instances as arrays, for those who search for places."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import AggregateCapacityFilter, CapacityFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Narrowing, asked
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.server_group_affinity_filter import (
+    ServerGroupAffinityFilter,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.server_group_anti_affinity_filter import (
+    ServerGroupAntiAffinityFilter,
+)
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+#: Host filters whose rule the board itself keeps, with every placing.
+KEPT = (CapacityFilter, ServerGroupAntiAffinityFilter, ServerGroupAffinityFilter)
+
+
+class Board:
+    """n compute nodes with their room, and items that may be put on them.
+
+    An item is an instance, or several that go to one node together. Room is counted in whole units
+    as the claim counts it (N10.2): free = floor(capacity) - used. Nodes that share a pool
+    all show what is free of it. A move between them leaves there what it has there: an item that can
+    only go to such nodes needs none of it.
+
+    Public arrays: capacity, free (int64, n x classes); pool (int64, n x classes, the number of a node's
+    pool, -1 for its own room); host_of (n); need (int64, items x classes);
+    at (row of the node an item is on, -1 for nowhere); open (bool, n: may anything come here?); kind (number of the item's mask and need in
+    masks and needs). Lists by item: movers, groups, label.
+
+    changing: the names of host filters whose answers may change with the load by rules that are not
+    kept here; whoever has a plan asks them again.
+    """
+
+    def __init__(self, states, policy):
+        self.states = states
+        self.policy = policy
+        self.size = states.size
+        self.classes = sorted(states.resources)
+        columns = [states.resources[rc] for rc in self.classes]
+        self.capacity = np.zeros((self.size, len(columns)), dtype=np.int64)
+        self.free = np.zeros_like(self.capacity)
+        self.pool = np.full_like(self.capacity, -1)
+        for number, column in enumerate(columns):
+            if column.pool is not None:
+                self.pool[:, number] = column.pool
+            self.capacity[:, number] = np.floor(column.capacity)
+            self.free[:, number] = self.capacity[:, number] - column.used
+        #: Is anything shared?
+        self.pooled = bool((self.pool >= 0).any())
+        #: True when some item may go to a pool that it is not in: to count node by node is not exact then.
+        self.mixed = False
+        self.host_of = states.host_of
+        self.open = np.ones(self.size, dtype=bool)
+        self.movers, self.groups, self.label = [], [], []
+        self.at = np.zeros(0, dtype=np.int64)
+        self.need = np.zeros((0, len(columns)), dtype=np.int64)
+        self.kind = np.zeros(0, dtype=np.int64)
+        self.masks = np.zeros((0, self.size), dtype=bool)
+        self.needs = np.zeros((0, len(columns)), dtype=np.int64)
+        self.changing = set()
+        #: True when a pair was forbidden for the moment: what follows proves nothing any more.
+        self.bent = False
+        self.group_names = []
+        self._group_of, self.count, self.most = {}, [], []
+        self._kinds, self._static, self._allowed = {}, {}, {}
+
+    def add(self, groups_of_movers):
+        """Add items, each a tuple of Movers that go together.
+
+        :returns: the numbers of the new items.
+        """
+        first = len(self.movers)
+        at, need, kind = [], [], []
+        for movers in groups_of_movers:
+            amounts = [sum(mover.spec.resources.get(rc, 0) for mover in movers) for rc in self.classes]
+            unknown = any(rc not in self.states.resources for mover in movers for rc in mover.spec.resources)
+            masks = [self._mask_key(mover) for mover in movers]
+            if self.pooled:
+                self._keep_shared(amounts, set(masks), movers[0].source)
+            key = (tuple(amounts), unknown, tuple(sorted(set(masks))))
+            if key not in self._kinds:
+                self._kinds[key] = len(self.masks)
+                keep = np.full(self.size, not unknown)
+                for each in set(masks):
+                    keep = keep & self._static[each]
+                self.masks = np.vstack([self.masks, keep[None]])
+                self.needs = np.vstack([self.needs, np.array([amounts], dtype=np.int64)])
+            self.movers.append(movers)
+            self.label.append((movers[0].spec.name, movers[0].spec.key))
+            self.groups.append(self._groups(movers) if len(movers) == 1 else ())
+            at.append(movers[0].source)
+            need.append(amounts)
+            kind.append(self._kinds[key])
+        self.at = np.concatenate([self.at, np.array(at, dtype=np.int64)])
+        if need:
+            self.need = np.concatenate([self.need, np.array(need, dtype=np.int64)])
+        self.kind = np.concatenate([self.kind, np.array(kind, dtype=np.int64)])
+        return list(range(first, len(self.movers)))
+
+    def fits(self, item):
+        """bool array: has the node room for an item now, and may it go there?
+
+        Never the host that it is on.
+        """
+        kind = self.kind[item]
+        room = self.free >= self.needs[kind]
+        if self.mixed and self.at[item] >= 0:
+            mine = self.pool[self.at[item]]
+            room |= (self.pool == mine) & (mine >= 0)
+        keep = self.masks[kind] & self.open & room.all(axis=1)
+        for group in self.groups[item]:
+            keep &= (self.count[group] < self.most[group])[self.host_of]
+        if self.at[item] >= 0:
+            keep &= self.host_of != self.host_of[self.at[item]]
+        return keep
+
+    def put(self, item, node):
+        """Book an item on a node; where it was stays booked."""
+        self._count(item, node, -1, self.at[item])
+        for group in self.groups[item]:
+            self.count[group][self.host_of[node]] += 1
+
+    def take(self, item, node):
+        """The opposite of put."""
+        self._count(item, node, 1, self.at[item])
+        self._leave_groups(item, node)
+
+    def move(self, item, node):
+        """Put an item on a node and take it from where it was."""
+        self.put(item, node)
+        self._count(item, self.at[item], 1, node)
+        self._leave_groups(item, self.at[item])
+        self.at[item] = node
+
+    def _leave_groups(self, item, node):
+        for group in self.groups[item]:
+            self.count[group][self.host_of[node]] -= 1
+
+    def _count(self, item, node, sign, other):
+        """Count an item's room on a node that is, or stays, on another one as well (-1 for none)."""
+        if not self.pooled:
+            self.free[node] += sign * self.need[item]
+            return
+        for number in np.flatnonzero(self.need[item]):
+            pool = self.pool[node, number]
+            if pool < 0:
+                self.free[node, number] += sign * self.need[item, number]
+            elif other < 0 or self.pool[other, number] != pool:
+                self.free[self.pool[:, number] == pool, number] += sign * self.need[item, number]
+
+    def _keep_shared(self, amounts, masks, source):
+        """Set amounts to 0 that an item keeps in its pool wherever it may go."""
+        keep = np.ones(self.size, dtype=bool)
+        for each in masks:
+            keep &= self._static[each]
+        for number, amount in enumerate(amounts):
+            there = self.pool[keep, number]
+            mine = self.pool[source, number] if source >= 0 else -1
+            if not amount or not (there >= 0).any():
+                continue
+            if mine >= 0 and (there == mine).all():
+                amounts[number] = 0
+            else:
+                self.mixed = self.bent = True
+
+    def in_the_way(self, item, node, on_node):
+        """Items on a node whose server group keeps an item away, None when too few of them can be named."""
+        found = []
+        host = self.host_of[node]
+        for group in self.groups[item]:
+            over = self.count[group][host] - self.most[group] + 1
+            if over > 0:
+                there = sorted(other for other in on_node if group in self.groups[other])
+                if len(there) < over:
+                    return None
+                found.extend(there[:over])
+        return sorted(set(found))
+
+    def _mask_key(self, mover):
+        spec = mover.spec
+        key = (
+            tuple(sorted(spec.resources.items())),
+            spec.availability_zone,
+            spec.ignore_nodes,
+            spec.server_group.name if self._affinity(spec) else None,
+            spec.flavor,
+            spec.image,
+            spec.project,
+            mover.limits_key,
+        )
+        key = repr(key)
+        if key not in self._static:
+            self._static[key] = self._static_mask(mover)
+        return key
+
+    def _static_mask(self, mover):
+        narrowing = Narrowing(self.states, mover.spec, self.policy, mover.limits)
+        keep = np.ones(self.size, dtype=bool)
+        for _name, mask in narrowing.before:
+            keep &= mask
+        for rc, amount in mover.spec.resources.items():
+            if rc in self.states.resources:
+                keep &= self.states.resources[rc].allowed(amount)
+        for each in narrowing.filters:
+            if each.once:
+                keep &= asked(each, self.states, mover.spec)
+            elif isinstance(each, AggregateCapacityFilter) or not (isinstance(each, KEPT) or each.idle(mover.spec)):
+                self.changing.add(each.name)
+        if self._affinity(mover.spec):
+            group = self.states.group(mover.spec.server_group.name)
+            elsewhere = group.per_host.copy()
+            if mover.source >= 0:
+                elsewhere[self.host_of[mover.source]] = 0
+            if elsewhere.any():
+                keep &= (elsewhere > 0)[self.host_of]
+        return keep
+
+    def _affinity(self, spec):
+        group = self.states.group(spec.server_group.name) if spec.server_group else None
+        return group is not None and group.policy == "affinity"
+
+    def _groups(self, movers):
+        request = movers[0].spec.server_group
+        group = self.states.group(request.name) if request else None
+        if group is None or group.policy != "anti-affinity":
+            return ()
+        if request.name not in self._group_of:
+            self._group_of[request.name] = len(self.most)
+            self.group_names.append(request.name)
+            self.count.append(group.per_host.astype(np.int64).copy())
+            self.most.append(group.max_server_per_host)
+        return (self._group_of[request.name],)
+
+    def forbid(self, item, node):
+        """An item may not go to a node, whatever its mask says."""
+        self.bent = True
+        kind = self.kind[item]
+        keep = self.masks[kind].copy()
+        keep[node] = False
+        self.masks = np.vstack([self.masks, keep[None]])
+        self.needs = np.vstack([self.needs, self.needs[kind][None]])
+        self.kind[item] = len(self.masks) - 1

@@ -1,0 +1,126 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The operators of extra specs (N2.2); versions of hypervisors, and predicates about them."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import re
+
+NUMERIC = {
+    "=": operator.ge,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<=": operator.le,
+}
+TEXT = {
+    "s==": operator.eq,
+    "s!=": operator.ne,
+    "s<": operator.lt,
+    "s<=": operator.le,
+    "s>": operator.gt,
+    "s>=": operator.ge,
+}
+OPERATORS = (*NUMERIC, *TEXT, "<in>", "<all-in>", "<or>")
+
+
+class Requirement:
+    """The right-hand side of an extra spec, such as ``>= 8`` or ``<or> gold <or> silver``.
+
+    text: as written; operator: one of OPERATORS or None (the whole text must be equal); operand: a
+    number, a text or a list of texts.
+
+    :raises ValueError: with words, an operator has no operand or a numeric one no number.
+    """
+
+    def __init__(self, text):
+        self.text = text
+        words = text.split()
+        self.operator = words[0] if words and words[0] in OPERATORS else None
+        self.operand = text
+        if self.operator is None:
+            return
+        if len(words) < 2:
+            raise ValueError(f"the operator {self.operator} must be followed by a value")
+        if self.operator in NUMERIC:
+            try:
+                self.operand = float(words[1])
+            except ValueError:
+                raise ValueError(f"the operator {self.operator} must be followed by a number") from None
+        elif self.operator == "<or>":
+            self.operand = words[1::2]
+        elif self.operator == "<all-in>":
+            self.operand = words[1:]
+        else:
+            self.operand = words[1]
+
+    def matches(self, value):
+        """Does a host's value, as text, meet the requirement?
+
+        Text where a number is wanted does not; Nova fails the whole request there, which lets one
+        odd host stop every placement.
+        """
+        if self.operator is None:
+            return value == self.text
+        if self.operator in NUMERIC:
+            try:
+                return bool(NUMERIC[self.operator](float(value), self.operand))
+            except ValueError:
+                return False
+        if self.operator in TEXT:
+            return bool(TEXT[self.operator](value, self.operand))
+        if self.operator == "<in>":
+            return self.operand in value
+        if self.operator == "<all-in>":
+            return all(word in value for word in self.operand)
+        return value in self.operand
+
+
+@functools.lru_cache(maxsize=1024)
+def requirement(text):
+    """Requirement(text), read once."""
+    return Requirement(text)
+
+
+_PREDICATE = re.compile(r"^\s*(<=|>=|<|>|==|!=)\s*([0-9]+(?:\.[0-9]+)*)\s*$")
+_COMPARE = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+
+
+def as_tuple(number):
+    """libvirt's number N as (N / 10^6, N / 10^3 mod 10^3, N mod 10^3)."""
+    return (number // 1000000, number // 1000 % 1000, number % 1000)
+
+
+def predicates(text):
+    """Comma-joined predicates such as ``>=1.0, <2.0`` as [(function, version tuple)].
+
+    :raises ValueError: with words.
+    """
+    found = []
+    for part in text.split(","):
+        match = _PREDICATE.match(part)
+        if not match:
+            raise ValueError(f"must be like '>=1.0, <2.0', not {text!r}")
+        version = [int(each) for each in match.group(2).split(".")]
+        while len(version) > 1 and not version[-1]:
+            version.pop()
+        found.append((_COMPARE[match.group(1)], tuple(version)))
+    return found
+
+
+def satisfied(number, text):
+    """Does libvirt's version number satisfy all predicates?"""
+    version = list(as_tuple(number))
+    while len(version) > 1 and not version[-1]:
+        version.pop()
+    return all(compare(tuple(version), wanted) for compare, wanted in predicates(text))

@@ -1,0 +1,153 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ports of the conductor in a scenario: a store and hosts that end a run, or are lost, at one of its steps."""
+
+from __future__ import annotations
+
+import contextlib
+
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock as store_clock
+from ansible_collections.drover.compute.plugins.plugin_utils.store import occupancy, services
+from ansible_collections.drover.compute.tests.scenarios.migrating import Module
+from ansible_collections.drover.compute.tests.scenarios.simulated import Broken
+
+
+class Killed(BaseException):
+    """The run ends here, as by kill -9: nothing of it is caught or tidied up."""
+
+
+class Actor:
+    """A run, as leases know it. ``elsewhere``: on a machine of which nobody here knows whether its process lives."""
+
+    def __init__(self, name, dead, elsewhere=False):
+        self.holder = self.process = name
+        self.elsewhere = elsewhere
+        self.dead = dead
+
+    def lives(self, process):
+        return False if process in self.dead else None
+
+
+class Fate:
+    """When a run ends before its time.
+
+    :param stop: None, or {step: number of the write, moment: before | inside | after, how: killed | lost}.
+    :param call: None, or {number: of the call of a host, moment: before | after | seconds into it}.
+    """
+
+    def __init__(self, stop=None, call=None):
+        self._stop, self._call = stop or {}, call
+        self.writes = self.calls = 0
+        self._gone = None
+
+    def write(self, moment):
+        """It writes to the store."""
+        if moment == "before":
+            self.writes += 1
+        if self._stop.get("step") == self.writes and self._stop.get("moment", "before") == moment:
+            # A database that is lost stays away for the rest of the run.
+            self._gone = DroverError("The store does not answer.") if self._stop.get("how") == "lost" else Killed()
+        if self._gone is not None:
+            raise self._gone
+
+    def call(self, act, within=None):
+        """It calls a host.
+
+        :param act: a function: what the host does and answers.
+        :param within: a function (seconds): the same, broken off.
+        """
+        if isinstance(self._gone, Killed):
+            raise self._gone
+        self.calls += 1
+        here = self._call is not None and self._call["number"] == self.calls
+        if here and self._call["moment"] not in ("before", "after") and within is not None:
+            within(self._call["moment"])
+        if here and self._call["moment"] != "after":
+            self._end()
+        answer = act()
+        if here:
+            self._end()
+        return answer
+
+    def _end(self):
+        self._gone = Killed()
+        raise self._gone
+
+
+class FatedStore:
+    """A store whose writes are steps of a fate."""
+
+    def __init__(self, store, fate):
+        self._store, self._fate = store, fate
+
+    def read(self):
+        return self._store.read()
+
+    @contextlib.contextmanager
+    def write(self, **options):
+        self._fate.write("before")
+        with self._store.write(**options) as connection:
+            yield connection
+            self._fate.write("inside")
+        self._fate.write("after")
+
+
+class SimulatedHosts:
+    """conductor.ports.Hosts.
+
+    :param discover: a function (list of hosts) that reads them into the store.
+    :param open_moves: see migrating.Module.
+    """
+
+    def __init__(self, fleet, store, fate, discover, open_moves):
+        self.fleet, self.fate, self._store = fleet, fate, store
+        self._discover, self._open_moves = discover, open_moves
+
+    def discover(self, host):
+        return self.fate.call(lambda: self._read(host))
+
+    def _read(self, host):
+        try:
+            self._discover([host])
+        except DroverError as problem:
+            with self._store.write() as connection:
+                services.record_unreachable(connection, host, str(problem), store_clock.now(connection))
+            raise
+        with self._store.read() as connection:
+            return {"occupants": occupancy.occupants(connection, host)}
+
+    def hand(self, host):
+        return SimulatedHand(self, host, self._open_moves)
+
+
+class SimulatedHand:
+    """remote_module.Hand on a simulated host."""
+
+    def __init__(self, hosts, host, open_moves):
+        self.host, self._hosts, self._open_moves = host, hosts, open_moves
+        self._fleet = hosts.fleet
+
+    def act(self, module, args):
+        """A certainty.Answer, as of the module on a real host."""
+        run = getattr(self, f"_{module}")
+        try:
+            return self._hosts.fate.call(lambda: certainty.Answer(certainty.DONE, run(args)), lambda seconds: run({**args, "within": seconds}))
+        except (DroverError, Broken) as problem:
+            return certainty.lost(str(problem))
+
+    def _domain_migration(self, args):
+        start, abort = ([{**order, "source": self.host} for order in args.get(key) or ()] for key in ("start", "abort"))
+        module = Module(self._fleet, self.host, self._open_moves, args.get("max_migrations"))
+        if args.get("check"):
+            return {"moves": [module.check(order) for order in start]}
+        wait, until = args["wait"], args.get("until")
+        if "within" in args:
+            wait, until = args["within"], -1
+        return {"moves": module(start, args["follow"], wait, until, abort)}
+
+    def _domain(self, args):
+        """Brings a domain down in good order."""
+        return self._fleet.shut_down(self.host, args["uuid"], args["timeout"])

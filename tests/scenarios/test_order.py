@@ -1,0 +1,61 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A drain whose steps have another order, or lack one, is noticed: a golden scenario comes to another end."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import Drain
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.staged_moves import StagedMoves
+from ansible_collections.drover.compute.tests.scenarios.simulated import Violation
+from ansible_collections.drover.compute.tests.scenarios.test_scenarios import (  # noqa: F401  pylint: disable=unused-import
+    HERE,
+    cases_of,
+    empty,
+    expected,
+    fresh,
+    memory,
+    store,
+)
+
+
+def without(name):
+    """A step that is left out."""
+    return name, lambda kept: lambda self, *args, **options: None
+
+
+#: What is changed: name -> (class, method, function of the method that gives another, scenario that tells).
+CHANGES = {
+    "not disabled": (Drain, *without("_set_state"), "drain"),
+    "not settled": (StagedMoves, "settle", lambda kept: lambda self, host: [], "drain_killed_at_a_call"),
+    "not checked": (StagedMoves, "check", lambda kept: lambda self, moves: [], "drain_refused_beforehand"),
+    "not moved": (Drain, *without("_move"), "drain"),
+    "not shut down": (Drain, *without("_shut_down"), "drain_does_not_shut_down"),
+    "shut down first": (
+        Drain,
+        "_move",
+        lambda kept: lambda self: (self._shut_down(), kept(self)),
+        "drain_does_not_shut_down",
+    ),
+    "not looked at": (Drain, "_surprising", lambda kept: lambda self, seen: [], "drain_newcomer"),
+    "one round": (Drain, "_wanted", lambda kept: lambda self: kept(self) if self.round == 1 else [], "drain_faults"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_change_in_the_order_changes_a_scenario(what, fresh, monkeypatch):  # noqa: F811
+    kind, method, change, scenario = CHANGES[what]
+    monkeypatch.setattr(kind, method, change(getattr(kind, method)))
+    assert any(_differs(HERE / scenario, name, commands, fresh) for name, commands in cases_of(HERE / scenario))
+
+
+def _differs(folder, name, commands, fresh):  # noqa: F811
+    run = fresh(folder)
+    try:
+        for command in commands:
+            run.do(command)
+    except Violation:
+        return True
+    return run.said + run.journal() != expected(folder).get(name)

@@ -1,0 +1,66 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whatever is taken and given back, the rooms know what a fresh look would find."""
+
+from __future__ import annotations
+
+import random
+import uuid
+
+import pytest
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import batch, provider_arrays, query
+from ansible_collections.drover.compute.tests.benchmarks import topology_file
+from ansible_collections.drover.compute.tests.unit.candidates.test_batch import provider
+
+POOLS = [str(uuid.UUID(int=number)) for number in (1, 2)]
+QUERIES = [
+    {"resources": {"VCPU": 1, "DISK_GB": 2}},
+    {"resources": {"VCPU": 2, "VGPU": 1}},
+    {"resources": {"VCPU": 1}, "groups": {"1": {"resources": {"VGPU": 1}}, "2": {"resources": {"VGPU": 1}}}},
+    {"groups": {"1": {"resources": {"VGPU": 1}}, "2": {"resources": {"VGPU": 1}}}, "group_policy": "isolate"},
+]
+QUERIES[2]["group_policy"] = "none"
+
+
+def fleet(chance):
+    """12 nodes, half of them nested, on two pools and on none, as many as are looked at all at once."""
+    found = []
+    for number in range(12):
+        name = f"n{number:02}"
+        pools = [POOLS[chance.randrange(2)]] if chance.random() < 0.8 else []
+        own = {"VCPU": chance.randint(1, 4)} if chance.random() < 0.6 else {"DISK_GB": 3}
+        found.append(provider(name, own, aggregates=pools))
+        for child in range(chance.randrange(3)):
+            found.append(provider(f"{name}-{child}", {"VGPU": 2, "VCPU": 2}, parent=name))
+    for number, pool in enumerate(POOLS):
+        found.append(provider(f"pool{number}", {"DISK_GB": 9}, traits=["MISC_SHARES_VIA_AGGREGATE"], aggregates=[pool]))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_as_a_fresh_look(store, seed):
+    chance = random.Random(seed)
+    providers = fleet(chance)
+    topology_file.load(store, {"providers": providers})
+    asked = [query.from_mapping(each) for each in QUERIES]
+    everything = query.from_mapping({"resources": {"VCPU": 1, "DISK_GB": 1, "VGPU": 1}})
+    with store.read() as connection:
+        read = provider_arrays.read(connection, everything)
+    roots = [each["uuid"] for each in providers if not each["parent"]]
+    found, held = batch.Rooms(read, roots), []
+    for _step in range(60):
+        if held and chance.random() < 0.3:
+            found.count(held.pop(chance.randrange(len(held))), -1)
+        else:
+            one, node = chance.choice(asked), chance.randrange(len(roots))
+            fits = bool(found.fits(one)[node])
+            taken = found.take(one, node)
+            assert (taken is not None) == fits
+            if taken:
+                held.append(taken)
+        fresh = batch.Rooms(read, roots)
+        for one in asked:
+            assert found.fits(one).tolist() == fresh.fits(one).tolist()
+        for each in read.inventories.values():
+            assert (each.used <= each.capacity).all() and (each.used >= 0).all()

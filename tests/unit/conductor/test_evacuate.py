@@ -1,0 +1,377 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An evacuation, wherever it is killed and whatever the other hosts show. The store is a real one."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuate import Evacuation
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, power, tables
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import domain, uuid_of
+
+POOL = {"name": "nfs", "path": "/nfs", "shared_id": "nfs:a:/x"}
+NAMES = ("db", "off", "web")
+
+
+def disk(path):
+    return {"target": "vda", "device": "disk", "type": "file", "source": path}
+
+
+def instance(name, path="/nfs", **more):
+    return domain(name, xml=f"<domain>{name}</domain>", disks=[disk(f"{path}/{name}.qcow2")], **more)
+
+
+def host(name, *domains, **more):
+    return fleets.host(name, *domains, **{"pools": [POOL], **more})
+
+
+class World:
+    """Where domains really are; destinations answer as the module domain_restart does."""
+
+    def __init__(self, url, *domains):
+        self.url = url
+        self.there = {"kvm2": {}, "kvm3": {}}
+        self.broken, self.lost, self.calls = set(), set(), []
+        fleets.discover(url, host("kvm1", *domains), host("kvm2"), host("kvm3"), now=time.time())
+        with Store.open(url).write() as connection:
+            host_state.change(connection, "kvm1", forced_down=True)
+
+    def look(self):
+        """A discovery of the living hosts."""
+        nodes = [
+            host(name, *[instance(key, state=state) for key, state in found.items()])
+            for name, found in self.there.items()
+        ]
+        return fleets.discover(self.url, *nodes, now=time.time())
+
+    def run(self, read=("kvm2", "kvm3"), rounds=3, kill=None, lifted=()):
+        """The role's way through the steps; with ``kill`` it stops before that step, or after it when it is negative."""
+        evacuation = Evacuation(Store.open(self.url), "kvm1", read, lambda connection: None, lifted)
+        failed, steps = {}, 0
+        for dummy in range(rounds):
+            evacuation.settle()
+            plan = evacuation.plan(Policy.from_mapping({}), 0, failed, True)
+            if not plan["restarts"]:
+                break
+            for place in dict.fromkeys(each["host"] for each in plan["restarts"]):
+                steps += 1
+                if kill == steps:
+                    return None
+                wanted = [each["migration"] for each in plan["restarts"] if each["host"] == place]
+                done = evacuation.restart(
+                    place,
+                    wanted,
+                    lambda: None,
+                    # What was ordered before has ended: a call of this fake is over when it answers.
+                    lambda uri, wanted: {uuid: {"busy": False, "domain": None} for uuid in wanted},
+                    lambda uri, orders, place=place: self.start(place, orders, kill == -steps),
+                )
+                for each in done["failed"]:
+                    failed.setdefault(each["uuid"], []).append(each["provider"])
+        return evacuation.plan(Policy.from_mapping({}), 0, failed, False)
+
+    def start(self, place, orders, killed):
+        answers = []
+        for order in orders:
+            running = [name for name, found in self.there.items() if found.get(order["name"]) == "running"]
+            assert running in ([], [place]), f"{order['name']} would run twice"
+            self.calls.append((place, order["name"]))
+            if place in self.lost:
+                raise DroverError("lost")
+            if order["name"] in self.broken and place == "kvm2":
+                answers.append({"uuid": order["uuid"], "status": "failed", "message": "no"})
+                continue
+            state = "running" if order["running"] else "shutoff"
+            self.there[place][order["name"]] = state
+            answers.append({"uuid": order["uuid"], "status": "restarted", "state": state, "message": ""})
+        if killed:
+            raise Killed
+        return answers
+
+    def where(self):
+        found = [(name, state) for place in self.there.values() for name, state in place.items()]
+        assert len(found) == len(dict(found)), self.there
+        return dict(found)
+
+    def holds(self):
+        """Names of instances -> hosts where they hold memory."""
+        names = {uuid_of(name): name for name in NAMES}
+        return {names[uuid]: set(places) for uuid, places in fleets.holdings(self.url).items()}
+
+    def statuses(self):
+        with Store.open(self.url).read() as connection:
+            table = tables.migrations
+            query = sa.select(table.c.instance_name, table.c.status).order_by(table.c.id)
+            return [tuple(row) for row in connection.execute(query)]
+
+
+class Killed(BaseException):
+    """The run ends here, as by kill -9."""
+
+
+@pytest.fixture
+def world(prepared_url):
+    return World(prepared_url, instance("db"), instance("off", state="shutoff"), instance("web"))
+
+
+WHOLE = {"db": "running", "off": "shutoff", "web": "running"}
+
+
+def test_everything_is_restarted_and_both_ends_are_held(world):
+    left = world.run()
+    assert world.where() == WHOLE and not (left["left"] or left["lost"] or left["restarts"])
+    assert {status for dummy, status in world.statuses()} == {"done"}
+    assert all("kvm1" in places and len(places) == 2 for places in world.holds().values())
+    calls = list(world.calls)
+    world.look()
+    world.run()
+    assert world.calls == calls
+
+
+@pytest.mark.parametrize("kill", [1, -1, 2, -2])
+def test_killed_and_run_again(world, kill):
+    try:
+        world.run(kill=kill)
+    except Killed:
+        pass
+    world.look()
+    left = world.run()
+    assert world.where() == WHOLE and not left["left"]
+    assert [status for dummy, status in world.statuses()] == ["done"] * 3
+    world.look()
+    found = fleets.discover(world.url, host("kvm1"))
+    assert found["cleared"] == sorted(NAMES) and found["missing"] == found["moved"] == found["doubled"] == []
+    assert all(len(places) == 1 and "kvm1" not in places for places in world.holds().values())
+
+
+def test_a_failed_start_goes_to_the_next_destination(world):
+    world.broken = set(NAMES)
+    left = world.run()
+    assert world.where() == WHOLE and not left["left"] and not world.there["kvm2"]
+    assert ("kvm2", "web") in world.calls or ("kvm3", "web") in world.calls
+
+
+def test_lost_on_the_way_is_left_until_it_answers(world):
+    world.lost = {"kvm2", "kvm3"}
+    world.run(rounds=1)
+    left = world.run(read=(), rounds=1)
+    assert {each["name"] for each in left["left"]} == set(NAMES) and world.where() == {}
+    assert all("does not answer" in each["reason"] for each in left["left"])
+    world.lost = set()
+    world.look()
+    world.run()
+    assert world.where() == WHOLE
+
+
+def test_suspected_2_nothing_is_restarted_while_a_host_that_may_have_it_was_not_read(world):
+    """Somebody moved it there with virsh since the last discovery; or the run had --limit."""
+    left = world.run(read=("kvm2",))
+    assert world.calls == [] and world.statuses() == [] and left["restarts"] == left["lost"] == []
+    assert {each["name"] for each in left["left"]} == set(NAMES)
+    for each in left["left"]:
+        assert "it may run on kvm3, not read now" in each["reason"] and "drover_evacuate_force=unread_hosts" in each["reason"]
+    # Once it is read, what it has is found, and what nobody has is restarted.
+    world.there["kvm3"] = {"web": "running"}
+    world.look()
+    left = world.run()
+    assert world.where() == WHOLE and not left["left"] and "web" not in {name for dummy, name in world.calls}
+
+
+def test_suspected_2_the_rule_is_lifted_by_its_name_alone(world):
+    world.run(read=("kvm2",), lifted=["no_witness", "storage_active", "peers_reach"])
+    assert world.calls == []
+    world.run(read=("kvm2",), lifted=["unread_hosts"])
+    assert world.where() == WHOLE
+
+
+def test_suspected_2_what_was_begun_is_gone_on_with_where_it_was_begun(world):
+    """Nobody else was told to start it."""
+    world.lost = {"kvm2", "kvm3"}
+    world.run(rounds=1)
+    world.lost = set()
+    left = world.run(read=("kvm2",), rounds=1)
+    there = set(world.there["kvm2"])
+    assert there and not world.there["kvm3"] and {each["name"] for each in left["left"]} == set(NAMES) - there
+    world.run()
+    assert world.where() == WHOLE
+
+
+@pytest.mark.parametrize("seen_later, restarted", [(False, True), (True, False)])
+def test_suspected_2_a_host_that_was_seen_to_be_off_holds_nothing_back(world, seen_later, restarted):
+    """Unless it was seen up since."""
+    now = time.time() + 1
+    with Store.open(world.url).write() as connection:
+        event = power.begin(connection, "kvm3", "fence", "ipmi", None, now)
+        power.finish(connection, event["uuid"], "completed", "off", None, "", now)
+    if seen_later:
+        fleets.discover(world.url, host("kvm3"), now=now + 1)
+    world.run(read=("kvm2",))
+    assert bool(world.calls) is restarted
+
+
+def test_suspected_2_a_host_that_cannot_see_the_disks_holds_nothing_back(prepared_url):
+    world = World(prepared_url, instance("web"))
+    fleets.discover(prepared_url, host("kvm3", pools=[{**POOL, "shared_id": "nfs:b:/x"}]), now=time.time())
+    world.run(read=("kvm2",))
+    assert world.where() == {"web": "running"}
+
+
+def test_local_disks_are_named_and_left(prepared_url):
+    world = World(prepared_url, instance("db"), instance("web", path="/var/lib/libvirt/images"))
+    left = world.run()
+    assert world.where() == {"db": "running"}
+    (lost,) = left["lost"]
+    assert lost["name"] == "web" and "/var/lib/libvirt/images/web.qcow2" in lost["reason"]
+
+
+def test_a_host_without_the_storage_is_no_destination(prepared_url):
+    world = World(prepared_url, instance("db"), instance("web"))
+    fleets.discover(prepared_url, host("kvm2", pools=[{**POOL, "shared_id": "nfs:b:/x"}]))
+    world.run()
+    assert world.there == {"kvm2": {}, "kvm3": {"db": "running", "web": "running"}}
+
+
+def test_already_elsewhere(world):
+    world.there["kvm2"] = {"web": "running", "db": "shutoff"}
+    world.there["kvm3"] = {"off": "shutoff"}
+    world.look()
+    left = world.run()
+    # What ran is not taken to be what somebody has only defined.
+    assert [each["name"] for each in left["left"]] == ["db"] and "by an evacuation" in left["left"][0]["reason"]
+    assert world.calls == []
+    assert sorted(world.statuses()) == [("off", "done"), ("web", "done")]
+
+
+def test_on_two_hosts(world):
+    world.there["kvm2"] = {"web": "running"}
+    world.there["kvm3"] = {"web": "running"}
+    world.look()
+    left = world.run()
+    assert [each["name"] for each in left["left"]] == ["web"] and "kvm2 and kvm3 at once" in left["left"][0]["reason"]
+    assert "web" not in {name for dummy, name in world.calls}
+
+
+def test_a_migration_that_had_finished_and_one_that_had_not(world):
+    with Store.open(world.url).write() as connection:
+        for name in ("web", "db"):
+            migration_claims.begin(connection, uuid_of(name), "kvm2", "kvm2", "live-migration", time.time())
+    world.there["kvm2"] = {"web": "running"}
+    world.look()
+    world.run()
+    assert world.where() == WHOLE and ("kvm2", "web") not in world.calls
+    assert sorted(world.statuses()) == [
+        ("db", "done"),
+        ("db", "failed"),
+        ("off", "done"),
+        ("web", "done"),
+        ("web", "failed"),
+    ]
+
+
+@pytest.mark.parametrize("arrived", [False, True])
+def test_a_migration_to_it(prepared_url, arrived):
+    world = World(prepared_url)
+    world.there["kvm2"] = {"web": "running"}
+    world.look()
+    with Store.open(prepared_url).write() as connection:
+        host_state.change(connection, "kvm1", forced_down=False)
+        migration_claims.begin(connection, uuid_of("web"), "kvm1", "kvm1", "live-migration", time.time())
+    if arrived:
+        world.there["kvm2"] = {}
+    world.look()
+    world.look()
+    world.run()
+    assert world.where() == {"web": "running"}
+    if arrived:
+        assert world.statuses() == [("web", "completed"), ("web", "done")] and len(world.calls) == 1
+    else:
+        assert world.statuses() == [("web", "failed")] and world.holds() == {"web": {"kvm2"}} and world.calls == []
+
+
+def test_the_important_ones_have_their_places_first(prepared_url):
+    names = [f"vm{number}" for number in range(4)]
+    world = World(prepared_url, *[instance(name, memory_mb=4096) for name in names])
+    with Store.open(prepared_url).write() as connection:
+        table = tables.instances
+        connection.execute(sa.update(table).where(table.c.name.in_(["vm3", "vm1"])).values(policy={"priority": 5}))
+    left = world.run()
+    assert world.where() == {"vm1": "running", "vm3": "running"}
+    assert [each["name"] for each in left["left"]] == ["vm0", "vm2"]
+
+
+def test_who_has_lost_the_lease_writes_nothing(world):
+    def gone(connection):
+        raise DroverError("lost the lease")
+
+    evacuation = Evacuation(Store.open(world.url), "kvm1", ("kvm2", "kvm3"), gone)
+    plan = evacuation.plan(Policy.from_mapping({}), 0, {}, True)
+    assert plan["restarts"] == [] and world.statuses() == []
+
+
+def test_a_stale_domain_is_no_sighting_and_one_that_runs_is_doubled(world):
+    world.run()
+    world.look()
+    found = fleets.discover(world.url, host("kvm1", *[instance(name, state="shutoff") for name in NAMES]))
+    assert found["stale"] == sorted(NAMES) and found["doubled"] == found["moved"] == found["cleared"] == []
+    with Store.open(world.url).write() as connection:
+        with pytest.raises(DroverError, match="kvm1 stays forced down: db, off, web"):
+            host_state.change(connection, "kvm1", forced_down=False)
+    found = fleets.discover(world.url, host("kvm1", instance("web")))
+    assert [each["name"] for each in found["doubled"]] == ["web"] and found["cleared"] == ["db", "off"]
+    assert world.look()["moved"] == []
+    assert world.where() == WHOLE
+    fleets.discover(world.url, host("kvm1"))
+    with Store.open(world.url).write() as connection:
+        host_state.change(connection, "kvm1", forced_down=False)
+
+
+def test_a_stale_domain_is_stale_too_when_all_hosts_are_read_together(world):
+    world.run()
+    nodes = [
+        host(name, *[instance(key, state=state) for key, state in found.items()]) for name, found in world.there.items()
+    ]
+    stale = host("kvm1", *[instance(name, state="shutoff") for name in NAMES])
+    found = fleets.discover(world.url, stale, *nodes, now=time.time())
+    assert found["stale"] == sorted(NAMES) and found["cleared"] == found["doubled"] == found["moved"] == []
+    assert all("kvm1" in places and len(places) == 2 for places in world.holds().values())
+    found = fleets.discover(world.url, host("kvm1"), *nodes, now=time.time())
+    assert found["cleared"] == sorted(NAMES)
+    assert all(len(places) == 1 for places in world.holds().values())
+
+
+def test_the_way_back_lifts_what_was_forced(world):
+    with Store.open(world.url).write() as connection:
+        host_state.change(connection, "kvm1", forced_down=False)
+        host_state.change(connection, "kvm1", state="draining", reason="new kernel")
+        host_state.change(connection, "kvm1", state="draining", reason="dead", forced_down=True)
+        dummy, after = host_state.change(connection, "kvm1", state="restored")
+    assert after == {"disabled": False, "disabled_reason": None, "maintenance": False, "forced_down": False}
+
+
+def test_back_before_a_killed_run_was_run_again(world):
+    """One had been started, one was only claimed: each is where it is."""
+    world.broken = set()
+    evacuation = Evacuation(Store.open(world.url), "kvm1", ("kvm2", "kvm3"), lambda connection: None)
+    plan = evacuation.plan(Policy.from_mapping({}), 0, {}, True)
+    web = next(each for each in plan["restarts"] if each["name"] == "web")
+    world.there[web["host"]]["web"] = "running"
+    back = [instance(name, state="shutoff") for name in NAMES]
+    fleets.discover(world.url, host("kvm1", *back))
+    world.look()
+    said, left = evacuation.settle_returned()
+    assert len(said) == 3 and left == []
+    assert sorted(world.statuses()) == [("db", "failed"), ("off", "failed"), ("web", "done")]
+    found = fleets.discover(world.url, host("kvm1", *back))
+    assert found["stale"] == ["web"] and found["moved"] == found["doubled"] == []
+    fleets.discover(world.url, host("kvm1", *back[:2]))
+    assert world.holds() == {"db": {"kvm1"}, "off": {"kvm1"}, "web": {web["host"]}}

@@ -1,0 +1,144 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A call that starts instances elsewhere and outlives its controller. The store is a real one, the hypervisors run the shipped modules."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+
+import pytest
+
+libvirt = pytest.importorskip("libvirt")
+
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuate import Evacuation
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
+from ansible_collections.drover.compute.tests.unit import hypervisors
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
+
+NAMES = ("db", "web")
+
+
+class Killed(BaseException):
+    """The run ends here, as by kill -9; what it has sent is on its way."""
+
+
+@pytest.fixture
+def fleet(tmp_path, monkeypatch):
+    made = hypervisors.Fleet(tmp_path / "hosts", monkeypatch, names=("kvm1", "kvm2"))
+    yield made
+    made.close()
+
+
+class Dead:
+    """kvm1 is dead; its instances are on storage that kvm2 sees."""
+
+    def __init__(self, url, fleet, folder):
+        self.url, self.fleet, self.sent = url, fleet, []
+        self.disks = {name: str(folder / f"{name}.qcow2") for name in NAMES}
+        for path in self.disks.values():
+            subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", path, "1M"], check=True)
+        self.pool = {"name": "nfs", "path": str(folder), "shared_id": "declared:nfs"}
+        self.discover("running")
+        with Store.open(url).write() as connection:
+            host_state.change(connection, "kvm1", forced_down=True)
+
+    def discover(self, state):
+        """What kvm1 has, in that state, and kvm2 as it is."""
+        mine = [self.domain(name, state) for name in NAMES]
+        there = [self.domain(name, state) for name, state in self.fleet.hosts["kvm2"].states().items()]
+        nodes = [fleets.host("kvm1", *mine, pools=[self.pool]), fleets.host("kvm2", *there, pools=[self.pool])]
+        return fleets.discover(self.url, *nodes, now=time.time())
+
+    def domain(self, name, state):
+        path = self.disks[name]
+        disk = {"target": "vda", "device": "disk", "type": "file", "source": path, "driver": "qcow2"}
+        return fleets.domain(name, state=state, disks=[disk], xml=hypervisors.xml(name, uuid_of(name), [path]))
+
+    def evacuation(self):
+        return Evacuation(Store.open(self.url), "kvm1", {"kvm2"}, lambda connection: None)
+
+    def begin(self):
+        """A run that is killed when it has sent its call to kvm2."""
+        evacuation = self.evacuation()
+        plan = evacuation.plan(Policy.from_mapping({}), 0, {}, True)
+        assert {each["name"] for each in plan["restarts"]} == set(NAMES), plan
+        with pytest.raises(Killed):
+            evacuation.restart("kvm2", [each["migration"] for each in plan["restarts"]], lambda: None, self.look, self.send)
+
+    def send(self, uri, instances):
+        self.sent.append({"uri": uri, "instances": instances})
+        raise Killed
+
+    def arrive(self, only=NAMES):
+        """The call is carried out at kvm2, or the part of it that is about some."""
+        (call,) = self.sent
+        wanted = [each for each in call["instances"] if each["name"] in only]
+        return self.fleet.run("kvm2", "domain_restart", {**call, "instances": wanted})["instances"]
+
+    def look(self, uri, wanted):
+        return self.fleet.hand("kvm2").look(uri, wanted, 2)
+
+
+@pytest.fixture
+def dead(prepared_url, fleet, tmp_path):
+    return Dead(prepared_url, fleet, tmp_path)
+
+
+def test_suspected_3_a_call_that_comes_when_its_host_is_back_begins_nothing(dead):
+    """One had been started when the host came back; the call was still at work on the other."""
+    dead.begin()
+    (answer,) = dead.arrive(["db"])
+    assert answer["status"] == "restarted", answer["message"]
+    dead.discover("shutoff")
+    # Before kvm2 has said so, nothing is given back.
+    said, left = dead.evacuation().settle_returned()
+    assert [each["name"] for each in left] == ["web"] and "about to start on kvm2" in left[0]["reason"], said
+    assert dead.evacuation().withdraw("kvm2", dead.look) == ["web: it was not started on kvm2."]
+    assert dead.evacuation().settle_returned() == ([], [])
+    assert fleets.where(dead.url)["web"] == "kvm1" and set(fleets.holdings(dead.url)[uuid_of("web")]) == {"kvm1"}
+    # Now it arrives: the instance may run on kvm1 by then.
+    assert [each["status"] for each in dead.arrive()] == ["there", "uncertain"]
+    assert dead.fleet.where() == {"db": [("kvm2", "running")]}
+
+
+def test_suspected_3_while_an_earlier_call_may_begin_no_other_is_given(dead):
+    """The next run could not withdraw it, as its host did not answer then; it answers when it is to start the instances."""
+    dead.begin()
+    evacuation = dead.evacuation()
+    plan = evacuation.plan(Policy.from_mapping({}), 0, {}, True)
+    moves = [each["migration"] for each in plan["restarts"]]
+    assert len(moves) == 2
+    done = evacuation.restart("kvm2", moves, lambda: None, lambda uri, wanted: dict.fromkeys(wanted), pytest.fail)
+    assert [each["message"] for each in done["uncertain"]] == ["what an earlier run ordered there may still begin"] * 2
+
+    def start(uri, instances):
+        assert {each["status"] for each in dead.arrive()} == {"uncertain"}
+        return dead.fleet.run("kvm2", "domain_restart", {"uri": uri, "instances": instances})["instances"]
+
+    done = evacuation.restart("kvm2", moves, lambda: None, dead.look, start)
+    assert {each["name"] for each in done["restarted"]} == set(NAMES), done
+    assert dead.fleet.where() == {name: [("kvm2", "running")] for name in NAMES}
+
+
+def test_suspected_3_a_call_that_comes_while_the_next_run_is_at_work_starts_each_once(dead):
+    """kvm1 stays dead: the next run withdraws the first call and gives another one."""
+    dead.begin()
+    said = dead.evacuation().withdraw("kvm2", dead.look)
+    assert said == [f"{name}: it was not started on kvm2." for name in NAMES]
+    evacuation = dead.evacuation()
+    plan = evacuation.plan(Policy.from_mapping({}), 0, {}, True)
+    assert {each["status"] for each in dead.arrive()} == {"uncertain"} and dead.fleet.where() == {}
+    done = evacuation.restart(
+        "kvm2",
+        [each["migration"] for each in plan["restarts"]],
+        lambda: None,
+        dead.look,
+        lambda uri, instances: dead.fleet.run("kvm2", "domain_restart", {"uri": uri, "instances": instances})["instances"],
+    )
+    assert {each["name"] for each in done["restarted"]} == set(NAMES), done
+    assert dead.fleet.where() == {name: [("kvm2", "running")] for name in NAMES}
