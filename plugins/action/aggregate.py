@@ -27,9 +27,7 @@ class ActionModule(DroverAction):
             if args["state"] == "absent":
                 result = {"changed": aggregates.delete(connection, name)}
             else:
-                found, changed = aggregates.ensure(
-                    connection, name, args["metadata"], args["hosts"] or (), args["remove_hosts"] or ()
-                )
+                found, changed = aggregates.ensure(connection, name, args["metadata"], args["hosts"] or (), args["remove_hosts"] or ())
                 result = {"changed": changed, "aggregate": found}
         if self._task.diff:
             result["diff"] = [difference(name, before, result.get("aggregate"))]

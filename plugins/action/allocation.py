@@ -17,7 +17,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import cl
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
 from ansible_collections.drover.compute.plugins.plugin_utils.store import continuity, instances, migrations_open
 
-
 STATES = (
     "scheduled",
     "claimed",
@@ -137,9 +136,7 @@ class ActionModule(DroverAction):
         return {"changed": bool(released), "released": released}
 
     def _swapped(self, connection, args, now):
-        opened = [
-            migration_claims.begin(connection, uuid, args["host"], args["node"], "migration", now) for uuid in args["instances"]
-        ]
+        opened = [migration_claims.begin(connection, uuid, args["host"], args["node"], "migration", now) for uuid in args["instances"]]
         return {"changed": any(move["new"] for move in opened), "migrations": opened}
 
     def _resized(self, connection, args, now):
@@ -160,7 +157,9 @@ class ActionModule(DroverAction):
         return self._close(connection, args, lambda row: migration_claims.confirm(connection, row.uuid, self._word(), now), ["finished"])
 
     def _reverted(self, connection, args, now):
-        return self._close(connection, args, lambda row: migration_claims.revert(connection, row.uuid, self._word(), None, now), ["finished"])
+        return self._close(
+            connection, args, lambda row: migration_claims.revert(connection, row.uuid, self._word(), None, now), ["finished"]
+        )
 
     def _swapped_back(self, connection, args, now):
         message = "swapped back by drover.compute.allocation"
@@ -175,9 +174,7 @@ class ActionModule(DroverAction):
         return reshaper.reshape(connection, args["inventories"], args["consumers"], now)
 
     def _close(self, connection, args, close, statuses=migration_claims.UNDER_WAY):
-        found = {
-            uuid: row for uuid, row in migrations_open.holding(connection, args["instances"]).items() if row.status in statuses
-        }
+        found = {uuid: row for uuid, row in migrations_open.holding(connection, args["instances"]).items() if row.status in statuses}
         for uuid in sorted(found):
             close(found[uuid])
         return {

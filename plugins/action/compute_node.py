@@ -92,9 +92,7 @@ class ActionModule(DroverAction):
                 found["occupants"]["running"] += self._untold_domains
         warnings = [sentence for nodes in reports.values() for each in nodes for sentence in each["warnings"]]
         warnings += _told_doubled(found["doubled"])
-        warnings += [
-            f"{sentence} Until its metadata is corrected it is left where it is." for sentence in found.pop("policies")
-        ]
+        warnings += [f"{sentence} Until its metadata is corrected it is left where it is." for sentence in found.pop("policies")]
         warnings += self._untold
         return {**found, "warnings": warnings} if warnings else found
 
@@ -145,11 +143,7 @@ class ActionModule(DroverAction):
             return facts
         # Not read(): the first discovery of all makes the store, and that of a new release changes it.
         with self.store(args, task_vars).write() as connection:
-            left = {
-                each["uuid"]: each["name"]
-                for each in evacuations.left_behind(connection, [host])
-                if each["host"] not in (None, host)
-            }
+            left = {each["uuid"]: each["name"] for each in evacuations.left_behind(connection, [host]) if each["host"] not in (None, host)}
         kept = []
         for uri, found in zip(args["uris"], facts):
             domains = found["domains"]
@@ -158,9 +152,7 @@ class ActionModule(DroverAction):
                 gone = self._forget(uri, stale, task_vars)
                 word = "would remove" if self._task.check_mode else "removed"
                 for uuid in sorted(gone, key=left.get):
-                    self.show(
-                        f"{host}: {word} the stale definition of {left[uuid]}, which was evacuated; its disks stay"
-                    )
+                    self.show(f"{host}: {word} the stale definition of {left[uuid]}, which was evacuated; its disks stay")
                 domains = [each for each in domains if each["uuid"] not in gone]
             kept.append({**found, "domains": domains})
         return kept
@@ -208,7 +200,7 @@ def _told_doubled(doubled):
         told.append(
             f"{' and '.join(nodes)} have the same host_uuid and show the same domains: {', '.join(names)}. Is it one machine under two "
             "names, then destroy nothing: take the wrong name out of the inventory, and out of the store with ansible localhost -m "
-            "drover.compute.compute_node -a '{\"host\": \"THE-WRONG-NAME\", \"nodes\": []}', and run drover.compute.discover. "
+            'drover.compute.compute_node -a \'{"host": "THE-WRONG-NAME", "nodes": []}\', and run drover.compute.discover. '
             "Are they two machines, then give each a host_uuid of its own in libvirtd.conf."
         )
     return told
@@ -218,7 +210,12 @@ def _untold(domain):
     """A domain of which nothing can be recorded, as occupants has those that run."""
     given = domain if isinstance(domain, dict) else {}
     name = str(given.get("name") or "a domain that cannot be told of")
-    return {"uuid": str(given["uuid"]) if given.get("uuid") else None, "name": " ".join(name.split())[:255], "state": "unknown", "host": None}
+    return {
+        "uuid": str(given["uuid"]) if given.get("uuid") else None,
+        "name": " ".join(name.split())[:255],
+        "state": "unknown",
+        "host": None,
+    }
 
 
 def _no_kvm(host, probed):

@@ -32,7 +32,5 @@ class ActionModule(DroverAction):
                 memory = services.get(connection, args["name"]).status_before_drain
                 result["to_start"] = drained.left_to_start(connection, args["name"], memory)
         if self._task.diff:
-            result["diff"] = [
-                {"before": before, "after": after, "before_header": args["name"], "after_header": args["name"]}
-            ]
+            result["diff"] = [{"before": before, "after": after, "before_header": args["name"], "after_header": args["name"]}]
         return result

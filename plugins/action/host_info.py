@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.report import text
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, hosts, services

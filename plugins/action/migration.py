@@ -49,14 +49,10 @@ class ActionModule(ConductorAction):
         moves = HostMoves(ports, host, settings, Hand(self, host, task_vars, refuse_orphan()))
         if args["state"] == "aborted":
             if args["moves"]:
-                raise DroverError(
-                    "state aborted takes no moves: name the instances, or none for all that are being moved off the host."
-                )
+                raise DroverError("state aborted takes no moves: name the instances, or none for all that are being moved off the host.")
             return _result(Abort(ports, host, moves).run(args["instances"], pretend=self._task.check_mode))
         if args["instances"]:
-            raise DroverError(
-                "instances says whose moves to abort, with state aborted; what is to be moved is said with moves."
-            )
+            raise DroverError("instances says whose moves to abort, with state aborted; what is to be moved is said with moves.")
         if args["state"] == "settled" and args["moves"]:
             raise DroverError("state settled takes no moves: it ends what an earlier run left open, and begins nothing.")
         if host in C.LOCALHOST and any(move.get("from_host") != host for move in args["moves"]):

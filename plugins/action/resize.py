@@ -96,9 +96,7 @@ class ActionModule(DroverAction):
         policy = policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir"))
         purpose, actor = "migrate" if flavor is None else "resize", Actor.of_this_task().holder
         with refusals.kept(store, purpose, actor, now), store.read() as connection:
-            selection, size = resizing.resize(
-                connection, instance, flavor, host, policy, now, args["service_down_time"]
-            )
+            selection, size = resizing.resize(connection, instance, flavor, host, policy, now, args["service_down_time"])
         have = {key: instance[key] for key in ("flavor", "vcpus", "memory_mb", "disk_gb")}
         if have == size and host in (None, instance["host"]) and flavor is not None:
             return {"changed": False, "resize": None}
@@ -277,15 +275,11 @@ class ActionModule(DroverAction):
 
     def _finished(self, resize, arrived=True):
         if resize["status"] != "finished" or (arrived and not resize["arrived"]):
-            raise DroverError(
-                f"The resize of {resize['name']} has not ended yet, so it cannot be confirmed or reverted. {AGAIN}"
-            )
+            raise DroverError(f"The resize of {resize['name']} has not ended yet, so it cannot be confirmed or reverted. {AGAIN}")
 
     def _at(self, host, task_vars):
         if self.target(task_vars) != host:
-            raise DroverError(
-                f"This task runs on {self.target(task_vars)}, but its hypervisor is {host}. Delegate it there."
-            )
+            raise DroverError(f"This task runs on {self.target(task_vars)}, but its hypervisor is {host}. Delegate it there.")
 
     def _size(self, name, uuid, uri, size, args):
         given = {"uri": uri, "uuid": uuid, "name": name, "timeout": args["timeout"], "force": args["force"]}

@@ -33,9 +33,7 @@ class ActionModule(DroverAction):
             if args["state"] == "absent":
                 before, after, warnings = resource_providers.delete(connection, **identity), None, []
             else:
-                before, after, warnings = resource_providers.ensure(
-                    connection, **identity, **{name: args[name] for name in WANTED}
-                )
+                before, after, warnings = resource_providers.ensure(connection, **identity, **{name: args[name] for name in WANTED})
         result = {"changed": before != after}
         if after is not None:
             result["resource_provider"] = after
@@ -43,7 +41,5 @@ class ActionModule(DroverAction):
             result["warnings"] = warnings
         if self._task.diff:
             name = (after or before or args)["name"]
-            result["diff"] = [
-                {"before": before or {}, "after": after or {}, "before_header": name, "after_header": name}
-            ]
+            result["diff"] = [{"before": before or {}, "after": after or {}, "before_header": name, "after_header": name}]
         return result

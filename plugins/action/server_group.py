@@ -25,9 +25,7 @@ class ActionModule(DroverAction):
         with self.store(args, task_vars).write() as connection:
             if args["state"] == "absent":
                 return {"changed": server_groups.delete(connection, args["name"])}
-            row, changed = server_groups.ensure(
-                connection, args["name"], args["policy"], args["max_server_per_host"], args["max_moving"]
-            )
+            row, changed = server_groups.ensure(connection, args["name"], args["policy"], args["max_server_per_host"], args["max_moving"])
             return {
                 "changed": changed,
                 "server_group": {

@@ -79,9 +79,7 @@ def _check(args):
     """Refuse options of another state than the one asked for, and make the path absolute."""
     for option, states in (("heal", ["audited"]), ("release_expired", ["audited"]), ("path", ["exported", "imported"])):
         if args[option] and args["state"] not in states:
-            raise DroverError(
-                f"{option} goes with state={' or state='.join(states)}, not with state={args['state']}. Leave it out."
-            )
+            raise DroverError(f"{option} goes with state={' or state='.join(states)}, not with state={args['state']}. Leave it out.")
     if args["path"]:
         args["path"] = os.path.abspath(os.path.expanduser(args["path"]))
 

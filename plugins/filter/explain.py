@@ -19,9 +19,7 @@ def explain(value):
     try:
         return render(value)
     except (AttributeError, KeyError, TypeError):
-        raise AnsibleFilterError(
-            "explain takes a selection of the lookup drover.compute.schedule, or a list of them."
-        ) from None
+        raise AnsibleFilterError("explain takes a selection of the lookup drover.compute.schedule, or a list of them.") from None
 
 
 class FilterModule:

@@ -96,9 +96,7 @@ class LookupModule(DroverLookup):
         migration_limits.of_options({"max_migrations": most})
         homes = {}
         for each in flat(terms):
-            if not isinstance(each, dict) or not all(
-                isinstance(each.get(key), str) for key in ("uuid", "host", "node")
-            ):
+            if not isinstance(each, dict) or not all(isinstance(each.get(key), str) for key in ("uuid", "host", "node")):
                 raise DroverError(f"home_plan takes mappings with uuid, host and node, not {each!r}.")
             homes[each["uuid"]] = (each["host"], each["node"])
         with self.store().read() as connection:

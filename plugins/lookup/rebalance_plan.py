@@ -146,9 +146,7 @@ class LookupModule(DroverLookup):
                 raise DroverError(f"{option} must be {least} or more, not {self.get_option(option)}.")
         with self.store().read() as connection:
             now = clock.now(connection)
-            columns, instances = read_fleet(
-                connection, read_instances(connection), policy, now, self.get_option("service_down_time")
-            )
+            columns, instances = read_fleet(connection, read_instances(connection), policy, now, self.get_option("service_down_time"))
             moved = moved_since(connection, now - self.get_option("cooldown"))
             drained = [] if self.get_option("despite_maintenance") else services.drained_hosts(connection)
         plan = plan_rebalance(

@@ -104,7 +104,13 @@ def learn(images, known, deep=True):
             if not good and not isinstance(answer, (OSError, _files.Unresponsive)):
                 raise answer
             known[image] = answer
-        behind = [reference.paths[0] for image in images if deep and isinstance(known[image], list) for reference in known[image] if reference.paths]
+        behind = [
+            reference.paths[0]
+            for image in images
+            if deep and isinstance(known[image], list)
+            for reference in known[image]
+            if reference.paths
+        ]
         images = list(dict.fromkeys(image for image in behind if image not in known))
 
 
@@ -185,7 +191,7 @@ def _qcow2_names(handle, head):
     if not features & 4:
         return names
     # With an external data file the clusters of the guest are in that.
-    for dummy in range(64):
+    for _dummy in range(64):
         kind, size = struct.unpack(">II", _at(handle, position, 8).ljust(8, b"\0"))
         if kind == 0:
             break

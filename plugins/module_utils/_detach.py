@@ -84,7 +84,7 @@ def _once(mouth):
 
 def hear(ears, seconds):
     """The word that each of ``ears`` (``{key: descriptor}``) hears, within ``seconds``; None if none came."""
-    words = {key: None for key in ears}
+    words = dict.fromkeys(ears)
     open_ears = {descriptor: key for key, descriptor in ears.items()}
     # Not select(), which knows no descriptor above 1023.
     heard = select.poll()
@@ -95,7 +95,7 @@ def hear(ears, seconds):
         left = deadline - time.monotonic()
         if left <= 0:
             break
-        for descriptor, dummy in heard.poll(left * 1000):
+        for descriptor, _dummy in heard.poll(left * 1000):
             heard.unregister(descriptor)
             text = os.read(descriptor, 64).decode()
             words[open_ears.pop(descriptor)] = text or None

@@ -50,9 +50,7 @@ def _pci(root, capability):
     group = capability.find("iommuGroup")
     return {
         "name": child_text(root, "name"),
-        "address": pci_address(
-            {key: child_text(capability, key, "0") for key in ("domain", "bus", "slot", "function")}
-        ),
+        "address": pci_address({key: child_text(capability, key, "0") for key in ("domain", "bus", "slot", "function")}),
         "vendor_id": vendor_id,
         "product_id": product_id,
         "vendor": vendor,
@@ -60,9 +58,7 @@ def _pci(root, capability):
         "numa_node": integer(numa.get("node")) if numa is not None else None,
         "driver": child_text(root, "driver/name"),
         "iommu_group": integer(group.get("number")) if group is not None else None,
-        "mdev_types": sorted(
-            kind.get("id") for kind in capability.findall("capability[@type='mdev_types']/type") if kind.get("id")
-        ),
+        "mdev_types": sorted(kind.get("id") for kind in capability.findall("capability[@type='mdev_types']/type") if kind.get("id")),
     }
 
 

@@ -50,7 +50,7 @@ class Digest:
         first = min(length, -len(self._block) % BLOCK)
         self.data(bytes(first))
         blocks, rest = divmod(length - first, BLOCK)
-        for dummy in range(blocks):
+        for _dummy in range(blocks):
             self._take(_ZEROS)
         self._size += blocks * BLOCK
         self.data(bytes(rest))

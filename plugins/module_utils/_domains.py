@@ -22,7 +22,6 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt import Lib
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import read_mounts
 from ansible_collections.drover.compute.plugins.module_utils._storage import read_pools
 
-
 #: Pools whose volumes are files in a folder.
 _FOLDERS = ("dir", "fs", "netfs")
 
@@ -53,9 +52,7 @@ def read_domains(conn, local, warn=None, pools=()):
             if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_DOMAIN:
                 continue
             untold.append({"uuid": domain.UUIDString(), "name": domain.name()})
-            _warn(
-                warn, f"Domain {domain.name()} was left out, libvirt does not tell about it: {_libvirt.text_of(exc)}."
-            )
+            _warn(warn, f"Domain {domain.name()} was left out, libvirt does not tell about it: {_libvirt.text_of(exc)}.")
             continue
         except ValueError as exc:
             untold.append({"uuid": domain.UUIDString(), "name": domain.name()})
@@ -185,7 +182,7 @@ def _add_sizes_of_files(entries, warn, pools):
     seen = [each for each in seen if each[2] is not None]
     silent, failed = set(), {}
     looks = _files.call_each(_look, [(path, disk["type"], disk["format"]) for dummy, disk, path in seen])
-    for (entry, disk, dummy), (answered, size) in zip(seen, looks):
+    for (entry, disk, _dummy), (answered, size) in zip(seen, looks):
         if not answered:
             silent.add(entry["uuid"])
             failed.setdefault(getattr(size, "place", None), []).append(size)

@@ -204,8 +204,7 @@ def _find(path):
             child.ask(pickle.dumps((function, [(argument,)])), FIND)
             return child.answer(FIND)[1]
 
-        for place, real in _steps(path, lambda here: ask(_link, here)):
-            pass
+        *_dummy, (_place, real) = _steps(path, lambda here: ask(_link, here))
         # The kernel may answer for links and folders from its cache; for this it always calls the server.
         ask(os.statvfs, real)
         # All of it answers: it is the file alone.

@@ -48,9 +48,7 @@ def folder_is_seen(conn, path):
     except libvirt.libvirtError as exc:
         if _is_missing(exc):
             return False
-        raise LibvirtProblem(
-            f"libvirt of {conn.getHostname()} cannot look into {os.path.dirname(path)}: {_libvirt.text_of(exc)}"
-        ) from exc
+        raise LibvirtProblem(f"libvirt of {conn.getHostname()} cannot look into {os.path.dirname(path)}: {_libvirt.text_of(exc)}") from exc
     try:
         pool.destroy()
     except libvirt.libvirtError:
@@ -220,8 +218,17 @@ def _passes(error):
     text = str(error)
     return any(
         words in text
-        for words in ("asynchronous jobs", "is not active", "already active", "already exists with uuid", "already defined", "already uses",
-                      "Storage source conflict", "is starting up", "is being")
+        for words in (
+            "asynchronous jobs",
+            "is not active",
+            "already active",
+            "already exists with uuid",
+            "already defined",
+            "already uses",
+            "Storage source conflict",
+            "is starting up",
+            "is being",
+        )
     )
 
 

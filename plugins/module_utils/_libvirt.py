@@ -25,8 +25,8 @@ from ansible.module_utils.common.respawn import (
     respawn_module,
 )
 
-from ansible_collections.drover.compute.plugins.module_utils._limits import Late, within
 from ansible_collections.drover.compute.plugins.module_utils._libvirt_calls import Limited, Line
+from ansible_collections.drover.compute.plugins.module_utils._limits import Late, within
 
 try:
     import libvirt
@@ -222,15 +222,12 @@ def _connect_message(uri, error):
                 f"libvirt is not running on {where} (URI {uri}): {text}. Start it there "
                 "(systemctl start libvirtd, or virtqemud.socket where the daemons are split), or correct the URI."
             )
-        return (
-            f"libvirt at {uri} does not answer {where}: {text}. Start libvirtd on {uri_host(uri)}, or correct the URI."
-        )
+        return f"libvirt at {uri} does not answer {where}: {text}. Start libvirtd on {uri_host(uri)}, or correct the URI."
     if "Unable to parse URI" in text or "no connection driver available" in text or "is not supported" in text:
         return f"{uri!r} is not a libvirt URI that {where} can use ({text}); a hypervisor's own is qemu:///system."
     if "authentication" in text.lower() or "Permission denied" in text:
         return (
-            f"libvirt at {uri} refused {where}: {text}. Run with become: true, add the user to group libvirt, "
-            "or give its SSH key access."
+            f"libvirt at {uri} refused {where}: {text}. Run with become: true, add the user to group libvirt, or give its SSH key access."
         )
     if "+ssh" in uri:
         return f"No SSH connection from {where} to libvirt at {uri}: {text}. Check with: virsh -c '{uri}' uri."

@@ -86,9 +86,7 @@ class Line:
         try:
             return self.limited(within(limit, lambda: function(*args, **kwargs), alive))
         except Late:
-            self._silent = (
-                f"libvirt on {self._host} did not answer within {limit} s ({name}): look whether libvirtd or storage hangs there"
-            )
+            self._silent = f"libvirt on {self._host} did not answer within {limit} s ({name}): look whether libvirtd or storage hangs there"
             raise self._error(self._silent) from None
 
     def limited(self, value):

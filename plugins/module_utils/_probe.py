@@ -36,7 +36,7 @@ def reach(address, port, timeout):
     except (OSError, UnicodeError) as problem:
         return None, f"{address} is no name that is known here: {problem}"
     tried = False
-    for family, kind, protocol, dummy, where in found:
+    for family, kind, protocol, _dummy, where in found:
         left = max(0.1, deadline - time.monotonic())
         try:
             with socket.socket(family, kind, protocol) as tries:

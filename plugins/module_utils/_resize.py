@@ -74,9 +74,7 @@ def _set_vcpus(root, vcpus):
     if topology is not None:
         per_socket = math.prod(integer(topology.get(key), 1) for key in ("dies", "clusters", "cores", "threads"))
         if vcpus % per_socket:
-            raise _by_hand(
-                name, f"its topology has {per_socket} vCPUs in each socket, and {vcpus} is no multiple of that"
-            )
+            raise _by_hand(name, f"its topology has {per_socket} vCPUs in each socket, and {vcpus} is no multiple of that")
         topology.set("sockets", str(vcpus // per_socket))
     tuning = root.find("cputune")
     if tuning is not None:
@@ -125,7 +123,7 @@ def _keep_prefixes(text):
     """Write each namespace with the prefix it had, for people who read the XML."""
     found = ET.iterparse(io.BytesIO(text.encode("utf-8", "replace")), events=("start-ns",))
     try:
-        for dummy, (prefix, uri) in found:
+        for _dummy, (prefix, uri) in found:
             if prefix and not re.fullmatch(r"ns\d+", prefix):
                 ET.register_namespace(prefix, uri)
     except ET.ParseError:
@@ -143,9 +141,7 @@ def growth(facts, disk_gb):
     name = facts["name"]
     disks = [disk for disk in facts["disks"] if disk["device"] == "disk" and not disk["readonly"] and disk["source"]]
     if any(disk["capacity_bytes"] is None for disk in disks):
-        raise LibvirtProblem(
-            f"The sizes of the disks of {name} on {host_name()} cannot be told, so none is made larger."
-        )
+        raise LibvirtProblem(f"The sizes of the disks of {name} on {host_name()} cannot be told, so none is made larger.")
     have = sum(disk["capacity_bytes"] for disk in disks)
     if math.ceil(have / GIB) > disk_gb:
         raise LibvirtProblem(
@@ -156,9 +152,7 @@ def growth(facts, disk_gb):
         return None
     if not disks or disks[0]["type"] != "file":
         what = "is no image file" if disks else "does not exist"
-        raise LibvirtProblem(
-            f"The first disk of {name} on {host_name()} {what}: make it larger yourself, then run this again."
-        )
+        raise LibvirtProblem(f"The first disk of {name} on {host_name()} {what}: make it larger yourself, then run this again.")
     return disks[0], disks[0]["capacity_bytes"] + disk_gb * GIB - have
 
 

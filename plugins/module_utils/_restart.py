@@ -83,9 +83,7 @@ def _refuse(conn, order, surroundings):
         )
     twin = _power.find(conn, name=name)
     if twin is not None:
-        raise LibvirtProblem(
-            f"another domain named {name} ({twin.UUIDString()}) exists on {where}: rename or remove it"
-        )
+        raise LibvirtProblem(f"another domain named {name} ({twin.UUIDString()}) exists on {where}: rename or remove it")
     try:
         missing = [path for path in order["files"] if not _files.call(os.path.exists, path)]
     except _files.Unresponsive as exc:

@@ -80,7 +80,9 @@ def _of_disk(conn, disk, image, surroundings, where):
     if not disk["readonly"] and not disk["shareable"] and disk["device"] == "disk":
         user = surroundings.user(path)
         if user:
-            return [f"{' '.join(user).replace(' it', f' {path}')}, so it is not the newest of this disk, or is in use: look at what was made of it"]
+            return [
+                f"{' '.join(user).replace(' it', f' {path}')}, so it is not the newest of this disk, or is in use: look at what was made of it"
+            ]
     return _behind(conn, disk, path, image.get("behind"), where)
 
 

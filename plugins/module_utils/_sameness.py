@@ -80,7 +80,7 @@ class Sameness:
             raise LibvirtProblem(str(exc)) from exc
         try:
             # A second look, for a network file system that is slow to show new entries.
-            for attempt in range(2):
+            for _attempt in range(2):
                 if folder_is_seen(self.destination, probe):
                     return True
                 time.sleep(AGAIN)

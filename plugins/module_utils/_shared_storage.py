@@ -144,7 +144,7 @@ def real_path_id(path, mounts):
 def network_mounts(mounts):
     """The mounts that other hosts may have too, and those below them: list of dicts path and shared_id (None for a local one)."""
     found = []
-    for point, dummy, kind, dummy2 in mounts:
+    for point, _dummy, kind, _dummy2 in mounts:
         # Others are many where containers run, and each is a look at a file.
         shared_id = path_id(point, mounts) if is_on_network(kind) else None
         if shared_id or any(point.startswith(f"{above['path'].rstrip('/')}/") for above in found):

@@ -127,9 +127,9 @@ def _from_pools(path, pools):
         if pool["state"] != "running" or not pool["path"]:
             continue
         target = os.path.normpath(pool["path"])
-        if wanted == target or wanted.startswith(target.rstrip("/") + "/"):
-            if best is None or len(target) > len(os.path.normpath(best["path"])):
-                best = pool
+        below = wanted == target or wanted.startswith(target.rstrip("/") + "/")
+        if below and (best is None or len(target) > len(os.path.normpath(best["path"]))):
+            best = pool
     if best is None:
         return None
     return best["capacity_gb"] * GIB, best["allocation_gb"] * GIB, best["available_gb"] * GIB

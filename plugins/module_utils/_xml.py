@@ -87,6 +87,4 @@ def child_text(element, path, default=None):
 
 def pci_address(element):
     """``0000:3b:00.1`` from an ``<address domain= bus= slot= function=>`` element, or a dict alike."""
-    return "{:04x}:{:02x}:{:02x}.{:x}".format(
-        *(integer(element.get(key, "0")) for key in ("domain", "bus", "slot", "function"))
-    )
+    return "{:04x}:{:02x}:{:02x}.{:x}".format(*(integer(element.get(key, "0")) for key in ("domain", "bus", "slot", "function")))

@@ -247,7 +247,16 @@ import xml.etree.ElementTree as ET
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _images, _libvirt, _orders, _ownership, _power, _resize
+from ansible_collections.drover.compute.plugins.module_utils import (
+    _backing,
+    _files,
+    _images,
+    _libvirt,
+    _orders,
+    _ownership,
+    _power,
+    _resize,
+)
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import nvram_path, parse_disk, parse_domain, without_passwords
 from ansible_collections.drover.compute.plugins.module_utils._domains import domain_from_xml, read_domain
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
@@ -470,7 +479,9 @@ class DomainChange:
         if domain is None or self.params["disk_gb"] is None:
             return None
         if not self.local:
-            raise LibvirtProblem(f"disk_gb works on the hypervisor only, and {self.params['uri']} is another machine: run the module there.")
+            raise LibvirtProblem(
+                f"disk_gb works on the hypervisor only, and {self.params['uri']} is another machine: run the module there."
+            )
         return _resize.growth(read_domain(domain, self.local), self.params["disk_gb"])
 
     def _foretold(self, domain, other_size, larger):
@@ -575,7 +586,9 @@ class DomainChange:
             # Of a domain that was there before not everything is taken back.
             self.begun = bool(left) or not is_new
             if isinstance(exc, libvirt.libvirtError):
-                exc = LibvirtProblem(f"{self.name or self.uuid} cannot be brought to {self.params['state']} on {host_name()}: {_libvirt.text_of(exc)}.")
+                exc = LibvirtProblem(
+                    f"{self.name or self.uuid} cannot be brought to {self.params['state']} on {host_name()}: {_libvirt.text_of(exc)}."
+                )
             if left:
                 raise LibvirtProblem(f"{exc} What this call had made could not be removed: {'; '.join(left)}.") from exc
             raise exc
@@ -640,7 +653,9 @@ class DomainChange:
         if not self.params["remove_disks"]:
             return _ownership.Ownership(self.conn, self.uuid, self.name, [])
         if not self.local:
-            raise LibvirtProblem(f"remove_disks works on the hypervisor only, and {self.params['uri']} is another machine: run the module there.")
+            raise LibvirtProblem(
+                f"remove_disks works on the hypervisor only, and {self.params['uri']} is another machine: run the module there."
+            )
         candidates = _ownership.candidates_of(self.conn, texts_of(domain))
         return _ownership.Ownership(self.conn, self.uuid, self.name, candidates, self.params["used_elsewhere"])
 

@@ -174,9 +174,7 @@ def _act_alone(conn, wanted, given, check_mode, answer, local):
         if domain is None:
             return {**answer, "status": "absent", "message": f"there is no domain {wanted['uuid']} on {host_name()}"}
         if wanted["name"] not in (None, domain.name()):
-            raise LibvirtProblem(
-                f"the domain {wanted['uuid']} is named {domain.name()!r} on {host_name()}, not {wanted['name']!r}"
-            )
+            raise LibvirtProblem(f"the domain {wanted['uuid']} is named {domain.name()!r} on {host_name()}, not {wanted['name']!r}")
         answer["name"] = domain.name()
         answer["before"] = _power.state_of(domain)
         answer["changed"] = not _reached(domain, given)

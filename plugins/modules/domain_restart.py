@@ -223,9 +223,7 @@ def main():
     try:
         with ThreadPoolExecutor(given["at_once"]) as pool:
             instances = list(
-                pool.map(
-                    lambda each: _restart.restart(conn, records, each, given["timeout"], check, surroundings), given["instances"]
-                )
+                pool.map(lambda each: _restart.restart(conn, records, each, given["timeout"], check, surroundings), given["instances"])
             )
         forgotten = [_restart.forget(conn, records, uuid, check) for uuid in given["forget"]]
     finally:

@@ -101,9 +101,7 @@ def main():
     module.exit_json(
         changed=False,
         reached=True if True in reached else False if False in reached else None,
-        message="; ".join(
-            dict.fromkeys(words for answer, words in answers if answer == (True in reached) or not answer)
-        ),
+        message="; ".join(dict.fromkeys(words for answer, words in answers if answer == (True in reached) or not answer)),
         storage=state,
         in_use=paths,
     )

@@ -336,9 +336,7 @@ def main():
             lambda: read_hypervisor(conn, uri, module.params["instances_path"], module.warn, module.params["shared_pools"]),
         )
         if module.params["probe_kvm"]:
-            facts["kvm"] = _kvm_probe.probe(
-                conn, facts["cpu"]["arch"], facts["supported_instances"], module.params["probe_cpu"]
-            )
+            facts["kvm"] = _kvm_probe.probe(conn, facts["cpu"]["arch"], facts["supported_instances"], module.params["probe_cpu"])
     except Late:
         module.fail_json(
             msg=f"Reading {uri} from {_libvirt.host_name()} took longer than {READ_TIMEOUT} s and was given up: look whether libvirtd or "

@@ -59,9 +59,7 @@ def named_by(found, names):
     requests = [
         {
             "allocations": {names[uuid]: each["resources"] for uuid, each in request["allocations"].items()},
-            "mappings": {
-                suffix: sorted(names[uuid] for uuid in uuids) for suffix, uuids in request["mappings"].items()
-            },
+            "mappings": {suffix: sorted(names[uuid] for uuid in uuids) for suffix, uuids in request["mappings"].items()},
         }
         for request in found["allocation_requests"]
     ]

@@ -31,6 +31,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 importlib.import_module("conftest")
 
 import sqlalchemy as sa
+
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, selections
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
@@ -129,17 +130,12 @@ def check(url, figures):
     classes, consumers, instances = tables.resource_classes, tables.consumers, tables.instances
     capacity = (inventories.c.total - inventories.c.reserved) * inventories.c.allocation_ratio
     with Store.open(url).read() as connection:
-        over = connection.execute(
-            sa.select(sa.func.count()).select_from(inventories).where(inventories.c.used > capacity)
-        ).scalar_one()
+        over = connection.execute(sa.select(sa.func.count()).select_from(inventories).where(inventories.c.used > capacity)).scalar_one()
         sums = {}
         for what, table in (("allocated", allocations), ("used", inventories)):
             query = sa.select(classes.c.name, sa.func.sum(table.c.used)).join(classes, classes.c.id == table.c.class_id)
             sums[what] = {name: int(n or 0) for name, n in connection.execute(query.group_by(classes.c.name))}
-        rows = [
-            connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
-            for table in (consumers, instances)
-        ]
+        rows = [connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one() for table in (consumers, instances)]
     least = figures["successes"]
     most = least + figures["killed"]
     held = {name: sums["allocated"].get(name, 0) for name in RESOURCES}

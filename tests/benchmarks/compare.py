@@ -62,8 +62,7 @@ def alternates(theirs, ours):
         return []
     weights = {each["host"]: each["weight"] for each in theirs["weighed"] + ours["weighed"]}
     alike = len(one[0]) == len(other[0]) and all(
-        mine == his or (mine in weights and his in weights and close(weights[mine], weights[his]))
-        for mine, his in zip(one[0], other[0])
+        mine == his or (mine in weights and his in weights and close(weights[mine], weights[his])) for mine, his in zip(one[0], other[0])
     )
     return [] if alike else [f"alternates {one[0]} / {other[0]}"]
 
@@ -83,9 +82,7 @@ def main():
         wrong += bool(found)
         for text in found:
             print(f"request {one['index']}: {text}")
-    print(
-        f"{len(theirs['results']) - wrong} of {len(theirs['results'])} requests decided alike ({len(ours['results'])} here)"
-    )
+    print(f"{len(theirs['results']) - wrong} of {len(theirs['results'])} requests decided alike ({len(ours['results'])} here)")
     return 1 if wrong or len(theirs["results"]) != len(ours["results"]) else 0
 
 

@@ -36,9 +36,7 @@ def columns_of(fleet):
     groups = {}
     for vm in fleet["vms"]:
         if len(vm["groups"]) > 1:
-            raise SystemExit(
-                f"{vm['name']} is in {len(vm['groups'])} groups; an instance is in one server group at most."
-            )
+            raise SystemExit(f"{vm['name']} is in {len(vm['groups'])} groups; an instance is in one server group at most.")
         for rc, key in CLASSES.items():
             used[rc][row[vm["host"]]] += vm[key]
         for group in vm["groups"]:
@@ -64,9 +62,7 @@ def columns_of(fleet):
         "traits": [host["traits"] for host in hosts],
         "resources": {
             "VCPU": column("VCPU", [host["threads"] for host in hosts], nothing, fleet["limits"]["cpu_ratio"]),
-            "MEMORY_MB": column(
-                "MEMORY_MB", [host["mem_mb"] for host in hosts], [host["mem_reserved_mb"] for host in hosts], 1.0
-            ),
+            "MEMORY_MB": column("MEMORY_MB", [host["mem_mb"] for host in hosts], [host["mem_reserved_mb"] for host in hosts], 1.0),
             "DISK_GB": column("DISK_GB", [host["disk_gb"] for host in hosts], nothing, 1.0),
         },
         "instances": {vm["name"]: row[vm["host"]] for vm in fleet["vms"]},
@@ -118,10 +114,7 @@ def answer(fleet, extra_moves, solver_seconds):
     )
     return {
         "status": plan["status"],
-        "moves": [
-            {"vm": move["name"], "from": move["from_host"], "to": move["host"], "wave": move["wave"]}
-            for move in plan["moves"]
-        ],
+        "moves": [{"vm": move["name"], "from": move["from_host"], "to": move["host"], "wave": move["wave"]} for move in plan["moves"]],
         "blocked": [
             {"vm": each["name"], "why": each["reason"], "nearest": each["nearest"], "way_out": each["way_out"]}
             for each in plan["unmovable"]

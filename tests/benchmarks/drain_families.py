@@ -53,9 +53,7 @@ def run(command, seconds, source=None, busy=None):
 
     try:
         with open(source or os.devnull, encoding="utf-8") as stream:
-            done = subprocess.run(
-                command, stdin=stream, capture_output=True, text=True, timeout=seconds, check=False, preexec_fn=limit
-            )
+            done = subprocess.run(command, stdin=stream, capture_output=True, text=True, timeout=seconds, check=False, preexec_fn=limit)
     except subprocess.TimeoutExpired:
         return None, f"not done in {seconds} s"
     return (done.stdout if done.returncode == 0 or done.stdout else None), done.stderr

@@ -13,6 +13,7 @@ Usage: .venv/bin/python tests/benchmarks/drain_lab.py [--instances 8] [--limit 2
 With --bandwidth-mib each migration, by the playbook and by virsh alike, sends so many MiB per second at most: so that small guests
 take as long as large ones.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -28,10 +29,11 @@ import time
 
 sys.path.insert(0, os.fspath(pathlib.Path(__file__).parents[1] / "lab"))
 
-from conftest import HERE, Lab  # noqa: E402
 from guests import Full  # noqa: E402
 from lablib.layout import Layout  # noqa: E402
 from test_fleet import Fleet  # noqa: E402
+
+from conftest import HERE, Lab  # noqa: E402
 
 #: The lab's hosts are given little memory in the store.
 ROOM = {"drover_ram_allocation_ratio": 100.0, "drover_cpu_allocation_ratio": 100.0}
@@ -61,13 +63,15 @@ class Bench:
         return sum(int(line.partition("=")[2]) for line in said.splitlines() if "cpu.time" in line) / 1e9
 
     def drain(self):
-        self.fleet.drain("kvm1", drover_max_migrations=self.limit, **ROOM,
-                         drover_migration={"bandwidth_mib": self.bandwidth} if self.bandwidth else {})
+        self.fleet.drain(
+            "kvm1", drover_max_migrations=self.limit, **ROOM, drover_migration={"bandwidth_mib": self.bandwidth} if self.bandwidth else {}
+        )
 
     def virsh(self, source, to, bandwidth=None, guests=None):
         names = "\n".join(guest.name for guest in guests or self.guests)
-        self.fleet.run(source, f"printf '{names}\\n' | {VIRSH.format(limit=self.limit, to=to)}"
-                       + (f" --bandwidth {bandwidth}" if bandwidth else ""))
+        self.fleet.run(
+            source, f"printf '{names}\\n' | {VIRSH.format(limit=self.limit, to=to)}" + (f" --bandwidth {bandwidth}" if bandwidth else "")
+        )
 
     def back(self, guests=None):
         """All of them, or these, are at kvm1, which is enabled, and the store knows."""
@@ -94,8 +98,14 @@ class Bench:
         self.back()
         by_virsh = seconds(self.virsh, "kvm1", "kvm2", self.bandwidth)
         self.see("kvm2")
-        return {"drain_s": drained, "virsh_s": by_virsh, "one_s": drained_of_one, "one_by_virsh_s": one_by_virsh,
-                "empty_s": empty, "load": os.getloadavg()[0]}
+        return {
+            "drain_s": drained,
+            "virsh_s": by_virsh,
+            "one_s": drained_of_one,
+            "one_by_virsh_s": one_by_virsh,
+            "empty_s": empty,
+            "load": os.getloadavg()[0],
+        }
 
 
 def main() -> int:
@@ -120,9 +130,20 @@ def main() -> int:
     shown = [{key: round(value, 2) for key, value in pair.items()} for pair in pairs]
     median = {key: statistics.median(pair[key] for pair in pairs) for key in pairs[0]}
     start = median["one_s"] - median["one_by_virsh_s"]
-    print(json.dumps({"instances": options.instances, "limit": options.limit, "memory_mb": options.memory_mb,
-                      "bandwidth_mib": options.bandwidth_mib, "pairs": shown,
-                      "start_s": round(start, 2), "ratio": round((median["drain_s"] - start) / median["virsh_s"], 3)}, indent=1))
+    print(
+        json.dumps(
+            {
+                "instances": options.instances,
+                "limit": options.limit,
+                "memory_mb": options.memory_mb,
+                "bandwidth_mib": options.bandwidth_mib,
+                "pairs": shown,
+                "start_s": round(start, 2),
+                "ratio": round((median["drain_s"] - start) / median["virsh_s"], 3),
+            },
+            indent=1,
+        )
+    )
     return 0
 
 

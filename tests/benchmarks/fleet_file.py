@@ -10,6 +10,7 @@ import time
 import uuid
 
 import sqlalchemy as sa
+
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
 
 #: The peers give things these uuids.
@@ -66,11 +67,7 @@ def load(store, fleet):
         )
         insert(
             tables.aggregate_hosts,
-            [
-                {"aggregate_id": n, "host": host}
-                for n, (_metadata, names) in enumerate(members.values(), 1)
-                for host in names
-            ],
+            [{"aggregate_id": n, "host": host} for n, (_metadata, names) in enumerate(members.values(), 1) for host in names],
         )
         insert(
             tables.instances,
@@ -122,8 +119,7 @@ def _node(number, host, now):
         "hypervisor_version": host.get("hypervisor_version", 8000000),
         "disk_available_least": host.get("disk_available_least"),
         "cpu_info": host.get("cpu_info"),
-        "supported_instances": host.get("supported_instances")
-        or [[arch, "qemu" if kind == "kvm" else kind, "hvm"], [arch, "kvm", "hvm"]],
+        "supported_instances": host.get("supported_instances") or [[arch, "qemu" if kind == "kvm" else kind, "hvm"], [arch, "kvm", "hvm"]],
         "host_ip": host.get("host_ip"),
         "stats": {key: str(value) for key, value in (host.get("stats") or {}).items()} or None,
         "metrics": host.get("metrics"),

@@ -62,9 +62,7 @@ def text(nodes, instances):
     lines = ["group|uuid-1|preferred||", ""]
     for name, cpus, memory, disk in nodes:
         free = disk  # the disks are elsewhere
-        lines.append(
-            f"{name}|{memory}|0|{memory - used[name][0]}|{disk * 1024}|{free * 1024}|{cpus}|N|uuid-1|1||N|0|0|1.0"
-        )
+        lines.append(f"{name}|{memory}|0|{memory - used[name][0]}|{disk * 1024}|{free * 1024}|{cpus}|N|uuid-1|1||N|0|0|1.0")
     lines[2] = lines[2].replace("|N|uuid-1|1|", "|M|uuid-1|1|")
     lines.append("")
     for name, memory, disk, vcpus, node in instances:
@@ -128,16 +126,10 @@ def main():
                 scores = re.search(r"improved from ([\d.]+) to ([\d.]+)", balanced)
                 fleet, found = store(nodes, instances)
                 plan = plan_rolling(fleet, found, policy)
-                moved = plan_rebalance(
-                    fleet, found, policy, max_moves=steps, threshold=0.0, margin=0.0, weights=WEIGHTS
-                )
+                moved = plan_rebalance(fleet, found, policy, max_moves=steps, threshold=0.0, margin=0.0, weights=WEIGHTS)
                 where = {move["uuid"]: move["host"] for move in moved["moves"]}
-                data.write_text(
-                    text(nodes, [[*each[:4], where.get(each[0], each[4])] for each in instances]), encoding="utf-8"
-                )
-                ours = re.search(
-                    r"Initial score: ([\d.]+)", run("hbal", "-v", "--ignore-dynu", "-l", "0", "-t", str(data))
-                )
+                data.write_text(text(nodes, [[*each[:4], where.get(each[0], each[4])] for each in instances]), encoding="utf-8")
+                ours = re.search(r"Initial score: ([\d.]+)", run("hbal", "-v", "--ignore-dynu", "-l", "0", "-t", str(data)))
             theirs = len([line for line in groups.splitlines() if line.strip() and "Warning" not in line])
             mine = ours.group(1) if ours else None
             final = scores.group(2) if scores else "?"

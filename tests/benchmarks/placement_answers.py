@@ -23,9 +23,7 @@ def mend():
     from placement.objects.allocation_candidate import AllocationRequest
 
     equal, hashed = AllocationRequest.__eq__, AllocationRequest.__hash__
-    AllocationRequest.__eq__ = lambda one, other: (
-        equal(one, other) and one.anchor_root_provider_uuid == other.anchor_root_provider_uuid
-    )
+    AllocationRequest.__eq__ = lambda one, other: equal(one, other) and one.anchor_root_provider_uuid == other.anchor_root_provider_uuid
     AllocationRequest.__hash__ = lambda one: hash((hashed(one), one.anchor_root_provider_uuid))
 
     def undo():
@@ -48,7 +46,7 @@ def main():
     import placement_peer
 
     with tempfile.TemporaryDirectory(prefix="placement-") as folder, open(options.out, "w") as out:
-        app = placement_peer.PlacementApp("sqlite:///%s/placement.db" % folder)
+        app = placement_peer.PlacementApp(f"sqlite:///{folder}/placement.db")
         for seed in range(options.first, options.first + options.count):
             topology = gen_fleet.make_topology(options.kind, 4 + seed % 17, seed)
             queries = gen_fleet.make_queries(topology, options.queries, seed)
@@ -60,8 +58,7 @@ def main():
             undo = mend()
             # Only a query with both kinds of groups has partial requests to be merged.
             mended = [
-                placement_peer.ask(app, query, names) if "resources=" in query and "resources_" in query else None
-                for query in queries
+                placement_peer.ask(app, query, names) if "resources=" in query and "resources_" in query else None for query in queries
             ]
             undo()
             for each in mended:

@@ -74,9 +74,7 @@ def richer(fleet, requests, rng, single):
         }
         if rng.random() < 0.3:
             host["disk_available_least"] = rng.randrange(host["local_gb"])
-        host["aggregates"] += [
-            {"name": name, "metadata": metadata} for share, name, metadata in AGGREGATES if rng.random() < share
-        ]
+        host["aggregates"] += [{"name": name, "metadata": metadata} for share, name, metadata in AGGREGATES if rng.random() < share]
     names = [host["host"] for host in fleet["hosts"]]
     for asked in requests:
         asked["flavor"] = rng.choice(("m1", "m2", "m3"))
@@ -120,9 +118,7 @@ def options(rng, images_count):
         f"{name}_weight_multiplier": rng.choice((0.0, 0.5, 1.0, 2.0, -1.0))
         for name in ("ram", "cpu", "disk", "io_ops", "num_instances", "hypervisor_version")
     }
-    multipliers.update(
-        {f"{name}_weight_multiplier": rng.choice((0.0, 1.0, 4.0)) for name in ("soft_affinity", "soft_anti_affinity")}
-    )
+    multipliers.update({f"{name}_weight_multiplier": rng.choice((0.0, 1.0, 4.0)) for name in ("soft_affinity", "soft_anti_affinity")})
     multipliers["cross_cell_move_weight_multiplier"] = rng.choice((0.0, 3.0, 1000000.0))
     multipliers["image_props_weight_multiplier"] = rng.choice((1.0, -2.0)) if images_count else 0.0
     setting = rng.choice(({}, {"hw_disk_bus": 2.0, "os_distro": -0.5}))
@@ -141,11 +137,7 @@ def options(rng, images_count):
         "restrict_isolated_hosts_to_isolated_images": rng.random() < 0.5,
     }
     nova = [f"{key}={value}" for key, value in multipliers.items()]
-    nova += (
-        [f"image_props_weight_setting={','.join(f'{key}={value}' for key, value in setting.items())}"]
-        if setting
-        else []
-    )
+    nova += [f"image_props_weight_setting={','.join(f'{key}={value}' for key, value in setting.items())}"] if setting else []
     nova += [
         "metrics.weight_setting=cpu.frequency=-1.0,cpu.user.time=0.5",
         "metrics.weight_multiplier=1.5",
@@ -175,7 +167,7 @@ def main():
     pathlib.Path(arguments.requests).write_text(json.dumps(requests))
     # JSON is YAML.
     pathlib.Path(arguments.policy).write_text(json.dumps(policy, indent=1))
-    pathlib.Path(getattr(arguments, "set")).write_text("\n".join(nova) + "\n")
+    pathlib.Path(arguments.set).write_text("\n".join(nova) + "\n")
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 importlib.import_module("conftest")
 
 import numpy as np
+
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers
@@ -104,9 +105,7 @@ class Runner:
         weights = ranking.weights
         order = np.argsort(-weights, kind="stable")[: self.top]
         found = {
-            "filters": [
-                {"filter": each["name"], "start": each["before"], "end": each["after"]} for each in ranking.stages
-            ],
+            "filters": [{"filter": each["name"], "start": each["before"], "end": each["after"]} for each in ranking.stages],
             "passed": len(ranking.passed),
             "weighed": [
                 {

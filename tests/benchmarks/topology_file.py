@@ -9,6 +9,7 @@ import collections
 import time
 
 import sqlalchemy as sa
+
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
 
 #: Last to first: what refers to something goes before it.
@@ -110,15 +111,9 @@ def _rows(topology):
             for each in providers
             for name, inventory in each["inventories"].items()
         ],
-        "provider_traits": [
-            {"provider_id": ids[each["name"]], "trait_id": traits[name]}
-            for each in providers
-            for name in each["traits"]
-        ],
+        "provider_traits": [{"provider_id": ids[each["name"]], "trait_id": traits[name]} for each in providers for name in each["traits"]],
         "provider_aggregates": [
-            {"provider_id": ids[each["name"]], "aggregate_id": aggregates[uuid]}
-            for each in providers
-            for uuid in each["aggregates"]
+            {"provider_id": ids[each["name"]], "aggregate_id": aggregates[uuid]} for each in providers for uuid in each["aggregates"]
         ],
         "consumers": [
             {

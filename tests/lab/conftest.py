@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Fixtures of the lab tests: the lab itself, its Ansible, its hosts."""
+
 from __future__ import annotations
 
 import os
@@ -16,12 +17,12 @@ import testinfra
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, os.fspath(HERE))
 
-from lablib import control, layout as lab_layout  # noqa: E402  pylint: disable=wrong-import-position
+from lablib import control  # noqa: E402  pylint: disable=wrong-import-position
+from lablib import layout as lab_layout
 
 if os.environ.get("PYTEST_XDIST_WORKER"):
     # Several at once: a lab for each.
-    os.environ["DROVER_LAB"] = os.fspath(
-        lab_layout.CHECKOUT / ".cache" / f"lab-{os.environ['PYTEST_XDIST_WORKER']}")
+    os.environ["DROVER_LAB"] = os.fspath(lab_layout.CHECKOUT / ".cache" / f"lab-{os.environ['PYTEST_XDIST_WORKER']}")
 
 
 class Lab:
@@ -33,8 +34,7 @@ class Lab:
 
     def command(self, *words: str, check: bool = True) -> str:
         """Run ``tests/lab/lab`` on this lab; return what it printed."""
-        return run([os.fspath(HERE / "lab"), "--folder", os.fspath(self.layout.folder), *words],
-                   check=check).stdout
+        return run([os.fspath(HERE / "lab"), "--folder", os.fspath(self.layout.folder), *words], check=check).stdout
 
     def host(self, name: str) -> testinfra.host.Host:
         """The host as pytest-testinfra sees it, over ssh."""
@@ -43,11 +43,14 @@ class Lab:
     def environment(self, store_url: str | None = None) -> dict[str, str]:
         """What Ansible needs in its environment, with the store of a test if it has one."""
         programs = lab_layout.CHECKOUT / ".venv" / "bin"
-        environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}",
-                       "ANSIBLE_CONFIG": os.fspath(self.layout.folder / "ansible.cfg"),
-                       "ANSIBLE_NOCOLOR": "1",
-                       # Ansible keeps back what it writes into a pipe; tests act on a line when it is said.
-                       "PYTHONUNBUFFERED": "1"}
+        environment = {
+            **os.environ,
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "ANSIBLE_CONFIG": os.fspath(self.layout.folder / "ansible.cfg"),
+            "ANSIBLE_NOCOLOR": "1",
+            # Ansible keeps back what it writes into a pipe; tests act on a line when it is said.
+            "PYTHONUNBUFFERED": "1",
+        }
         # The tests run the installed collection, so nothing of the checkout may be in its way.
         for name in ("ANSIBLE_COLLECTIONS_PATH", "PYTHONPATH"):
             environment.pop(name, None)
@@ -55,20 +58,26 @@ class Lab:
             environment["DROVER_STORE_URL"] = store_url
         return environment
 
-    def playbook(self, name: str, *words: str, store_url: str | None = None, check: bool = True,
-                 ) -> subprocess.CompletedProcess[str]:
+    def playbook(
+        self,
+        name: str,
+        *words: str,
+        store_url: str | None = None,
+        check: bool = True,
+    ) -> subprocess.CompletedProcess[str]:
         """Run a playbook by FQCN or file; words follow on the command line."""
         return run(["ansible-playbook", name, *words], self.environment(store_url), check)
 
 
-def run(words: list[str], environment: dict[str, str] | None = None, check: bool = True,
-        ) -> subprocess.CompletedProcess[str]:
+def run(
+    words: list[str],
+    environment: dict[str, str] | None = None,
+    check: bool = True,
+) -> subprocess.CompletedProcess[str]:
     """Run a command; if it fails, so does the test, with everything that it printed."""
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False,
-                          stdin=subprocess.DEVNULL)
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if check and done.returncode:
-        pytest.fail(f"{' '.join(words)}: exit status {done.returncode}\n{done.stdout}{done.stderr}",
-                    pytrace=False)
+        pytest.fail(f"{' '.join(words)}: exit status {done.returncode}\n{done.stdout}{done.stderr}", pytrace=False)
     return done
 
 

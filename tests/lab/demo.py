@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What ``make demo`` shows, once the machine is set up and the lab is up (see demo.sh)."""
+
 from __future__ import annotations
 
 import argparse
@@ -47,7 +48,7 @@ def placement(hosts: list[str]) -> dict[str, str]:
         done = subprocess.run([HERE / "lab", "exec", host, "virsh list --name"], capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(f"demo: virsh on {host} failed:\n{done.stdout}{done.stderr}")
-        running.update({name: host for name in done.stdout.split()})
+        running.update(dict.fromkeys(done.stdout.split(), host))
     return running
 
 
@@ -90,9 +91,12 @@ def with_lab(layout: Layout) -> None:
     playbook("undrain", "-e", f"drover_host={host}")
 
     heading(f"What happened (in {time.monotonic() - began:.0f} s)")
-    table([("instance", "before", f"after {host} was drained"),
-           *((name, before[name], after.get(name, "gone") + (" (moved)" * (
-               before[name] != after.get(name)))) for name in sorted(before))])
+    table(
+        [
+            ("instance", "before", f"after {host} was drained"),
+            *((name, before[name], after.get(name, "gone") + (" (moved)" * (before[name] != after.get(name)))) for name in sorted(before)),
+        ]
+    )
     config = shown(layout.folder / "ansible.cfg")
     print(f"""
 Look around:
@@ -113,7 +117,9 @@ def without_lab(folder: pathlib.Path) -> None:
     config.write_text(
         f"[defaults]\nhome = {folder}/ansible\nlocal_tmp = {folder}/ansible/tmp\nremote_tmp = {folder}/ansible/tmp\n"
         f"inventory = {CHECKOUT}/inventory/test-driver.yml\n"
-        f"collections_path = {folder}/collections\ncallback_result_format = yaml\n", encoding="utf-8")
+        f"collections_path = {folder}/collections\ncallback_result_format = yaml\n",
+        encoding="utf-8",
+    )
     use_ansible(config)
     heading("Build the collection and install it")
     command(shown(HERE / "lab"), "--folder", os.fspath(folder), "install")

@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Guests that do something."""
+
 from __future__ import annotations
 
 import base64
@@ -10,8 +11,10 @@ import dataclasses
 from test_fleet import BOOT_SECTOR, Domain
 
 #: In real mode with a data segment of 4 GiB: inc [edi] in each page from 1 MiB to LIMIT; after that as BOOT_SECTOR.
-FILL = ("fa31c08ed8e4920c02e6920f0116687c0f20c00c010f22c0bb08008edb24fe0f22c066bf000010006766ff076681c7001000006681ffLIMIT72ec"
-        "ba0206b80001effbba0006f4edf6c40174f9ba0406b80020efebfe900000000000000000ffff00000092cf000f00587c0000")
+FILL = (
+    "fa31c08ed8e4920c02e6920f0116687c0f20c00c010f22c0bb08008edb24fe0f22c066bf000010006766ff076681c7001000006681ffLIMIT72ec"
+    "ba0206b80001effbba0006f4edf6c40174f9ba0406b80020efebfe900000000000000000ffff00000092cf000f00587c0000"
+)
 
 
 @dataclasses.dataclass

@@ -5,6 +5,7 @@
 
 The playbook itself is killed in test_drain_killed.py.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -14,10 +15,11 @@ import threading
 import time
 
 import pytest
-from ansible_collections.drover.compute.tests.unit import postgres as server
 from guests import Full
 from test_fleet import LOCAL, Domain, Fleet, clean, eventually
 from watching import Watch
+
+from ansible_collections.drover.compute.tests.unit import postgres as server
 
 pytestmark = pytest.mark.long
 
@@ -33,6 +35,7 @@ PATIENCE = 420
 
 
 # When. Each returns the destination.
+
 
 def begun(run):
     """The first is in the store; nobody has asked libvirt to begin."""
@@ -58,6 +61,7 @@ def destination(run):
 
 
 # What. strike(there) and mend(there), with the destination.
+
 
 class Fault:
     """says: what the run says if it does not end well."""
@@ -167,8 +171,12 @@ def sound(fleet, watch, domains):
         path = watch.path(domain.uuid)
         assert len(path) == len(set(path)), f"{domain.name} ran on {path}"
     for host in fleet.hosts:
-        ours = sorted(path.rpartition("/")[2] for domain in domains for path in domain.paths
-                      if domain.folder == LOCAL and where[domain.name][0] == host)
+        ours = sorted(
+            path.rpartition("/")[2]
+            for domain in domains
+            for path in domain.paths
+            if domain.folder == LOCAL and where[domain.name][0] == host
+        )
         assert fleet.files(LOCAL, host) == ours
     audit = fleet.playbook("audit", "-e", "drover_audit_strict=true")
     assert "Nothing was found." in audit.stdout, audit.stdout
@@ -176,9 +184,11 @@ def sound(fleet, watch, domains):
     return where
 
 
-@pytest.mark.parametrize(("what", "moment"), [
-    *itertools.product([SourceLibvirtd, DestinationLibvirtd, Power, Network], MOMENTS),
-    (SourceLibvirtdStaysDead, in_the_middle)], ids=named)
+@pytest.mark.parametrize(
+    ("what", "moment"),
+    [*itertools.product([SourceLibvirtd, DestinationLibvirtd, Power, Network], MOMENTS), (SourceLibvirtdStaysDead, in_the_middle)],
+    ids=named,
+)
 def test_mended_and_run_again(fleet, what, moment):
     domains = instances()
     fleet.make("kvm1", *domains)
@@ -218,8 +228,7 @@ def test_the_database_dies(own_lab, tmp_path, postgres, moment):
             assert done.returncode == 0, done.stdout + done.stderr
             where = sound(fleet, watch, domains)
         assert "kvm1" not in {host for host, dummy in where.values()}
-        assert {name: state for name, (dummy, state) in where.items()} == {
-            "full": "running", "local": "running", "off": "shutoff"}
+        assert {name: state for name, (dummy, state) in where.items()} == {"full": "running", "local": "running", "off": "shutoff"}
         assert fleet.service("kvm1")["maintenance"]
     clean(own_lab)
 

@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """drover.compute.discover over ssh: what it records is what virsh says on the hosts."""
+
 from __future__ import annotations
 
 import json
@@ -24,29 +25,32 @@ def test_what_it_records_is_what_virsh_says(empty_fleet):
     fleet.make("kvm1", Domain("old1", vcpus=2, memory_mb=96, disks=2), Domain("old2", state="shutoff"))
     fleet.make("kvm2", Domain("old3", state="paused", folder=LOCAL, metadata="<drover:project>blue</drover:project>"))
     done = fleet.playbook("discover")
-    assert {host: counts["changed"] for host, counts in recap(done).items()} == {
-        "kvm1": 1, "kvm2": 1, "kvm3": 1, "localhost": 0}
+    assert {host: counts["changed"] for host, counts in recap(done).items()} == {"kvm1": 1, "kvm2": 1, "kvm3": 1, "localhost": 0}
     assert re.search(r"kvm1 +up +a +3/8 +160/\d+ MiB +3/\d+ GiB +2 ", done.stdout)
 
     for name in fleet.hosts:
-        rows = dict((key, (total, node)) for key, total, node in fleet.query(
-            "SELECT r.name, i.total, n.hypervisor_hostname FROM inventories i"
-            " JOIN resource_classes r ON r.id = i.class_id JOIN resource_providers p ON p.id = i.provider_id"
-            " JOIN compute_nodes n ON n.uuid = p.uuid WHERE n.host = :host", host=name))
+        rows = {
+            key: (total, node)
+            for key, total, node in fleet.query(
+                "SELECT r.name, i.total, n.hypervisor_hostname FROM inventories i"
+                " JOIN resource_classes r ON r.id = i.class_id JOIN resource_providers p ON p.id = i.provider_id"
+                " JOIN compute_nodes n ON n.uuid = p.uuid WHERE n.host = :host",
+                host=name,
+            )
+        }
         vcpus, memory_mb = capacity(fleet.lab.host(name))
         assert rows["VCPU"] == (vcpus, name) and rows["MEMORY_MB"] == (memory_mb, name)
         disk = fleet.lab.host(name).run("df --block-size=1G --output=size /srv/shared/instances").stdout
         assert abs(rows["DISK_GB"][0] - int(disk.split()[-1])) <= 1
 
     # The domains that somebody started by hand are instances, with their room.
-    assert fleet.settled() == {
-        "old1": ("kvm1", "running"), "old2": ("kvm1", "shutoff"), "old3": ("kvm2", "paused")}
+    assert fleet.settled() == {"old1": ("kvm1", "running"), "old2": ("kvm1", "shutoff"), "old3": ("kvm2", "paused")}
     assert fleet.booked() == {
         "old1": {"kvm1": {"VCPU": 2, "MEMORY_MB": 96, "DISK_GB": 2}},
         "old2": {"kvm1": {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1}},
-        "old3": {"kvm2": {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1}}}
-    assert dict(fleet.query("SELECT name, state FROM domains")) == {
-        "old1": "running", "old2": "shutoff", "old3": "paused"}
+        "old3": {"kvm2": {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1}},
+    }
+    assert dict(fleet.query("SELECT name, state FROM domains")) == {"old1": "running", "old2": "shutoff", "old3": "paused"}
     assert fleet.query("SELECT name FROM instances WHERE project = 'blue'") == [("old3",)]
 
     # Again: nothing. Then the world changes, and so does the store.
@@ -72,8 +76,7 @@ def test_a_hypervisor_that_cannot_be_reached_is_down_and_the_rest_goes_on(fleet)
     said = " ".join(fleet.playbook("hosts").stdout.split())
     assert re.search(r"kvm3 down .* reached over ssh", said), said
     # Nothing is placed on it meanwhile: there is no room elsewhere in zone b.
-    said = fleet.refused("place", "-e", json.dumps({"drover_instances": [
-        {"name": "new", "memory_mb": 64, "availability_zone": "b"}]}))
+    said = fleet.refused("place", "-e", json.dumps({"drover_instances": [{"name": "new", "memory_mb": 64, "availability_zone": "b"}]}))
     assert "ComputeFilter" in said and "No valid host" in said
 
     fleet.lab.command("start", "kvm3")
@@ -91,8 +94,7 @@ def test_a_hypervisor_without_the_libvirt_binding_is_told_which_package(fleet):
     finally:
         fleet.run("kvm2", f"umount {folder}")
     assert done.returncode == 2, done.stdout
-    assert {host: counts["failed"] for host, counts in recap(done).items()} == {
-        "kvm1": 0, "kvm2": 1, "kvm3": 0, "localhost": 0}
+    assert {host: counts["failed"] for host, counts in recap(done).items()} == {"kvm1": 0, "kvm2": 1, "kvm3": 0, "localhost": 0}
     said = " ".join(done.stdout.split())
     assert re.search(r"kvm2\S*: FAILED! .*python3-libvirt", said)
     assert "python3-libvirt" in fleet.service("kvm2")["last_error"]
@@ -110,8 +112,9 @@ def test_without_pipelining(fleet):
     config.write_text(text.replace("pipelining = True", "pipelining = False"), encoding="utf-8")
     fleet.make("kvm3", Domain("one"))
     environment = {**fleet.lab.environment(fleet.store_url), "ANSIBLE_CONFIG": str(config)}
-    subprocess.run(["ansible-playbook", "drover.compute.discover"], env=environment, check=True,
-                   stdin=subprocess.DEVNULL, capture_output=True)
+    subprocess.run(
+        ["ansible-playbook", "drover.compute.discover"], env=environment, check=True, stdin=subprocess.DEVNULL, capture_output=True
+    )
     assert fleet.settled() == {"one": ("kvm3", "running")}
 
 

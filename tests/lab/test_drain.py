@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """drover.compute.drain and undrain: the host is empty, and everything goes on elsewhere as it was."""
+
 from __future__ import annotations
 
 import json
@@ -29,8 +30,9 @@ def test_running_paused_and_shut_off_on_shared_storage(fleet):
     fleet.place(PAIR, **GROUPS)
     host, other = (fleet.where()[name][0] for name in ("web1", "web2"))
     (third,) = set(fleet.hosts) - {host, other}
-    fleet.make(host, Domain("running", memory_mb=96, boots=True), Domain("paused", state="paused"),
-               Domain("cold", state="shutoff", vcpus=2))
+    fleet.make(
+        host, Domain("running", memory_mb=96, boots=True), Domain("paused", state="paused"), Domain("cold", state="shutoff", vcpus=2)
+    )
     fleet.playbook("discover")
     before, where = fleet.dump(), fleet.settled()
     files = fleet.files(SHARED)
@@ -39,8 +41,12 @@ def test_running_paused_and_shut_off_on_shared_storage(fleet):
     done = fleet.drain(host, "--check")
     assert changed(done) == 0
     plan = " ".join(done.stdout.split())
-    for name, state, how in (("running", "running", "live"), ("paused", "paused", "live"),
-                             ("cold", "shutoff", "cold"), ("web1", "running", "live")):
+    for name, state, how in (
+        ("running", "running", "live"),
+        ("paused", "paused", "live"),
+        ("cold", "shutoff", "cold"),
+        ("web1", "running", "live"),
+    ):
         assert re.search(rf"\d {name} +{state} .*? {host} +-> +kvm\d +{how}", plan), plan
     assert fleet.dump() == before and fleet.where() == where
     plan_only = fleet.drain(host, drover_plan_only=True)
@@ -50,18 +56,18 @@ def test_running_paused_and_shut_off_on_shared_storage(fleet):
     done = fleet.drain(host, drover_reason="new kernel")
     after = fleet.settled()
     assert fleet.run(host, "virsh list --all --name").split() == []
-    assert {name: state for name, (dummy, state) in after.items()} == {
-        name: state for name, (dummy, state) in where.items()}
+    assert {name: state for name, (dummy, state) in after.items()} == {name: state for name, (dummy, state) in where.items()}
     assert after["web2"] == where["web2"] and after["web1"] == (third, "running")  # the only one that is left
-    assert fleet.service(host) == {"disabled": True, "reason": "new kernel", "maintenance": True,
-                                   "forced_down": False, "last_error": None}
+    assert fleet.service(host) == {"disabled": True, "reason": "new kernel", "maintenance": True, "forced_down": False, "last_error": None}
     for name in ("running", "paused", "cold", "web1"):
         assert re.search(rf"^{name}: {host} -> kvm\d, \w+ there after [\d.]+ s \[\d of 4\]", done.stdout, re.M)
     assert f"{host} is empty and in maintenance" in " ".join(done.stdout.split())
     assert fleet.files(SHARED) == files
     # It is the same guest: it still heeds the power button.
-    fleet.run(after["running"][0], "virsh shutdown running; for i in $(seq 50); do virsh domstate running |"
-                                   " grep -q off && exit 0; sleep 0.1; done; exit 1")
+    fleet.run(
+        after["running"][0],
+        "virsh shutdown running; for i in $(seq 50); do virsh domstate running | grep -q off && exit 0; sleep 0.1; done; exit 1",
+    )
 
     # Twice is harmless, and nothing new lands on it, though it has the most room.
     assert changed(fleet.drain(host, drover_reason="new kernel")) == 0
@@ -69,16 +75,18 @@ def test_running_paused_and_shut_off_on_shared_storage(fleet):
     assert host not in {where for where, dummy in fleet.where().values()}
 
     done = undrain(fleet, host)
-    assert fleet.service(host) == {"disabled": False, "reason": None, "maintenance": False,
-                                   "forced_down": False, "last_error": None}
+    assert fleet.service(host) == {"disabled": False, "reason": None, "maintenance": False, "forced_down": False, "last_error": None}
     assert changed(done) == 1
     again = undrain(fleet, host)
     assert changed(again) == 0 and "was not drained; nothing was changed" in " ".join(again.stdout.split())
 
 
 def test_local_disks_are_copied_and_a_disabled_host_stays_disabled(fleet):
-    domains = [Domain("live", folder=LOCAL, disks=2, written_mb=8), Domain("cold", folder=LOCAL, state="shutoff", written_mb=4),
-               Domain("paused", folder=LOCAL, state="paused")]
+    domains = [
+        Domain("live", folder=LOCAL, disks=2, written_mb=8),
+        Domain("cold", folder=LOCAL, state="shutoff", written_mb=4),
+        Domain("paused", folder=LOCAL, state="paused"),
+    ]
     fleet.make("kvm1", *domains)
     fleet.run("kvm1", f"echo keep > {LOCAL}/notes.txt")
     variables = {"drover_instances_path": LOCAL}
@@ -87,8 +95,7 @@ def test_local_disks_are_copied_and_a_disabled_host_stays_disabled(fleet):
 
     done = fleet.drain("kvm1", **variables)
     where = fleet.settled()
-    assert {name: state for name, (dummy, state) in where.items()} == {
-        "live": "running", "cold": "shutoff", "paused": "paused"}
+    assert {name: state for name, (dummy, state) in where.items()} == {"live": "running", "cold": "shutoff", "paused": "paused"}
     assert "kvm1" not in {host for host, dummy in where.values()}
     assert fleet.files(LOCAL, "kvm1") == ["notes.txt"]  # gone, and only they
     for domain in domains:
@@ -105,8 +112,7 @@ def test_local_disks_are_copied_and_a_disabled_host_stays_disabled(fleet):
     assert "kvm1 is empty and in maintenance" in " ".join(done.stdout.split())
 
     undrain(fleet, "kvm1")
-    assert fleet.service("kvm1") == {"disabled": True, "reason": "bad fan", "maintenance": False,
-                                     "forced_down": False, "last_error": None}
+    assert fleet.service("kvm1") == {"disabled": True, "reason": "bad fan", "maintenance": False, "forced_down": False, "last_error": None}
 
 
 @pytest.mark.long
@@ -134,7 +140,10 @@ def test_what_cannot_move(fleet):
     done = fleet.drain("kvm1", drover_unmovable="skip", **ratio)
     where = fleet.settled()
     assert {name: where[name] for name in ("saved", "snapped", "big")} == {
-        "saved": ("kvm1", "shutoff"), "snapped": ("kvm1", "running"), "big": ("kvm1", "running")}
+        "saved": ("kvm1", "shutoff"),
+        "snapped": ("kvm1", "running"),
+        "big": ("kvm1", "running"),
+    }
     assert where["fine"][0] != "kvm1" and where["fine"][1] == "running"
     assert fleet.service("kvm1")["disabled"] and not fleet.service("kvm1")["maintenance"]
     assert "disabled but not in maintenance" in " ".join(done.stdout.split())
@@ -142,8 +151,7 @@ def test_what_cannot_move(fleet):
     # shutdown: they are shut down in good order, and the host is in maintenance.
     done = fleet.drain("kvm1", drover_unmovable="shutdown", drover_shutdown_timeout=20, **ratio)
     where = fleet.settled()
-    assert {name: where[name] for name in ("saved", "snapped", "big")} == {
-        name: ("kvm1", "shutoff") for name in ("saved", "snapped", "big")}
+    assert {name: where[name] for name in ("saved", "snapped", "big")} == dict.fromkeys(("saved", "snapped", "big"), ("kvm1", "shutoff"))
     assert fleet.run("kvm1", "virsh domstate --reason big").split() == ["shut", "off", "(shutdown)"]
     assert fleet.service("kvm1")["maintenance"]
     undrain(fleet, "kvm1")
@@ -156,7 +164,8 @@ def test_mistakes(fleet):
     assert "kvm9" in said and "drover.compute.discover" in said
     assert "drover_host" in fleet.refused("drain")
     assert "max_migrations must be at least 1" in fleet.refused(
-        "drain", "-e", json.dumps({"drover_host": "kvm1", "drover_max_migrations": 0}))
+        "drain", "-e", json.dumps({"drover_host": "kvm1", "drover_max_migrations": 0})
+    )
     said = fleet.refused("drain", "-e", json.dumps({"drover_host": "kvm1", "drover_unmovable": "kill"}))
     assert "fail" in said and "skip" in said and "shutdown" in said
     assert "kvm9" in fleet.refused("undrain", "-e", "drover_host=kvm9")

@@ -2,12 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Somebody aborts one of the moves of a drain: that instance stays, and the drain says so."""
+
 from __future__ import annotations
 
 import json
 
-from guests import Full
 import pytest
+from guests import Full
 from test_fleet import Domain, eventually
 
 pytestmark = pytest.mark.long
@@ -35,7 +36,10 @@ def test_one_is_aborted_and_the_others_go(fleet):
     where = fleet.settled()
     assert where["full"] == ("kvm1", "running") and "kvm1" not in {where["quick"][0], where["off"][0]}
     assert sorted(fleet.query("SELECT instance_name, status FROM migrations")) == [
-        ("full", "cancelled"), ("off", "completed"), ("quick", "completed")]
+        ("full", "cancelled"),
+        ("off", "completed"),
+        ("quick", "completed"),
+    ]
     service = fleet.service("kvm1")
     assert service["disabled"] and not service["maintenance"]
     # Whoever wants it moved after all runs it again.

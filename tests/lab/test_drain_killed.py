@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A drain that is killed half way: running it again ends right, wherever it was."""
+
 from __future__ import annotations
 
 import json
@@ -37,14 +38,20 @@ def one_has_arrived(fleet, run):
     run.until(r"\[1 of 3\]")
 
 
-@pytest.mark.parametrize(("moment", "kill"), [
-    (in_the_middle, "all"),
-    *(pytest.param(*each, marks=pytest.mark.long) for each in ((written_down, "all"), (in_the_middle, "group"), (one_has_arrived, "all")))],
-    ids=lambda value: getattr(value, "__name__", value))
+@pytest.mark.parametrize(
+    ("moment", "kill"),
+    [
+        (in_the_middle, "all"),
+        *(
+            pytest.param(*each, marks=pytest.mark.long)
+            for each in ((written_down, "all"), (in_the_middle, "group"), (one_has_arrived, "all"))
+        ),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
 def test_killed_and_run_again(fleet, moment, kill):
     """kill: everything that ansible-playbook started, or its process group, which its workers are not in."""
-    domains = [Domain("slow", memory_mb=96, folder=LOCAL, size="40M", written_mb=8), Domain("quick"),
-               Domain("cold", state="shutoff")]
+    domains = [Domain("slow", memory_mb=96, folder=LOCAL, size="40M", written_mb=8), Domain("quick"), Domain("cold", state="shutoff")]
     fleet.make("kvm1", *domains)
     run = fleet.start("drain", "-e", json.dumps(SLOW))
     orphans = []
@@ -65,16 +72,14 @@ def test_killed_and_run_again(fleet, moment, kill):
     finally:
         end(orphans)
     where = fleet.settled()
-    assert {name: state for name, (dummy, state) in where.items()} == {
-        "slow": "running", "quick": "running", "cold": "shutoff"}
+    assert {name: state for name, (dummy, state) in where.items()} == {"slow": "running", "quick": "running", "cold": "shutoff"}
     assert [name for name, (host, dummy) in where.items() if host == "kvm1"] == []
     assert fleet.files(LOCAL, "kvm1") == []
     for host in ("kvm2", "kvm3"):
         assert fleet.files(LOCAL, host) == (["slow-0.qcow2"] if where["slow"][0] == host else [])
     assert fleet.service("kvm1")["maintenance"]
     # No instance was moved twice.
-    moved = fleet.query(
-        "SELECT instance_name, count(*) FROM migrations WHERE status = 'completed' GROUP BY instance_name ORDER BY 1")
+    moved = fleet.query("SELECT instance_name, count(*) FROM migrations WHERE status = 'completed' GROUP BY instance_name ORDER BY 1")
     assert sorted(map(tuple, moved)) == [("cold", 1), ("quick", 1), ("slow", 1)]
     if moment is one_has_arrived:  # what was before is given back, though two runs have disabled it
         fleet.playbook("undrain", "-e", "drover_host=kvm1")

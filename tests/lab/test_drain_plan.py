@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What plans can do beyond moving everything as it is: room made elsewhere, policies, caps over several runs."""
+
 from __future__ import annotations
 
 import json
@@ -33,8 +34,7 @@ def crowd(fleet, **of_mid):
 
 
 def moved(fleet):
-    return dict(fleet.query(
-        "SELECT instance_name, count(*) FROM migrations WHERE status = 'completed' GROUP BY instance_name"))
+    return dict(fleet.query("SELECT instance_name, count(*) FROM migrations WHERE status = 'completed' GROUP BY instance_name"))
 
 
 def test_room_is_made_on_another_host(fleet):
@@ -63,8 +63,7 @@ def test_room_is_made_on_another_host(fleet):
 
 def test_killed_while_it_makes_room(fleet):
     crowd(fleet, folder=LOCAL, size="40M", written_mb=8)
-    run = fleet.start("drain", "-e", json.dumps(
-        {"drover_host": "kvm2", "drover_extra_moves": 4, "drover_migration": SLOW}))
+    run = fleet.start("drain", "-e", json.dumps({"drover_host": "kvm2", "drover_extra_moves": 4, "drover_migration": SLOW}))
     try:
         run.until(r"^mid: kvm3 -> kvm1, live, started")
         eventually(lambda: "Operation:" in fleet.lab.host("kvm3").run("virsh domjobinfo mid").stdout)
@@ -105,8 +104,14 @@ def test_policies_and_priority(fleet):
     where = fleet.settled()
     assert {name for name, (host, dummy) in where.items() if host == "kvm1"} == {"pinned", "odd", "halts"}
     assert {name: state for name, (dummy, state) in where.items()} == {
-        "pinned": "running", "odd": "running", "halts": "shutoff", "cold": "running", "low": "running",
-        "usual": "running", "high": "running"}
+        "pinned": "running",
+        "odd": "running",
+        "halts": "shutoff",
+        "cold": "running",
+        "low": "running",
+        "usual": "running",
+        "high": "running",
+    }
     begun = re.findall(r"^(\w+): kvm1 -> kvm\d, \w+, started", done.stdout, re.M)
     assert begun[0] == "high" and begun[-1] == "low" and sorted(begun) == ["cold", "high", "low", "usual"]
     assert re.search(r"^cold: kvm1 -> kvm\d, cold, started, shut down first", done.stdout, re.M)
@@ -138,14 +143,13 @@ def test_a_cap_holds_for_two_drains_at_once(fleet):
         fleet.make(host, *(Domain(name, folder=LOCAL, size="40M") for name in names))
     fleet.playbook("discover")
     for host in ("kvm1", "kvm3"):
-        fleet.playbook("host_state.yml", "-e", json.dumps(
-            {"service_host": host, "state": "disabled", "reason": "both are to be emptied"}))
+        fleet.playbook("host_state.yml", "-e", json.dumps({"service_host": host, "state": "disabled", "reason": "both are to be emptied"}))
     cap = {"drover_max_migrations_per_destination": 1, "drover_max_migrations": 3, "drover_migration": SLOW}
     runs = [fleet.start("drain", "-e", json.dumps({"drover_host": host, **cap})) for host in ("kvm1", "kvm3")]
     most = 0
     try:
         while any(run.process.poll() is None for run in runs):
-            (count,), = fleet.query("SELECT count(*) FROM migrations WHERE status IN ('accepted', 'running')")
+            ((count,),) = fleet.query("SELECT count(*) FROM migrations WHERE status IN ('accepted', 'running')")
             most = max(most, count)
             time.sleep(0.1)
     finally:
@@ -155,8 +159,9 @@ def test_a_cap_holds_for_two_drains_at_once(fleet):
     spoken = [run.finish() for run in runs]
     assert [run.process.returncode for run in runs] == [0, 0], "\n====\n".join(spoken)
     assert most == 1
-    assert any(re.search(r"\w waits: 1 migration\(s\) to kvm2 are open, 1 at a time are allowed: \w from kvm\d to kvm2",
-                         text) for text in spoken), spoken
+    assert any(
+        re.search(r"\w waits: 1 migration\(s\) to kvm2 are open, 1 at a time are allowed: \w from kvm\d to kvm2", text) for text in spoken
+    ), spoken
     assert set(fleet.settled().values()) == {("kvm2", "running")}
     assert moved(fleet) == dict.fromkeys("abcxyz", 1)
     assert fleet.service("kvm1")["maintenance"] and fleet.service("kvm3")["maintenance"]

@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """drover.compute.evacuate: what ran on a dead host runs elsewhere, once, and nothing of it comes back with the host."""
+
 from __future__ import annotations
 
 import json
@@ -90,7 +91,7 @@ def test_refusals(sharing):
     assert "no power driver" in text and 'drover_host_is_off="kvm1 is powered off"' in text
     for words in ("kvm2 is powered off", "yes", "kvm1 is powered off."):
         text = refused(fleet, drover_host_is_off=words)
-        assert 'say exactly: -e \'drover_host_is_off="kvm1 is powered off"\'' in text
+        assert "say exactly: -e 'drover_host_is_off=\"kvm1 is powered off\"'" in text
     assert fleet.query("SELECT * FROM allocations") == before and migrations(fleet) == []
     assert living(fleet) == {} and where == {"web": ("kvm1", "running")}
     assert fleet.query("SELECT * FROM leases") == []
@@ -144,8 +145,7 @@ def test_there_and_back(sharing):
     assert {status for dummy, kind, status in migrations(fleet)} == {"completed"}
     assert fleet.service("kvm1")["forced_down"]
     fleet.playbook("undrain", *extra(drover_host="kvm1"))
-    assert fleet.service("kvm1") == {"disabled": False, "reason": None, "maintenance": False, "forced_down": False,
-                                     "last_error": None}
+    assert fleet.service("kvm1") == {"disabled": False, "reason": None, "maintenance": False, "forced_down": False, "last_error": None}
     assert changed(discover(fleet)) == 0
 
 
@@ -200,8 +200,11 @@ def test_a_domain_that_runs_on_both_is_not_touched(sharing):
     (here,) = living(fleet).values()
     fleet.lab.command("start", "kvm1")
     # QEMU's own lock would keep it from starting here; on most shared storage nothing does.
-    fleet.run("kvm1", "virsh dumpxml --inactive web | sed 's,/srv/shared/instances/web-0.qcow2,/tmp/web.qcow2,' > /tmp/web.xml;"
-                      " qemu-img create -q -f qcow2 /tmp/web.qcow2 1G; virsh define /tmp/web.xml; virsh start web")
+    fleet.run(
+        "kvm1",
+        "virsh dumpxml --inactive web | sed 's,/srv/shared/instances/web-0.qcow2,/tmp/web.qcow2,' > /tmp/web.xml;"
+        " qemu-img create -q -f qcow2 /tmp/web.qcow2 1G; virsh define /tmp/web.xml; virsh start web",
+    )
     text = said(discover(fleet))
     assert "web is on" in text and "at once" in text
     looked = fleet.look()

@@ -2,15 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The examples that need real hypervisors, as they stand: those that tests/unit/examples.py has as LAB."""
+
 from __future__ import annotations
 
 import json
 import pathlib
 
 import pytest
-from ansible_collections.drover.compute.tests.unit import examples
 from test_evacuate import AT_ONCE, SHARED_POOL, die, discover
 from test_fleet import DISK, DOMAIN, IMAGE, LOCAL, Domain
+
+from ansible_collections.drover.compute.tests.unit import examples
 
 pytestmark = pytest.mark.long
 
@@ -29,8 +31,8 @@ instances:
     server_group: web
 """
 DISKLESS = DOMAIN.format(
-    name="web-1", uuid=FIRST, memory_mb=64, vcpus=1, metadata="",
-    disks=DISK.format(path=f"{LOCAL}/web-1.qcow2", target="vda")).replace(f"<uuid>{FIRST}</uuid>", "")
+    name="web-1", uuid=FIRST, memory_mb=64, vcpus=1, metadata="", disks=DISK.format(path=f"{LOCAL}/web-1.qcow2", target="vda")
+).replace(f"<uuid>{FIRST}</uuid>", "")
 
 
 def two_guests(fleet):
@@ -50,8 +52,9 @@ def an_image(fleet):
 
 def of_a_dead_host(fleet):
     fleet.run("kvm1", "qemu-img create -q -f qcow2 /srv/shared/web-1.qcow2 1G")
-    xml = DOMAIN.format(name="web-1", uuid=FIRST, memory_mb=64, vcpus=1, metadata="",
-                        disks=DISK.format(path="/srv/shared/web-1.qcow2", target="vda"))
+    xml = DOMAIN.format(
+        name="web-1", uuid=FIRST, memory_mb=64, vcpus=1, metadata="", disks=DISK.format(path="/srv/shared/web-1.qcow2", target="vda")
+    )
     (fleet.folder / "web-1.xml").write_text(xml, encoding="utf-8")
 
 

@@ -7,6 +7,7 @@ The other files of tests take their fixtures from here. The tests empty hosts an
 they have a lab of their own: the checkout's, or one that DROVER_LAB names, is somebody's and is never
 touched. What runs where is always asked of libvirt on the hosts themselves; what is booked, of the store.
 """
+
 from __future__ import annotations
 
 import base64
@@ -122,10 +123,8 @@ class Domain:
             sector = base64.b64encode(BOOT_SECTOR).decode()
             lines.append(f"echo {sector} | base64 -d > /tmp/boot")
             lines.append(f"qemu-io -f qcow2 -c 'write -q -s /tmp/boot 0 512' {self.paths[0]}")
-        disks = "".join(DISK.format(path=path, target=f"vd{'abcdef'[number]}")
-                        for number, path in enumerate(self.paths))
-        xml = DOMAIN.format(disks=disks, **{field: getattr(self, field) for field in
-                                            ("name", "uuid", "memory_mb", "vcpus", "metadata")})
+        disks = "".join(DISK.format(path=path, target=f"vd{'abcdef'[number]}") for number, path in enumerate(self.paths))
+        xml = DOMAIN.format(disks=disks, **{field: getattr(self, field) for field in ("name", "uuid", "memory_mb", "vcpus", "metadata")})
         lines.append(f"virsh define /dev/stdin <<'END'\n{xml}\nEND")
         if self.state != "shutoff":
             lines.append(f"virsh start {self.name}{' --paused' if self.state == 'paused' else ''}")
@@ -136,9 +135,15 @@ class Run:
     """A playbook that is under way, read line by line."""
 
     def __init__(self, words: list[str], environment: dict[str, str]) -> None:
-        self.process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, text=True,
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                        start_new_session=True)
+        self.process = subprocess.Popen(
+            words,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         self.said = ""
 
     def until(self, pattern: str) -> None:
@@ -281,7 +286,8 @@ class Fleet:
             "SELECT coalesce(i.name, c.uuid), n.host, r.name, a.used FROM allocations a"
             " JOIN consumers c ON c.id = a.consumer_id JOIN resource_classes r ON r.id = a.class_id"
             " JOIN resource_providers p ON p.id = a.provider_id JOIN compute_nodes n ON n.uuid = p.uuid"
-            " LEFT JOIN instances i ON i.uuid = c.uuid")
+            " LEFT JOIN instances i ON i.uuid = c.uuid"
+        )
         found: dict[str, dict[str, dict[str, int]]] = {}
         for name, host, resource, used in rows:
             found.setdefault(name, {}).setdefault(host, {})[resource] = used
@@ -289,14 +295,17 @@ class Fleet:
 
     def service(self, host: str) -> dict[str, typing.Any]:
         """A host's service: disabled, reason, maintenance, last_error."""
-        (row,) = self.query("SELECT disabled, disabled_reason, maintenance, forced_down, last_error"
-                            " FROM services WHERE host = :host", host=host)
+        (row,) = self.query(
+            "SELECT disabled, disabled_reason, maintenance, forced_down, last_error FROM services WHERE host = :host", host=host
+        )
         return dict(zip(("disabled", "reason", "maintenance", "forced_down", "last_error"), row))
 
     def dump(self) -> list[list[tuple]]:
         """All of the store that a dry run must leave alone."""
-        return [self.query(f"SELECT * FROM {table} ORDER BY 1, 2") for table in (
-            "instances", "allocations", "consumers", "migrations", "server_groups", "domains", "services")]
+        return [
+            self.query(f"SELECT * FROM {table} ORDER BY 1, 2")
+            for table in ("instances", "allocations", "consumers", "migrations", "server_groups", "domains", "services")
+        ]
 
     def settled(self, hosts: typing.Iterable[str] | None = None) -> dict[str, tuple[str, str]]:
         """See that hosts and store agree: each domain is on one host and books its vCPUs and memory
@@ -307,23 +316,32 @@ class Fleet:
         domains = [(host, domain) for host, found in self.look(hosts).items() for domain in found]
         names = [domain["name"] for dummy, domain in domains]
         assert len(names) == len(set(names)), f"on two hosts: {domains}"
-        booked = {name: {host: {key: amount for key, amount in amounts.items() if key != "DISK_GB"}
-                         for host, amounts in hosts.items()} for name, hosts in self.booked().items()}
-        assert booked == {domain["name"]: {host: {"VCPU": domain["vcpus"], "MEMORY_MB": domain["memory_mb"]}}
-                          for host, domain in domains}
-        assert self.query("SELECT instance_name, status FROM migrations"
-                          " WHERE status NOT IN ('completed', 'failed', 'cancelled', 'confirmed', 'reverted')") == []
-        assert dict(self.query("SELECT i.name, n.host FROM instances i JOIN compute_nodes n"
-                               " ON n.id = i.compute_node_id")) == {
-            domain["name"]: host for host, domain in domains}
+        booked = {
+            name: {host: {key: amount for key, amount in amounts.items() if key != "DISK_GB"} for host, amounts in hosts.items()}
+            for name, hosts in self.booked().items()
+        }
+        assert booked == {domain["name"]: {host: {"VCPU": domain["vcpus"], "MEMORY_MB": domain["memory_mb"]}} for host, domain in domains}
+        assert (
+            self.query(
+                "SELECT instance_name, status FROM migrations"
+                " WHERE status NOT IN ('completed', 'failed', 'cancelled', 'confirmed', 'reverted')"
+            )
+            == []
+        )
+        assert dict(self.query("SELECT i.name, n.host FROM instances i JOIN compute_nodes n ON n.id = i.compute_node_id")) == {
+            domain["name"]: host for host, domain in domains
+        }
         return {domain["name"]: (host, domain["state"]) for host, domain in domains}
 
 
 def recap(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, int]]:
     """The PLAY RECAP: host -> what it counted."""
     text = done.stdout.rpartition("PLAY RECAP")[2]
-    return {line.split()[0]: {key: int(number) for key, number in re.findall(r"(\w+)=(\d+)", line)}
-            for line in text.splitlines() if "ok=" in line}
+    return {
+        line.split()[0]: {key: int(number) for key, number in re.findall(r"(\w+)=(\d+)", line)}
+        for line in text.splitlines()
+        if "ok=" in line
+    }
 
 
 def changed(done: subprocess.CompletedProcess[str]) -> int:
@@ -393,8 +411,7 @@ def empty_fleet(own_lab, tmp_path):
 @pytest.fixture
 def fleet(discovered, empty_fleet, tmp_path):
     """Empty hosts, and a store that knows them."""
-    with contextlib.closing(sqlite3.connect(discovered)) as source, \
-            contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as target:
+    with contextlib.closing(sqlite3.connect(discovered)) as source, contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as target:
         source.backup(target)
     return empty_fleet
 

@@ -5,6 +5,7 @@
 
 A command that is added to a guide has to be unpacked here, with what is seen after it.
 """
+
 from __future__ import annotations
 
 import base64
@@ -16,10 +17,11 @@ import shutil
 import subprocess
 
 import pytest
-from ansible_collections.drover.compute.tests.unit import pages
 from guests import Full
 from test_evacuate import AT_ONCE, SHARED_POOL
 from test_fleet import BOOT_SECTOR, LOCAL, Domain
+
+from ansible_collections.drover.compute.tests.unit import pages
 
 pytestmark = pytest.mark.long
 
@@ -47,8 +49,16 @@ class Reader:
 
     def run(self, command, status=0):
         """Run a command of the page; returns what it said, on one line."""
-        done = subprocess.run(shlex.split(command), cwd=self.fleet.folder, env=self.environment, text=True, check=False,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        done = subprocess.run(
+            shlex.split(command),
+            cwd=self.fleet.folder,
+            env=self.environment,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         assert done.returncode == status, f"{command}:\n{done.stdout}"
         return " ".join(done.stdout.split())
 
@@ -144,11 +154,12 @@ def test_drain_runbook(fleet):
     assert "web1" in reader.run(plan) and fleet.settled() == before
     reader.run(drain)
     assert on_kvm1(fleet) == [] and {name: state for name, (dummy, state) in fleet.settled().items()} == {
-        "web1": "running", "off": "shutoff"}
+        "web1": "running",
+        "off": "shutoff",
+    }
     assert (fleet.service("kvm1")["maintenance"], fleet.service("kvm1")["reason"]) == (True, "new kernel")
     reader.run(undrain)
-    assert fleet.service("kvm1") == {"disabled": False, "reason": None, "maintenance": False, "forced_down": False,
-                                     "last_error": None}
+    assert fleet.service("kvm1") == {"disabled": False, "reason": None, "maintenance": False, "forced_down": False, "last_error": None}
     # There is none to be taken away; that one is, is for the tests of leases.
     reader.run(free)
     assert fleet.query("SELECT * FROM leases") == []
@@ -195,7 +206,8 @@ def test_instances_page(fleet):
     named = re.findall(r"`((?:drover\.compute\.|… )instance_[^`]*)`", reader.text.partition("`drover_instance` is a name")[0])
     full = [name.replace("… ", "drover.compute.", 1).replace(" … ", " -e drover_instance=web1 ") for name in named]
     (start, stop, cut_off, reboot, reset, resize, confirm, revert, migrate, migrate_cold, delete) = [
-        f"ansible-playbook {command}" for command in full]
+        f"ansible-playbook {command}" for command in full
+    ]
     fleet.make("kvm1", Domain("web1", boots=True))
     fleet.playbook("discover")
     for flavor in ("name=big vcpus=2 memory_mb=96 disk_gb=1", "name=small vcpus=1 memory_mb=64 disk_gb=1"):

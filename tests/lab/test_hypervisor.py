@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """drover.compute.hypervisor: with libvirt's lock manager no two hosts open one disk."""
+
 from __future__ import annotations
 
 import pathlib

@@ -5,6 +5,7 @@
 
 With a lab of its own beside the checkout's: the two cannot be in each other's way.
 """
+
 from __future__ import annotations
 
 import os
@@ -29,8 +30,7 @@ def machine() -> dict[str, object]:
         "links": sorted(line.split()[0] for line in lines("ip", "-br", "link")),
         "namespaces": sorted(line for line in lines("lsns", "--noheadings", "--output", "NS,TYPE")),
         "named namespaces": lines("ip", "netns", "list"),
-        "/etc": sorted((path.name, path.lstat().st_mtime_ns)
-                       for path in pathlib.Path("/etc").iterdir()),
+        "/etc": sorted((path.name, path.lstat().st_mtime_ns) for path in pathlib.Path("/etc").iterdir()),
         "/srv": sorted(os.listdir("/srv")),
         "libvirt": os.path.exists("/run/libvirt"),
     }
@@ -54,9 +54,14 @@ class OwnLab:
         self.folder = folder
 
     def popen(self, *words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen([LAB, "--folder", self.folder, *words], text=True,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, start_new_session=True)
+        return subprocess.Popen(
+            [LAB, "--folder", self.folder, *words],
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
     def __call__(self, *words: str, status: int = 0) -> str:
         process = self.popen(*words)
@@ -141,7 +146,7 @@ def test_only_one_up_at_a_time(own):
 DEV_KVM = {
     "as the machine has it": "",
     "absent": 'mount -t tmpfs none "$1"; tar -C /dev --exclude ./kvm --exclude "./shm/*" --exclude "./mqueue/*" -cf - . | '
-              'tar -C "$1" -xf -; mount --move "$1" /dev',
+    'tar -C "$1" -xf -; mount --move "$1" /dev',
     "opens and fails": "mount --bind /dev/zero /dev/kvm",
 }
 
@@ -159,17 +164,41 @@ def test_guests_start_whatever_kvm_the_machine_has(own, tmp_path, kvm):
     own_again = ["setpriv", "--reuid", str(os.getuid()), "--regid", str(os.getgid()), "--init-groups"]
     script = f'{DEV_KVM[kvm]}\nshift\nexec "$@"'
     done = subprocess.run(
-        [*as_root, "unshare", "--mount", "sh", "-ec", script, "sh", tmp_path / "dev", *own_again,
-         LAB, "--folder", own.folder, "up", "--hosts", "1"],
-        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        [
+            *as_root,
+            "unshare",
+            "--mount",
+            "sh",
+            "-ec",
+            script,
+            "sh",
+            tmp_path / "dev",
+            *own_again,
+            LAB,
+            "--folder",
+            own.folder,
+            "up",
+            "--hosts",
+            "1",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     offered = own("exec", "kvm1", r"virsh domcapabilities | sed -n 's:.*<domain>\(.*\)</domain>:\1:p'").strip()
     if kvm != "as the machine has it":
         assert offered == "qemu"
     hidden = [line for line in done.stdout.splitlines() if line.startswith("/dev/kvm is hidden")]
     assert len(hidden) == (has_kvm and kvm != "absent" and offered == "qemu")
-    subprocess.run([LAB, "--folder", own.folder, "exec", "kvm1", "cat > /root/guest.xml; virsh create /root/guest.xml"],
-                   input=GUEST % offered, text=True, check=True, capture_output=True)
+    subprocess.run(
+        [LAB, "--folder", own.folder, "exec", "kvm1", "cat > /root/guest.xml; virsh create /root/guest.xml"],
+        input=GUEST % offered,
+        text=True,
+        check=True,
+        capture_output=True,
+    )
     assert own("exec", "kvm1", "virsh domstate guest").strip() == "running"
 
 

@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """All that docs/security.md says a user in the group libvirt can do, by a user who is nobody else."""
+
 from __future__ import annotations
 
 import json

@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The life of instances on real hypervisors: power, resize, migration, deletion; looked at with virsh from outside."""
+
 from __future__ import annotations
 
 import json
@@ -76,7 +77,10 @@ def test_stop_start_reboot(fleet):
     assert changed(done) == 2, "one task for each host"
     assert fleet.run("kvm1", "virsh domstate --reason one").split() == ["shut", "off", "(shutdown)"]
     assert {name: fleet.where()[name] for name in names} == {
-        "one": ("kvm1", "shutoff"), "two": ("kvm1", "shutoff"), "three": ("kvm2", "shutoff")}
+        "one": ("kvm1", "shutoff"),
+        "two": ("kvm1", "shutoff"),
+        "three": ("kvm2", "shutoff"),
+    }
     assert fleet.booked() == held, "they keep their room"
     assert dict(fleet.query("SELECT name, state FROM domains"))["one"] == "shutoff"
     assert changed(act(fleet, "stop", names)) == 0
@@ -208,8 +212,13 @@ def shut_down(fleet, run):
 
 def moved(fleet, run):
     """It is at its destination, where nobody has started it."""
-    eventually(lambda: "vm" in fleet.run("kvm2", "virsh list --all --name").split()
-               and "vm" not in fleet.run("kvm1", "virsh list --all --name").split(), 120)
+    eventually(
+        lambda: (
+            "vm" in fleet.run("kvm2", "virsh list --all --name").split()
+            and "vm" not in fleet.run("kvm1", "virsh list --all --name").split()
+        ),
+        120,
+    )
 
 
 def written_down(fleet, run):
@@ -258,7 +267,9 @@ def test_suspected_7_a_resize_whose_move_was_aborted_is_taken_back(fleet):
     finally:
         if run.process.poll() is None:
             run.kill()
-    assert run.process.returncode == 2 and "Instance vm did not move from kvm1 to kvm2" in text and "it was aborted as asked for" in text, text
+    assert run.process.returncode == 2 and "Instance vm did not move from kvm1 to kvm2" in text and "it was aborted as asked for" in text, (
+        text
+    )
     assert "It is on kvm1 with its old size, as before" in text and "Traceback" not in text
     assert fleet.settled() == {"vm": ("kvm1", "running")} and size(fleet, "kvm1", "vm") == (1, 64)
     assert fleet.query("SELECT status FROM migrations") == [("failed",)] and fleet.query("SELECT * FROM leases") == []
@@ -305,9 +316,11 @@ def test_migrate(fleet):
 
 def test_delete_takes_what_is_its_own_and_nothing_else(fleet, tmp_path):
     definitions = tmp_path / "fleet.yml"
-    definitions.write_text(f"instances:\n  # The first\n  - name: web1\n    memory_mb: 64\n    disks:\n      - size_gb: 1\n        image: {IMAGE}\n"
-                           "    cloud_init: {user_data: {}}\n  - name: web2\n    memory_mb: 64\n    disks:\n"
-                           f"      - size_gb: 1\n        image: {IMAGE}\n")
+    definitions.write_text(
+        f"instances:\n  # The first\n  - name: web1\n    memory_mb: 64\n    disks:\n      - size_gb: 1\n        image: {IMAGE}\n"
+        "    cloud_init: {user_data: {}}\n  - name: web2\n    memory_mb: 64\n    disks:\n"
+        f"      - size_gb: 1\n        image: {IMAGE}\n"
+    )
     fleet.place(definitions)
     where = fleet.where()
     host = where["web1"][0]
@@ -353,7 +366,10 @@ def test_delete_is_refused_where_it_is_on_two_hosts(fleet):
     vm = Domain("vm", state="shutoff")
     fleet.make("kvm1", vm)
     fleet.make("kvm2", Domain("other", state="shutoff"))
-    fleet.run("kvm2", f"virsh dumpxml other | sed 's,other-0,vm-0,; s,<name>other,<name>vm,; s,<uuid>.*,<uuid>{vm.uuid}</uuid>,' | virsh define /dev/stdin")
+    fleet.run(
+        "kvm2",
+        f"virsh dumpxml other | sed 's,other-0,vm-0,; s,<name>other,<name>vm,; s,<uuid>.*,<uuid>{vm.uuid}</uuid>,' | virsh define /dev/stdin",
+    )
     fleet.playbook("discover")
     said = refused(fleet, "delete", "vm")
     assert "was seen on kvm1 and kvm2 at once" in said
@@ -373,8 +389,13 @@ def test_one_that_went_elsewhere_is_not_taken_for_deleted(fleet):
 
 
 def test_policies_and_options_of_a_migration(fleet):
-    fleet.make("kvm1", Domain("pinned", metadata=POLICY.format("never")), Domain("usual"),
-               Domain("cold", boots=True, metadata=POLICY.format("cold")), Domain("live", metadata=POLICY.format("live")))
+    fleet.make(
+        "kvm1",
+        Domain("pinned", metadata=POLICY.format("never")),
+        Domain("usual"),
+        Domain("cold", boots=True, metadata=POLICY.format("cold")),
+        Domain("live", metadata=POLICY.format("live")),
+    )
     fleet.playbook("discover")
     names = ["pinned", "usual", "cold"]
     slow = {"drover_host": "kvm2", "drover_migration": {"bandwidth_mib": 30}}
@@ -383,7 +404,11 @@ def test_policies_and_options_of_a_migration(fleet):
     assert "drover_despite_policy=true" in said
     # The others went; the cold one was shut down, started again, and needs no confirmation.
     assert {name: host for name, (host, dummy) in fleet.where().items()} == {
-        "pinned": "kvm1", "usual": "kvm2", "cold": "kvm2", "live": "kvm1"}
+        "pinned": "kvm1",
+        "usual": "kvm2",
+        "cold": "kvm2",
+        "live": "kvm1",
+    }
     assert {state for dummy, state in fleet.where().values()} == {"running"}
     assert fleet.booked()["cold"] == {"kvm2": SMALL}
     assert dict(fleet.query("SELECT instance_name, type FROM migrations")) == {"usual": "live-migration", "cold": "resize"}

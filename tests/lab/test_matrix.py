@@ -11,6 +11,7 @@ left.
 The tables are cells/operations.py and cells/faults.py; every operation has the cells of every fault that can happen to it.
 A sample runs with ``make test-lab``, all cells with ``make test-operations``.
 """
+
 from __future__ import annotations
 
 import json
@@ -77,8 +78,10 @@ def test_the_matrix_is_large_enough():
     assert set(NOT_AT_ONCE) <= {cell[:2] for cell in CELLS}
 
 
-@pytest.mark.parametrize(("name", "fault", "moment"), [
-    pytest.param(*cell, id=", ".join(cell), marks=() if cell in SAMPLE else pytest.mark.long) for cell in CELLS])
+@pytest.mark.parametrize(
+    ("name", "fault", "moment"),
+    [pytest.param(*cell, id=", ".join(cell), marks=() if cell in SAMPLE else pytest.mark.long) for cell in CELLS],
+)
 def test_cell(prepared, tmp_path, name, fault, moment):
     operation = OPERATIONS[name]()
     world = World(prepared, operation, tmp_path)

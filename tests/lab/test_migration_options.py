@@ -5,6 +5,7 @@
 
 The guest writes to its memory faster than it may be sent, so that without help no migration of it ends.
 """
+
 from __future__ import annotations
 
 import base64
@@ -22,10 +23,14 @@ pytest_plugins = ["test_fleet"]
 #: A guest that writes to each page from 1 to 56 MiB over and over, until the power button is pressed; then it
 #: switches itself off. In protected mode: ACPI on (outw 0x602); for each page: inc [edi]; in ax, 0x600; test
 #: ah, 1; out 0x604 (soft off).
-BUSY = bytes.fromhex(
-    "fa31c08ed8e4920c02e692660f0116747c0f20c00c010f22c0ea1e7c080066b810008ed866ba020666b8000166efbf00001000ff0781c7001000"
-    "0081ff0000800372f066ba000666edf6c40174e066ba040666b8002066efebfe66900000000000000000ffff0000009acf00ffff00000092cf00"
-    "17005c7c0000").ljust(510, b"\0") + b"\x55\xaa"
+BUSY = (
+    bytes.fromhex(
+        "fa31c08ed8e4920c02e692660f0116747c0f20c00c010f22c0ea1e7c080066b810008ed866ba020666b8000166efbf00001000ff0781c7001000"
+        "0081ff0000800372f066ba000666edf6c40174e066ba040666b8002066efebfe66900000000000000000ffff0000009acf00ffff00000092cf00"
+        "17005c7c0000"
+    ).ljust(510, b"\0")
+    + b"\x55\xaa"
+)
 
 #: Too little for the busy guest, and 4 s to find that out (its 64 MiB count as 2 GiB).
 SLOW = {"bandwidth_mib": 4, "timeout_per_gib": 2}
@@ -71,8 +76,17 @@ class Mover:
         self.result = fleet.folder / "result.json"
 
     def words(self, domains, options, destination="kvm2"):
-        moves = [{"uuid": domain.uuid, "name": domain.name, "from_host": "kvm1", "host": destination,
-                  "node": destination, "live": domain.state != "shutoff"} for domain in domains]
+        moves = [
+            {
+                "uuid": domain.uuid,
+                "name": domain.name,
+                "from_host": "kvm1",
+                "host": destination,
+                "node": destination,
+                "live": domain.state != "shutoff",
+            }
+            for domain in domains
+        ]
         return "-e", json.dumps({"moves": moves, "drover_migration": options, "result_file": str(self.result)})
 
     def start(self, domains, options):
@@ -98,8 +112,10 @@ class Mover:
 
     def qemu(self, name):
         """What the QEMU at the source says of its migration: capabilities and parameters."""
-        said = "".join(self.fleet.run("kvm1", f"virsh qemu-monitor-command {name} --hmp 'info {what}'")
-                       for what in ("migrate_capabilities", "migrate_parameters"))
+        said = "".join(
+            self.fleet.run("kvm1", f"virsh qemu-monitor-command {name} --hmp 'info {what}'")
+            for what in ("migrate_capabilities", "migrate_parameters")
+        )
         return dict(line.strip().split(": ", 1) for line in said.splitlines() if ": " in line)
 
 
@@ -121,15 +137,32 @@ def abort(fleet, *names):
     return fleet.playbook("migration_abort", "-e", json.dumps({"drover_instances": list(names)}))
 
 
-@pytest.mark.parametrize(("options", "expected"), [
-    ({"bandwidth_mib": 3}, {"max-bandwidth": "3145728 bytes/second", "multifd": "off", "xbzrle": "off", "postcopy-ram": "off",
-                            "auto-converge": "off", "downtime-limit": "300 ms"}),
-    ({"bandwidth_mib": 3, "parallel_connections": 3, "auto_converge": True, "max_downtime_ms": 700},
-     {"multifd": "on", "multifd-channels": "3", "auto-converge": "on", "downtime-limit": "700 ms"}),
-    ({"bandwidth_mib": 3, "compression": "xbzrle", "post_copy": True},
-     {"xbzrle": "on", "postcopy-ram": "on", "max-postcopy-bandwidth": "3145728"}),
-    ({"bandwidth_mib": 3, "tunnelled": True}, {"max-bandwidth": "3145728 bytes/second"}),
-], ids=lambda value: "-".join(value) if isinstance(value, dict) else None)
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            {"bandwidth_mib": 3},
+            {
+                "max-bandwidth": "3145728 bytes/second",
+                "multifd": "off",
+                "xbzrle": "off",
+                "postcopy-ram": "off",
+                "auto-converge": "off",
+                "downtime-limit": "300 ms",
+            },
+        ),
+        (
+            {"bandwidth_mib": 3, "parallel_connections": 3, "auto_converge": True, "max_downtime_ms": 700},
+            {"multifd": "on", "multifd-channels": "3", "auto-converge": "on", "downtime-limit": "700 ms"},
+        ),
+        (
+            {"bandwidth_mib": 3, "compression": "xbzrle", "post_copy": True},
+            {"xbzrle": "on", "postcopy-ram": "on", "max-postcopy-bandwidth": "3145728"},
+        ),
+        ({"bandwidth_mib": 3, "tunnelled": True}, {"max-bandwidth": "3145728 bytes/second"}),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else None,
+)
 def test_options_reach_qemu(fleet, mover, busy, options, expected):
     before = fleet.booked()
     run = mover.start([busy], options)
@@ -145,12 +178,15 @@ def test_options_reach_qemu(fleet, mover, busy, options, expected):
     assert fleet.settled() == {"busy": ("kvm1", "running")} and fleet.booked() == before
 
 
-@pytest.mark.parametrize(("action", "status", "words"), [
-    ("abort", "failed", f"not done within {LIMIT} s and was aborted"),
-    ("post_copy", "completed", ""),
-    ("pause", "completed", ""),
-    ("shutdown", "completed", f"not done within {LIMIT} s, so it was shut down, moved cold and started again"),
-])
+@pytest.mark.parametrize(
+    ("action", "status", "words"),
+    [
+        ("abort", "failed", f"not done within {LIMIT} s and was aborted"),
+        ("post_copy", "completed", ""),
+        ("pause", "completed", ""),
+        ("shutdown", "completed", f"not done within {LIMIT} s, so it was shut down, moved cold and started again"),
+    ],
+)
 def test_what_is_done_when_the_time_is_over(fleet, mover, busy, action, status, words):
     run = mover.start([busy], {**SLOW, "on_timeout": action, "post_copy": action == "post_copy"})
     seen = {"post_copy": ("kvm2", "running (post-copy)"), "pause": ("kvm1", "paused")}
@@ -219,7 +255,10 @@ def test_a_run_goes_on_without_what_was_aborted(fleet, mover, busy):
     assert "is being worked on by" in done.stdout and "busy: kvm1 -> kvm2, cancelled" in done.stdout, done.stdout
     said = run.finish()
     assert {name: each["status"] for name, each in mover.outcomes().items()} == {
-        "busy": "cancelled", "first": "completed", "last": "completed"}, said
+        "busy": "cancelled",
+        "first": "completed",
+        "last": "completed",
+    }, said
     assert fleet.settled() == {"busy": ("kvm1", "running"), "first": ("kvm2", "shutoff"), "last": ("kvm2", "shutoff")}
     assert fleet.booked()["busy"] == before
     assert abort(fleet, "busy").returncode == 0  # twice is harmless

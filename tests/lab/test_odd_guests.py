@@ -6,6 +6,7 @@
 Paused ones, those with an internal snapshot and saved ones that nobody starts are in test_drain.py, those with clones in
 test_storage_safety.py, odd names in test_odd_names.py.
 """
+
 from __future__ import annotations
 
 import re
@@ -31,8 +32,11 @@ def content(fleet, host, path, byte):
 
 def chain(base, top, byte):
     """Make an image over another one, in which the content is."""
-    return (f"qemu-img create -q -f qcow2 {base} 8M", f"qemu-io -f qcow2 -c 'write -q -P {byte} 0 64k' {base}",
-            OVER.format(kind="qcow2", base=base, top=top))
+    return (
+        f"qemu-img create -q -f qcow2 {base} 8M",
+        f"qemu-io -f qcow2 -c 'write -q -P {byte} 0 64k' {base}",
+        OVER.format(kind="qcow2", base=base, top=top),
+    )
 
 
 def boots(fleet, host):
@@ -43,9 +47,14 @@ def boots(fleet, host):
 def test_moved_with_all_that_they_are(fleet):
     """Transient, over a local chain, over an external snapshot that libvirt knows nothing of, with CD-ROM drives."""
     medium, base, top = f"{LOCAL}/debian.iso", f"{LOCAL}/golden.qcow2", f"{LOCAL}/chained.qcow2"
-    images(fleet, "kvm1", *chain(base, top, 5), f"echo medium > {medium}",
-           *(f"qemu-img create -q -f qcow2 {SHARED}/{name}.qcow2 8M" for name in ("fleeting", "external", "disc")),
-           f"qemu-io -f qcow2 -c 'write -q -P 6 0 64k' {SHARED}/external.qcow2")
+    images(
+        fleet,
+        "kvm1",
+        *chain(base, top, 5),
+        f"echo medium > {medium}",
+        *(f"qemu-img create -q -f qcow2 {SHARED}/{name}.qcow2 8M" for name in ("fleeting", "external", "disc")),
+        f"qemu-io -f qcow2 -c 'write -q -P 6 0 64k' {SHARED}/external.qcow2",
+    )
     text = XML.format(name="fleeting", uuid=uuid.uuid4(), devices=disk(f"{SHARED}/fleeting.qcow2"), os="")
     fleet.run("kvm1", f"virsh create /dev/stdin <<'END'\n{text}\nEND")
     define(fleet, "kvm1", "chained", disk(top), start=True)
@@ -76,14 +85,18 @@ def test_refused_and_nothing_of_them_is_lost(fleet):
         images(fleet, "kvm1", f"qemu-img create -q -f qcow2 {LOCAL}/{name}.qcow2 8M")
         define(fleet, "kvm1", name, disk(f"{LOCAL}/{name}.qcow2") + (FOLDER if name == "folder" else ""), start=True)
     fleet.make("kvm1", Domain("fine"))
-    fleet.run("kvm1", f"virsh snapshot-create-as recorded one --disk-only --diskspec vda,file={LOCAL}/recorded.one && virsh managedsave saved")
+    fleet.run(
+        "kvm1", f"virsh snapshot-create-as recorded one --disk-only --diskspec vda,file={LOCAL}/recorded.one && virsh managedsave saved"
+    )
     fleet.playbook("discover")
     where, files, running = fleet.where(), fleet.files(LOCAL, "kvm1"), boots(fleet, "kvm1")
     assert "recorded.one" in files
 
     text = fleet.refused("drain", "-e", "drover_host=kvm1")
     assert re.search(r"folder: .*a folder of the host is shared with it \(/root\): take it away or move the instance by hand", text), text
-    assert re.search(r"recorded: it has snapshots", text) and re.search(r"saved: it has a saved memory image .*managedsave-remove", text), text
+    assert re.search(r"recorded: it has snapshots", text) and re.search(r"saved: it has a saved memory image .*managedsave-remove", text), (
+        text
+    )
     assert "fine:" not in text and "so nothing was changed" in text
     assert fleet.where() == where and fleet.files(LOCAL, "kvm1") == files and boots(fleet, "kvm1") == running
     assert not fleet.service("kvm1")["disabled"] and fleet.query("SELECT * FROM leases") == []
@@ -92,7 +105,10 @@ def test_refused_and_nothing_of_them_is_lost(fleet):
     after = fleet.settled()
     assert after["fine"][0] != "kvm1" and after["fine"][1] == "running"
     assert {name: place for name, place in after.items() if name != "fine"} == {
-        "folder": ("kvm1", "running"), "recorded": ("kvm1", "running"), "saved": ("kvm1", "shutoff")}
+        "folder": ("kvm1", "running"),
+        "recorded": ("kvm1", "running"),
+        "saved": ("kvm1", "shutoff"),
+    }
     assert "disabled but not in maintenance" in said(done) and fleet.files(LOCAL, "kvm1") == files
     assert set(boots(fleet, "kvm1").splitlines()) < set(running.splitlines())
     # The saved one goes on where it was saved.

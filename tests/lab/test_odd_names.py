@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Names that look like something else: a guest's like a file of others, a host's own like that of another host."""
+
 from __future__ import annotations
 
 import contextlib
@@ -52,7 +53,9 @@ def test_guests_that_are_named_like_files_of_others(fleet):
     there = fleet.run(where["win"][0], "virsh domblklist win")
     assert library in there and fleet.run(where["win"][0], f"cat {library}") == "drivers\n"
 
-    done = fleet.playbook("instance_delete", "-e", json.dumps({"drover_instances": ["x", "win"], "drover_force": True, "drover_timeout": 5}))
+    done = fleet.playbook(
+        "instance_delete", "-e", json.dumps({"drover_instances": ["x", "win"], "drover_force": True, "drover_timeout": 5})
+    )
     assert set(fleet.settled()) == {"near", "far"}, said(done)
     assert fleet.files(LOCAL, "kvm1") == ["virtio-win.iso", "x.qcow2"] and "virtio-win.iso" in fleet.files(LOCAL, where["win"][0])
     assert f"x: removed no disk. Kept {own}: a domain of another hypervisor uses it." in said(done)
@@ -65,9 +68,11 @@ def test_guests_that_are_named_like_files_of_others(fleet):
 @contextlib.contextmanager
 def own_names(fleet):
     """Each host has another name of its own than in the inventory, and its libvirt knows itself by that one."""
+
     def call(names):
         for host, name in names.items():
             fleet.run(host, f"hostname {name} && echo {name} > /etc/hostname && /etc/init.d/libvirtd restart < /dev/null > /dev/null 2>&1")
+
     try:
         call(OWN_NAMES)
         yield
@@ -88,7 +93,11 @@ def test_hosts_that_call_themselves_by_other_names(empty_fleet):
         where = fleet.settled()
         assert "kvm1" not in {host for host, dummy in where.values()}, said(done)
         assert {name: state for name, (dummy, state) in where.items()} == {
-            "live": "running", "local": "running", "cold": "shutoff", "there": "shutoff"}
+            "live": "running",
+            "local": "running",
+            "cold": "shutoff",
+            "there": "shutoff",
+        }
         assert fleet.files(LOCAL, "kvm1") == [] and fleet.files(LOCAL, where["local"][0]) == ["local-0.qcow2"]
         # Into the two whose names are each other's, and back out of one of them.
         fleet.playbook("undrain", "-e", "drover_host=kvm1")

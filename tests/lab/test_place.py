@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """drover.compute.place: what is in the definitions runs, with its disks, where the store says."""
+
 from __future__ import annotations
 
 import base64
@@ -61,8 +62,7 @@ instances:
 def images(fleet, domain):
     """What qemu-img says of a domain's disks, in order."""
     said = [fleet.run("kvm1", f"qemu-img info -U --output=json {path}") for path in domain["disks"]]
-    return [(found["format"], found["virtual-size"] >> 30, found.get("backing-filename"))
-            for found in map(json.loads, said)]
+    return [(found["format"], found["virtual-size"] >> 30, found.get("backing-filename")) for found in map(json.loads, said)]
 
 
 def read_iso(content):
@@ -119,15 +119,15 @@ def test_a_definitions_file(fleet):
         assert f"uuid: {domains[name]['uuid']}" in written
     taken_out = re.sub(r"(\n +(host|uuid): \S+(?=\n))|(, (host|uuid): [^,}\s]+)", "", written)
     assert taken_out == DEFINITIONS
-    assert [written.count(f"host: {host}") for host in fleet.hosts] == [
-        len(found) for found in fleet.look().values()]
+    assert [written.count(f"host: {host}") for host in fleet.hosts] == [len(found) for found in fleet.look().values()]
 
     # Again: nothing is changed and nothing started anew.
     done = fleet.place(file)
     assert changed(done) == 0 and "Build the instances" not in re.findall(r"TASK \[(.*?)\]", done.stdout)
     assert file.read_text(encoding="utf-8") == written
-    assert {name: (domain["uuid"], host) for host, found in fleet.look().items() for domain in found
-            for name in [domain["name"]]} == {name: (domains[name]["uuid"], domains[name]["host"]) for name in names}
+    assert {name: (domain["uuid"], host) for host, found in fleet.look().items() for domain in found for name in [domain["name"]]} == {
+        name: (domains[name]["uuid"], domains[name]["host"]) for name in names
+    }
 
     # One more in the file: only that one is built. One that is shut off stays so.
     fleet.run(domains["last"]["host"], "virsh destroy last")
@@ -157,7 +157,9 @@ def test_variables_and_a_template_of_ones_own(fleet):
         "<os><type arch='{{ place_claim.arch }}'>hvm</type></os>"
         "<devices>{% for disk in place_disks %}<disk type='file' device='disk'><driver name='qemu' type='qcow2'/>"
         "<source file='{{ disk.path }}'/><target dev='{{ disk.target }}' bus='virtio'/></disk>{% endfor %}</devices>"
-        "</domain>", encoding="utf-8")
+        "</domain>",
+        encoding="utf-8",
+    )
     definitions = [
         {"name": "one", "memory_mb": 64, "project": "R&D", "disks": [{"size_gb": 1}], "server_group": "pair"},
         {"name": "two", "memory_mb": 96, "project": "R&D", "server_group": "pair"},
@@ -170,7 +172,9 @@ def test_variables_and_a_template_of_ones_own(fleet):
     assert where["one"] == where["two"]
     domains = fleet.look()[where["one"][0]]
     assert sorted((domain["name"], domain["title"], domain["memory_mb"]) for domain in domains) == [
-        ("one", "made for R&D", 64), ("two", "made for R&D", 96)]
+        ("one", "made for R&D", 64),
+        ("two", "made for R&D", 96),
+    ]
     assert fleet.query("SELECT name, project FROM instances ORDER BY name") == [("one", "R&D"), ("two", "R&D")]
     assert changed(fleet.place(definitions, **variables)) == 0
     # The role does the same in one's own playbook, one after the other.
@@ -180,15 +184,20 @@ def test_variables_and_a_template_of_ones_own(fleet):
     assert set(fleet.settled()) == {"one", "two", "three"}
 
 
-@pytest.mark.parametrize(("instances", "words"), [
-    ([{"name": "a", "memory_mb": 64}, {"name": "a", "memory_mb": 64}], ["name a stands twice"]),
-    ([{"name": "a", "memory_mb": -64}], ["memory_mb", "-64"]),
-    ([{"name": "a", "memory_mb": 64, "disks": [{"size_gb": -1}]}], ["size_gb", "-1"]),
-    ([{"name": "a", "memory_mb": 64, "ram": 64}], ["unknown key ram"]),
-    ([{"name": "a\nb", "memory_mb": 64}], ["control characters"]),
-    ([{"name": "small", "memory_mb": 64}, {"name": "huge", "memory_mb": 99999999}],
-     ["No valid host for huge", "RamFilter rejected 3", "99999999"]),
-])
+@pytest.mark.parametrize(
+    ("instances", "words"),
+    [
+        ([{"name": "a", "memory_mb": 64}, {"name": "a", "memory_mb": 64}], ["name a stands twice"]),
+        ([{"name": "a", "memory_mb": -64}], ["memory_mb", "-64"]),
+        ([{"name": "a", "memory_mb": 64, "disks": [{"size_gb": -1}]}], ["size_gb", "-1"]),
+        ([{"name": "a", "memory_mb": 64, "ram": 64}], ["unknown key ram"]),
+        ([{"name": "a\nb", "memory_mb": 64}], ["control characters"]),
+        (
+            [{"name": "small", "memory_mb": 64}, {"name": "huge", "memory_mb": 99999999}],
+            ["No valid host for huge", "RamFilter rejected 3", "99999999"],
+        ),
+    ],
+)
 def test_bad_definitions_change_nothing(fleet, instances, words):
     before = fleet.dump()
     said = fleet.refused("place", "-e", json.dumps({"drover_instances": instances}))

@@ -2,14 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """drover.compute.place where a host cannot build, is lost, or two runs want the same room."""
+
 from __future__ import annotations
 
 import json
 import signal
 
 import pytest
-from ansible_collections.drover.compute.tests.unit import postgres as server
 from test_fleet import LOCAL, Domain, Fleet, clean, eventually
+
+from ansible_collections.drover.compute.tests.unit import postgres as server
 
 pytest_plugins = ["test_fleet"]
 
@@ -22,10 +24,13 @@ ON_LOCAL_DISKS = {"drover_instances_path": LOCAL}
 
 def first_choice(fleet, definition):
     """Where the scheduler would put an instance, and in which order then."""
-    said = fleet.playbook("schedule_one.yml", "-e", json.dumps({"request": {
-        "name": "probe", "vcpus": definition["vcpus"], "memory_mb": definition["memory_mb"], "disk_gb": 1}})).stdout
+    said = fleet.playbook(
+        "schedule_one.yml",
+        "-e",
+        json.dumps({"request": {"name": "probe", "vcpus": definition["vcpus"], "memory_mb": definition["memory_mb"], "disk_gb": 1}}),
+    ).stdout
     (line,) = [line for line in said.splitlines() if "ORDER" in line]
-    return line.split("ORDER ")[1].strip(' "\'').split()
+    return line.split("ORDER ")[1].strip(" \"'").split()
 
 
 def test_a_host_that_cannot_build_is_passed_over(fleet):
@@ -46,9 +51,19 @@ def test_a_host_that_cannot_build_is_passed_over(fleet):
 
 @pytest.mark.long
 def test_no_host_can_build_and_nothing_is_left(fleet):
-    said = fleet.refused("place", "-e", json.dumps({
-        "drover_instances": [{**ONE, "disks": [{"size_gb": 1}, {"size_gb": 1, "path": f"{LOCAL}/data/one.qcow2"}]},
-                             {**ONE, "name": "good"}], **ON_LOCAL_DISKS}))
+    said = fleet.refused(
+        "place",
+        "-e",
+        json.dumps(
+            {
+                "drover_instances": [
+                    {**ONE, "disks": [{"size_gb": 1}, {"size_gb": 1, "path": f"{LOCAL}/data/one.qcow2"}]},
+                    {**ONE, "name": "good"},
+                ],
+                **ON_LOCAL_DISKS,
+            }
+        ),
+    )
     assert "one could not be built" in said
     # The other instance has nothing to do with it.
     where = fleet.settled()
@@ -70,8 +85,11 @@ def test_a_host_that_is_off_is_passed_over_before_anything_begins(fleet):
 def test_a_host_that_is_lost_in_the_middle_is_uncertain(fleet):
     first = first_choice(fleet, ONE)[0]
     # In the middle of the build qemu-img stops, and the host's power goes.
-    fleet.run(first, "printf '#!/bin/sh\\ntouch /root/begun; exec sleep 60\\n' > /root/qemu-img; chmod +x /root/qemu-img;"
-                     " mount --bind /root/qemu-img $(readlink -f /usr/bin/qemu-img)")
+    fleet.run(
+        first,
+        "printf '#!/bin/sh\\ntouch /root/begun; exec sleep 60\\n' > /root/qemu-img; chmod +x /root/qemu-img;"
+        " mount --bind /root/qemu-img $(readlink -f /usr/bin/qemu-img)",
+    )
     run = fleet.start("place", "-e", json.dumps({"drover_instances": [ONE]}))
     try:
         eventually(lambda: fleet.lab.host(first).file("/root/begun").exists)
@@ -110,8 +128,7 @@ def race(fleet):
     fleet.make("kvm1", Domain("full", vcpus=2))
     fleet.playbook("discover", "-e", "drover_cpu_allocation_ratio=1")
     names = ("left", "right")
-    runs = [fleet.start("place", "-e", json.dumps({"drover_instances": [
-        {"name": name, "vcpus": 2, "memory_mb": 64}]})) for name in names]
+    runs = [fleet.start("place", "-e", json.dumps({"drover_instances": [{"name": name, "vcpus": 2, "memory_mb": 64}]})) for name in names]
     # Both have looked for a host before either may claim.
     for run in runs:
         run.until(r"TASK .*Pick a host")

@@ -2,15 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The whole way with the store on PostgreSQL, whose password nobody ever reads."""
+
 from __future__ import annotations
 
 import json
 import urllib.parse
 
 import pytest
+from test_fleet import Domain, Fleet, changed, clean
 
 from ansible_collections.drover.compute.tests.unit import postgres as server
-from test_fleet import Domain, Fleet, changed, clean
 
 pytestmark = pytest.mark.long
 
@@ -24,9 +25,18 @@ def test_discover_place_drain(own_lab, tmp_path, postgres):
     with postgres.database() as url:
         fleet = Fleet(own_lab, tmp_path, url)
         variables = tmp_path / "variables.json"
-        variables.write_text(json.dumps({"drover_store_url": url, "drover_host": "kvm3", "drover_instances": [
-            {"name": name, "memory_mb": 64, "disks": [{"size_gb": 1}], "server_group": "web"}
-            for name in ("web1", "web2")], "drover_server_groups": [{"name": "web", "policy": "anti-affinity"}]}))
+        variables.write_text(
+            json.dumps(
+                {
+                    "drover_store_url": url,
+                    "drover_host": "kvm3",
+                    "drover_instances": [
+                        {"name": name, "memory_mb": 64, "disks": [{"size_gb": 1}], "server_group": "web"} for name in ("web1", "web2")
+                    ],
+                    "drover_server_groups": [{"name": "web", "policy": "anti-affinity"}],
+                }
+            )
+        )
         fleet.make("kvm1", Domain("old", state="shutoff"))
         said = ""
         # The URL by the variable alone, and everything that Ansible can be made to say.

@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """drover.compute.power over real Redfish and IPMI, whose power is the lab hosts' own."""
+
 from __future__ import annotations
 
 import contextlib
@@ -170,8 +171,7 @@ def test_the_host_reboots_itself(powered):
     done = power(fleet, "shutdown", **ssh)
     eventually(lambda: not has_power(fleet))
     assert "power unknown (the driver cannot see it)" in said(done)
-    assert [row[1:] for row in fleet.query(EVENTS)] == [
-        ("completed", "on"), ("failed", "unknown"), ("completed", "unknown")]
+    assert [row[1:] for row in fleet.query(EVENTS)] == [("completed", "on"), ("failed", "unknown"), ("completed", "unknown")]
 
 
 def test_wake_on_lan(powered):
@@ -189,8 +189,9 @@ def test_wake_on_lan(powered):
 
         thread = threading.Thread(target=wake, daemon=True)
         thread.start()
-        done = power(fleet, "startup", drover_power_driver="wakeonlan", drover_power_mac="52:54:00:99:00:01",
-                     drover_power_broadcast="127.0.0.1")
+        done = power(
+            fleet, "startup", drover_power_driver="wakeonlan", drover_power_mac="52:54:00:99:00:01", drover_power_broadcast="127.0.0.1"
+        )
         thread.join(30)
     assert changed(done) == 1 and has_power(fleet)
 
@@ -228,9 +229,17 @@ class Liar(http.server.BaseHTTPRequestHandler):
             self.reply({"Members": [{"@odata.id": "/redfish/v1/Systems/1"}]})
         else:
             self.server.asked += 1
-            self.reply({"PowerState": self.server.state(), "Actions": {"#ComputerSystem.Reset": {
-                "target": "/redfish/v1/Systems/1/Reset",
-                "ResetType@Redfish.AllowableValues": ["On", "ForceOff", "GracefulShutdown"]}}})
+            self.reply(
+                {
+                    "PowerState": self.server.state(),
+                    "Actions": {
+                        "#ComputerSystem.Reset": {
+                            "target": "/redfish/v1/Systems/1/Reset",
+                            "ResetType@Redfish.AllowableValues": ["On", "ForceOff", "GracefulShutdown"],
+                        }
+                    },
+                }
+            )
 
     def do_POST(self):
         kind = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["ResetType"]
@@ -263,6 +272,7 @@ class LyingServer(http.server.ThreadingHTTPServer):
 def lying(powered):
     """A function that starts a lying controller of kvm1 and returns the variables that lead to it."""
     with contextlib.ExitStack() as servers:
+
         def start(lie):
             server = LyingServer(lie, powered.lab.layout)
             servers.callback(server.shutdown)
@@ -272,11 +282,15 @@ def lying(powered):
         yield start
 
 
-@pytest.mark.parametrize(("lie", "words"), [
-    ("says on for ever", "still says on, not off, 4 s after it was asked for fence"),
-    ("says off", "The power driver of kvm1 says that it is off, but it answers over SSH"),
-    ("times out", "did not do \"off\""),
-    ("changes its mind", "said that kvm1 was off, and then that it is on")])
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        ("says on for ever", "still says on, not off, 4 s after it was asked for fence"),
+        ("says off", "The power driver of kvm1 says that it is off, but it answers over SSH"),
+        ("times out", 'did not do "off"'),
+        ("changes its mind", "said that kvm1 was off, and then that it is on"),
+    ],
+)
 def test_a_lying_controller_fences_nothing(powered, lying, lie, words):
     """Rule S1: power endpoint that says "on" for ever, lies, times out."""
     before = boot_id(powered)
@@ -333,10 +347,13 @@ def test_an_outer_libvirt(powered):
     fleet = powered
     fleet.make("kvm2", Domain("chassis"))
     program = fleet.folder / "ssh"
-    program.write_text(f"#!/bin/sh\nexec ssh -F {shlex.quote(os.fspath(fleet.lab.layout.ssh_config))} \"$@\"\n")
+    program.write_text(f'#!/bin/sh\nexec ssh -F {shlex.quote(os.fspath(fleet.lab.layout.ssh_config))} "$@"\n')
     program.chmod(0o755)
-    outer = {"drover_power_driver": "libvirt", "drover_power_domain": "chassis",
-             "drover_power_address": f"qemu+ssh://root@kvm2/system?command={program}"}
+    outer = {
+        "drover_power_driver": "libvirt",
+        "drover_power_domain": "chassis",
+        "drover_power_address": f"qemu+ssh://root@kvm2/system?command={program}",
+    }
     assert "power on (libvirt)" in said(power(fleet, "status", **outer))
     assert changed(power(fleet, "hard_off", **outer)) == 1
     assert fleet.run("kvm2", "virsh domstate chassis").strip() == "shut off"

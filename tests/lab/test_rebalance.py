@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """drover.compute.rebalance: a skewed fleet is evened out, once."""
+
 from __future__ import annotations
 
 import json
@@ -46,7 +47,9 @@ def test_a_skewed_fleet_is_evened_out_once(fleet):
     done = rebalance(fleet, drover_plan_file=str(file), drover_apply=True)
     after = fleet.settled()
     assert {name: host for name, (host, dummy) in after.items()} == {
-        **{name: host for name, (host, dummy) in where.items()}, **{move["name"]: move["host"] for move in moves}}
+        **{name: host for name, (host, dummy) in where.items()},
+        **{move["name"]: move["host"] for move in moves},
+    }
     assert {name: state for name, (dummy, state) in after.items()} == {name: state for name, (dummy, state) in where.items()}
     assert float(re.search(r"the score is ([\d.]+), was", said(done))[1]) < start
 

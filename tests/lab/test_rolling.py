@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """drover.compute.rolling_maintenance: hosts that really go down and come up again."""
+
 from __future__ import annotations
 
 import json
@@ -14,8 +15,7 @@ pytestmark = pytest.mark.long
 pytest_plugins = ["test_fleet"]
 
 SENTINEL = "/run/reboot-required"
-NOTE = [{"name": "Note it", "ansible.builtin.shell": "cat /proc/sys/kernel/random/boot_id >> /root/hooked",
-         "changed_when": False}]
+NOTE = [{"name": "Note it", "ansible.builtin.shell": "cat /proc/sys/kernel/random/boot_id >> /root/hooked", "changed_when": False}]
 ENABLED = {"disabled": False, "reason": None, "maintenance": False, "forced_down": False, "last_error": None}
 
 
@@ -69,7 +69,8 @@ def test_all_hosts_with_a_hook_and_everything_comes_back(powered):
     assert not set(after.values()) & set(before.values())
     # The hook ran once on each, after the reboot.
     assert {host: text.split() for host, text in fleet.everywhere("cat /root/hooked").items()} == {
-        host: [boot] for host, boot in after.items()}
+        host: [boot] for host, boot in after.items()
+    }
     assert fleet.settled() == where
     assert all(fleet.service(host) == ENABLED for host in fleet.hosts)
     assert reboots(fleet) == [(host, "completed") for host in fleet.hosts]

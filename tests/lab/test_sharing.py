@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Hosts whose instances lie in one storage pool: its size and use are counted once."""
+
 from __future__ import annotations
 
 import json
@@ -22,7 +23,8 @@ def disks(fleet):
     """The DISK_GB of each provider that has any: name -> (total, used)."""
     rows = fleet.query(
         "SELECT p.name, i.total, i.used FROM inventories i JOIN resource_providers p ON p.id = i.provider_id"
-        " JOIN resource_classes r ON r.id = i.class_id WHERE r.name = 'DISK_GB'")
+        " JOIN resource_classes r ON r.id = i.class_id WHERE r.name = 'DISK_GB'"
+    )
     return {name: (total, used) for name, total, used in rows}
 
 
@@ -31,7 +33,8 @@ def holdings(fleet):
     rows = fleet.query(
         "SELECT coalesce(i.name, c.uuid), p.name, r.name, a.used FROM allocations a"
         " JOIN consumers c ON c.id = a.consumer_id JOIN resource_classes r ON r.id = a.class_id"
-        " JOIN resource_providers p ON p.id = a.provider_id LEFT JOIN instances i ON i.uuid = c.uuid")
+        " JOIN resource_providers p ON p.id = a.provider_id LEFT JOIN instances i ON i.uuid = c.uuid"
+    )
     found = {}
     for name, provider, resource, used in rows:
         found.setdefault(name, {}).setdefault(provider, {})[resource] = used
@@ -63,14 +66,17 @@ def test_one_provider_for_all_hosts(fleet):
     ((name, (total, used)),) = disks(fleet).items()
     assert (name, used) == (POOL, 6) and total in (size, size - 1)  # df rounds up
     assert holdings(fleet) == {
-        instance: {host: {key: amount for key, amount in amounts.items() if key != "DISK_GB"},
-                   POOL: {"DISK_GB": amounts["DISK_GB"]}}
-        for instance, places in before.items() for host, amounts in places.items()}
+        instance: {host: {key: amount for key, amount in amounts.items() if key != "DISK_GB"}, POOL: {"DISK_GB": amounts["DISK_GB"]}}
+        for instance, places in before.items()
+        for host, amounts in places.items()
+    }
     members = fleet.query("SELECT p.name FROM provider_aggregates x JOIN resource_providers p ON p.id = x.provider_id")
     assert sorted(members) == [("kvm1",), ("kvm2",), ("kvm3",), (POOL,)]
-    assert fleet.query("SELECT p.name, t.name FROM provider_traits x JOIN resource_providers p ON p.id = x.provider_id"
-                       " JOIN traits t ON t.id = x.trait_id WHERE p.name = :name", name=POOL) == [
-        (POOL, "MISC_SHARES_VIA_AGGREGATE")]
+    assert fleet.query(
+        "SELECT p.name, t.name FROM provider_traits x JOIN resource_providers p ON p.id = x.provider_id"
+        " JOIN traits t ON t.id = x.trait_id WHERE p.name = :name",
+        name=POOL,
+    ) == [(POOL, "MISC_SHARES_VIA_AGGREGATE")]
 
     # Again: nothing is changed.
     assert changed(discover(fleet, **DECLARED)) == 0
@@ -109,7 +115,8 @@ def test_addresses(fleet):
     assert changed(discover(fleet, **pool)) == 0
     assert fleet.query(
         "SELECT r.name, i.total FROM inventories i JOIN resource_providers p ON p.id = i.provider_id"
-        " JOIN resource_classes r ON r.id = i.class_id WHERE p.name = 'ip/floating'") == [("IPV4_ADDRESS", 14)]
+        " JOIN resource_classes r ON r.id = i.class_id WHERE p.name = 'ip/floating'"
+    ) == [("IPV4_ADDRESS", 14)]
 
 
 def test_place_and_drain(sharing):

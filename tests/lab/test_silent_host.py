@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """drover.compute.evacuate for a host that does not answer and is not dead (rules S2, S3 and S13)."""
+
 from __future__ import annotations
 
 import contextlib
@@ -159,7 +160,9 @@ def dead_storage(fleet, folder):
     """Something is mounted over a folder of kvm1 whose server answers nothing."""
     script = (lab_layout.CHECKOUT / "tests" / "unit" / "silent_fs.py").read_text(encoding="utf-8")
     fleet.run("kvm1", f"cat > /run/silent_fs.py <<'END'\n{script}\nEND")
-    fleet.run("kvm1", f"(/usr/bin/python3 /run/silent_fs.py {folder} > /run/silent_fs & echo $! > /run/silent_fs.pid) 2> /dev/null < /dev/null")
+    fleet.run(
+        "kvm1", f"(/usr/bin/python3 /run/silent_fs.py {folder} > /run/silent_fs & echo $! > /run/silent_fs.pid) 2> /dev/null < /dev/null"
+    )
     eventually(lambda: fleet.run("kvm1", "cat /run/silent_fs") == "mounted\n")
     try:
         yield

@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """On real hypervisors: no file that anybody needs is removed, and nothing runs on over another file than its own."""
+
 from __future__ import annotations
 
 import contextlib
@@ -59,7 +60,9 @@ def checked(fleet, name, destination="kvm2", host="kvm1"):
     uuid_ = fleet.run(host, f"virsh domuuid {name}").strip()
     given = json.dumps({"start": [{"uuid": uuid_, "destination": destination}], "check": True})
     words = ["ansible", host, "-m", "drover.compute.domain_migration", "-a", given]
-    done = subprocess.run(words, env=fleet.lab.environment(fleet.store_url), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        words, env=fleet.lab.environment(fleet.store_url), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    )
     (answer,) = yaml.safe_load(done.stdout.partition("=>")[2])["moves"]
     assert answer["ok"] is (answer["message"] == "")
     return answer["message"]
@@ -89,12 +92,23 @@ def hidden(fleet, host, folder):
 def test_safety_02_and_04_what_clones_are_backed_by_stays(fleet):
     """A template on a local disk with a clone by path and one by volume, all shut off: moved, drained and deleted."""
     base, clone, by_volume = (f"{LOCAL}/{name}.qcow2" for name in ("tmpl", "clone", "cl"))
-    images(fleet, "kvm1", f"qemu-img create -q -f qcow2 {base} 64M", f"qemu-io -f qcow2 -c 'write -q -P 7 0 1M' {base}",
-           *(OVER.format(kind="qcow2", base=base, top=top) for top in (clone, by_volume)), "virsh pool-refresh default")
+    images(
+        fleet,
+        "kvm1",
+        f"qemu-img create -q -f qcow2 {base} 64M",
+        f"qemu-io -f qcow2 -c 'write -q -P 7 0 1M' {base}",
+        *(OVER.format(kind="qcow2", base=base, top=top) for top in (clone, by_volume)),
+        "virsh pool-refresh default",
+    )
     define(fleet, "kvm1", "tmpl", disk(base))
     define(fleet, "kvm1", "clone", disk(clone))
-    define(fleet, "kvm1", "cl", "<disk type='volume' device='disk'><driver name='qemu' type='qcow2' cache='none'/>"
-           "<source pool='default' volume='cl.qcow2'/><target dev='vda' bus='virtio'/></disk>")
+    define(
+        fleet,
+        "kvm1",
+        "cl",
+        "<disk type='volume' device='disk'><driver name='qemu' type='qcow2' cache='none'/>"
+        "<source pool='default' volume='cl.qcow2'/><target dev='vda' bus='virtio'/></disk>",
+    )
     discover(fleet)
     # The hypervisor says it of a single move, the plan of a drain.
     text = checked(fleet, "tmpl")
@@ -120,16 +134,26 @@ def test_safety_06_pools_of_one_name_with_other_files(fleet):
     try:
         for host, path in (("kvm1", folder), ("kvm2", old)):
             fleet.run(host, pool.format(path))
-        define(fleet, "kvm1", "web", "<disk type='volume' device='disk'><driver name='qemu' type='qcow2' cache='none'/>"
-               "<source pool='vols' volume='vol3.qcow2'/><target dev='vda' bus='virtio'/></disk>", start=True)
+        define(
+            fleet,
+            "kvm1",
+            "web",
+            "<disk type='volume' device='disk'><driver name='qemu' type='qcow2' cache='none'/>"
+            "<source pool='vols' volume='vol3.qcow2'/><target dev='vda' bus='virtio'/></disk>",
+            start=True,
+        )
         discover(fleet)
-        assert f"its volume vols/vol3.qcow2 is another file on kvm2, {old}/vol3.qcow2 rather than {folder}/vol3.qcow2" in checked(fleet, "web")
+        assert f"its volume vols/vol3.qcow2 is another file on kvm2, {old}/vol3.qcow2 rather than {folder}/vol3.qcow2" in checked(
+            fleet, "web"
+        )
         fleet.run("kvm2", f"virsh pool-destroy vols && virsh pool-undefine vols && {pool.format(folder)}")
         act(fleet, "migrate", "web", drover_host="kvm2")
         assert fleet.where() == {"web": ("kvm2", "running")} and fleet.files(folder) == ["vol3.qcow2"]
     finally:
-        fleet.everywhere("for d in $(virsh list --all --name); do virsh destroy $d; virsh undefine $d; done;"
-                         "virsh pool-destroy vols; virsh pool-undefine vols; true")
+        fleet.everywhere(
+            "for d in $(virsh list --all --name); do virsh destroy $d; virsh undefine $d; done;"
+            "virsh pool-destroy vols; virsh pool-undefine vols; true"
+        )
 
 
 def test_safety_05_another_golden_image_of_the_same_length(fleet):
@@ -137,9 +161,13 @@ def test_safety_05_another_golden_image_of_the_same_length(fleet):
     golden, other = f"{LOCAL}/golden.raw", f"{LOCAL}/other.raw"
     tops = {name: f"{SHARED}/{name}.qcow2" for name in ("web", "shop")}
     for host, byte in (("kvm1", 1), ("kvm2", 1), ("kvm3", 3)):
-        images(fleet, host, *(f"truncate -s 32M {path}" for path in (golden, other)),
-               f"qemu-io -f raw -c 'write -q -P {byte} 0 64k' {golden}",
-               f"qemu-io -f raw -c 'write -q -P {host[-1]} 0 64k' {other}")
+        images(
+            fleet,
+            host,
+            *(f"truncate -s 32M {path}" for path in (golden, other)),
+            f"qemu-io -f raw -c 'write -q -P {byte} 0 64k' {golden}",
+            f"qemu-io -f raw -c 'write -q -P {host[-1]} 0 64k' {other}",
+        )
     images(fleet, "kvm1", OVER.format(kind="raw", base=golden, top=tops["web"]), OVER.format(kind="raw", base=other, top=tops["shop"]))
     for name, path in tops.items():
         define(fleet, "kvm1", name, disk(path), start=True)
@@ -172,11 +200,21 @@ def test_safety_17_and_21_a_library_and_a_kernel(fleet):
 
 
 def test_storage_a_server_on_the_source_itself(fleet):
-    images(fleet, "kvm1", f"qemu-img create -q -f raw {LOCAL}/exported.raw 8M",
-           f"setsid qemu-nbd --fork --persistent --bind 127.0.0.1 --port 10809 --format raw --export-name x --pid-file /run/nbd.pid {LOCAL}/exported.raw")
+    images(
+        fleet,
+        "kvm1",
+        f"qemu-img create -q -f raw {LOCAL}/exported.raw 8M",
+        f"setsid qemu-nbd --fork --persistent --bind 127.0.0.1 --port 10809 --format raw --export-name x --pid-file /run/nbd.pid {LOCAL}/exported.raw",
+    )
     try:
-        define(fleet, "kvm1", "web", "<disk type='network' device='disk'><driver name='qemu' type='raw' cache='none'/><source protocol='nbd' name='x'>"
-               "<host name='127.0.0.1' port='10809'/></source><target dev='vda' bus='virtio'/></disk>", start=True)
+        define(
+            fleet,
+            "kvm1",
+            "web",
+            "<disk type='network' device='disk'><driver name='qemu' type='raw' cache='none'/><source protocol='nbd' name='x'>"
+            "<host name='127.0.0.1' port='10809'/></source><target dev='vda' bus='virtio'/></disk>",
+            start=True,
+        )
         assert "its disk vda comes from a server of this host itself (127.0.0.1)" in checked(fleet, "web")
         assert fleet.where() == {"web": ("kvm1", "running")}
     finally:
@@ -192,7 +230,10 @@ def test_storage_what_the_destination_does_not_see(fleet):
     discover(fleet, **SHARED_POOL)
     with hidden(fleet, "kvm2", SHARED):
         text = refused(fleet, "base", **SHARED_POOL)
-        assert f"its disk {base} is on shared storage here ({SHARED}, as the operator has declared), which kvm2 does not see: mount it there" in text
+        assert (
+            f"its disk {base} is on shared storage here ({SHARED}, as the operator has declared), which kvm2 does not see: mount it there"
+            in text
+        )
         done = act(fleet, "migrate", "base", drover_host="kvm2", drover_migration={"copy_storage": "always"})
         assert f"left at the source: {base} (a domain of another hypervisor uses it)" in said(done)
         assert fleet.where()["base"] == ("kvm2", "shutoff")
@@ -207,8 +248,14 @@ def test_storage_a_device_that_both_hosts_have(fleet):
     if found.rc or not device:
         pytest.skip(f"this machine lets nobody set up a loop device: {found.stderr}")
     try:
-        define(fleet, "kvm1", "web", "<disk type='block' device='disk'><driver name='qemu' type='raw' cache='none'/>"
-               f"<source dev='{device}'/><target dev='vda' bus='virtio'/></disk>", start=True)
+        define(
+            fleet,
+            "kvm1",
+            "web",
+            "<disk type='block' device='disk'><driver name='qemu' type='raw' cache='none'/>"
+            f"<source dev='{device}'/><target dev='vda' bus='virtio'/></disk>",
+            start=True,
+        )
         discover(fleet)
         assert f"of its device {device} cannot be proven that kvm2 has the same one" in refused(fleet, "web")
         discover(fleet, drover_shared_block_devices=["/dev/loop*"])

@@ -6,6 +6,7 @@
 An instance that moves runs at its source, then at its destination, and never at its source again. So
 one whose hosts alternate has run twice, or has been set back to what it was before its move.
 """
+
 from __future__ import annotations
 
 import pathlib
@@ -74,8 +75,11 @@ class Watch:
                 here = sorted(one for one in seen if one[2] == host)
                 for before, after in zip(here, here[1:]):
                     if after[0] - before[1] < CONTINUOUS:
-                        found += [f"{each} ran on {host} and {there} at {began}" for began, ended, there in seen
-                                  if there != host and before[1] < began and ended < after[0]]
+                        found += [
+                            f"{each} ran on {host} and {there} at {began}"
+                            for began, ended, there in seen
+                            if there != host and before[1] < began and ended < after[0]
+                        ]
         return found
 
     def _seen(self, key: str) -> dict[str, list[tuple[float, float, str]]]:

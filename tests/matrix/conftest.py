@@ -12,7 +12,8 @@ def _is_cell(nodeid):
 
 def pytest_terminal_summary(terminalreporter, config):
     counts = {
-        outcome: len([each for each in terminalreporter.stats.get(outcome, []) if _is_cell(each.nodeid)]) for outcome in ("passed", "failed")
+        outcome: len([each for each in terminalreporter.stats.get(outcome, []) if _is_cell(each.nodeid)])
+        for outcome in ("passed", "failed")
     }
     if any(counts.values()):
         share = config.getoption("one_in")

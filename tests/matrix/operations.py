@@ -150,9 +150,7 @@ class LiveMove(_OfInstance):
         if found["host"] == "kvm2":
             return
         move = {"uuid": uuid_of("web"), "name": "web", "from_host": found["host"], "host": "kvm2", "node": "kvm2"}
-        moved = run.task(
-            found["host"], "migration", moves=[{**move, "live": self.before == "running"}], shutdown_timeout=1
-        )
+        moved = run.task(found["host"], "migration", moves=[{**move, "live": self.before == "running"}], shutdown_timeout=1)
         if moved["failed_moves"]:
             raise AnsibleActionFail(moved["failed_moves"][0]["message"])
 

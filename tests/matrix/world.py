@@ -256,7 +256,7 @@ class World:
                 problem.append((error, None))
             finally:
                 self.fleet.libvirt_calls.remove(hook)
-                for dummy, behind in problem:
+                for _dummy, behind in problem:
                     if behind is not None:
                         behind.ended.set()
                 news.set()
@@ -300,9 +300,7 @@ class World:
         for name, host in self.fleet.hosts.items():
             for uuid in host.domains():
                 places.setdefault(uuid, []).append(name)
-        held = {
-            uuid: sorted(hosts) for uuid, hosts in fleets.holdings(self.url).items() if uuid in places or uuid not in self.removed
-        }
+        held = {uuid: sorted(hosts) for uuid, hosts in fleets.holdings(self.url).items() if uuid in places or uuid not in self.removed}
         # One that is shut off may be defined twice, by a person who moved it at the same time.
         if set(held) != set(places) or any(len(hosts) != 1 or hosts[0] not in places[uuid] for uuid, hosts in held.items()):
             raise Violation(f"room is held {held}, and instances are {places}")

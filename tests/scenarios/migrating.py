@@ -152,9 +152,7 @@ class Worker:
             except Broken as problem:
                 self._look_at_source()
                 begun = self._begun() or self.record["took_over"]
-                self._end(
-                    "lost" if begun else "failed", f"{problem}. " + ("Start the move again." if begun else "Not begun.")
-                )
+                self._end("lost" if begun else "failed", f"{problem}. " + ("Start the move again." if begun else "Not begun."))
                 return
             if seconds is None:
                 return
@@ -336,11 +334,7 @@ class Worker:
             here, there = yield from self._look()
             yield from self._arrived(there)
         elif verdict in (state.HERE, state.OFF_THERE):
-            words = (
-                "; it is paused at the source now, resume it"
-                if self.record["was"] == "running" and here["state"] == "paused"
-                else ""
-            )
+            words = "; it is paused at the source now, resume it" if self.record["was"] == "running" and here["state"] == "paused" else ""
             self._end("failed", f"{self.job.error or 'it did not go through'}{words}.")
         elif verdict == state.NOWHERE:
             self._end("lost" if self._begun() else "failed", "Neither host knows it.")
@@ -426,11 +420,7 @@ class Module:
     def _abort(self, here, order):
         """Leave word, and see that somebody heeds it."""
         record = here.records.get(order["uuid"])
-        if (
-            record is not None
-            and record["status"] == "cancelled"
-            and record["order"]["migration"] == order["migration"]
-        ):
+        if record is not None and record["status"] == "cancelled" and record["order"]["migration"] == order["migration"]:
             return
         here.aborts[order["uuid"]] = order["migration"]
         if order["uuid"] not in here.workers:
@@ -441,9 +431,7 @@ class Module:
 
     def _reach(self):
         if not self._reachable():
-            raise DroverError(
-                f"Host {self.host} cannot be reached: timed out. Migrations that had begun go on by themselves."
-            )
+            raise DroverError(f"Host {self.host} cannot be reached: timed out. Migrations that had begun go on by themselves.")
 
     def _under_way(self, orders):
         here = self.fleet.hosts[self.host]

@@ -134,7 +134,9 @@ class SimulatedHand:
         """A certainty.Answer, as of the module on a real host."""
         run = getattr(self, f"_{module}")
         try:
-            return self._hosts.fate.call(lambda: certainty.Answer(certainty.DONE, run(args)), lambda seconds: run({**args, "within": seconds}))
+            return self._hosts.fate.call(
+                lambda: certainty.Answer(certainty.DONE, run(args)), lambda seconds: run({**args, "within": seconds})
+            )
         except (DroverError, Broken) as problem:
             return certainty.lost(str(problem))
 

@@ -205,7 +205,7 @@ class Scenario(Several):
             evacuation = evacuation_module.Evacuation(store, host, read, keep)
             failed = {}
             self._withdraw(store, host, read, evacuation)
-            for dummy in range(ROUNDS):
+            for _dummy in range(ROUNDS):
                 evacuation.settle()
                 plan = evacuation.plan(self.policy, 0, failed, True)
                 if not plan["restarts"]:
@@ -283,9 +283,7 @@ class Scenario(Several):
                 continue
             where, rooms = set(self.fleet.where(uuid)), set(held.get(uuid, {}))
             rows = [row for row in migrations if row.instance_uuid == uuid]
-            ends = {
-                end for row in rows if row.status in tables.HOLDING_MIGRATION for end in (row.source, row.destination)
-            }
+            ends = {end for row in rows if row.status in tables.HOLDING_MIGRATION for end in (row.source, row.destination)}
             if where - rooms:
                 raise Violation(f"{name} is on {where}, and room is held on {rooms}")
             if rooms - where - ends:
@@ -302,10 +300,7 @@ class Scenario(Several):
 
     def journal(self):
         """The migrations in their order, where every instance is, and what hosts are switched off: lines."""
-        lines = [
-            f"{row.instance_name}: {row.source} -> {row.destination}, {row.type}, {row.status}"
-            for row in self._migrations()
-        ]
+        lines = [f"{row.instance_name}: {row.source} -> {row.destination}, {row.type}, {row.status}" for row in self._migrations()]
         recorded = fleets.where(self.url)
         for uuid, name in sorted(self.fleet.names.items(), key=lambda pair: pair[1]):
             seen = " and ".join(
@@ -313,9 +308,7 @@ class Scenario(Several):
                 for host, each in sorted(self.fleet.where(uuid).items())
             )
             known = recorded.get(name)
-            lines.append(
-                f"{name} is {seen}" + ("" if [known] == list(self.fleet.where(uuid)) else f", recorded on {known}")
-            )
+            lines.append(f"{name} is {seen}" + ("" if [known] == list(self.fleet.where(uuid)) else f", recorded on {known}"))
         with Store.open(self.url).read() as connection:
             off = connection.execute(sa.select(tables.services).where(tables.services.c.disabled).order_by(tables.services.c.host)).all()
         lines += [f"{row.host} is {'in maintenance' if row.maintenance else 'disabled'}" for row in off]

@@ -19,9 +19,7 @@ class Several:
 
     def do_together(self, courses):
         """Lists of commands that begin at the same time."""
-        together.carry_out(
-            self.clock, [lambda course=course: [self.do(command) for command in course] for course in courses]
-        )
+        together.carry_out(self.clock, [lambda course=course: [self.do(command) for command in course] for course in courses])
 
     def do_disable(self, hosts):
         """Nothing is to go there."""

@@ -174,12 +174,7 @@ class Fleet:
         """A migration begins: see how many are under way now."""
         ways = [[f"from {job.source}", f"to {job.destination}", "in all"] for job in self.jobs]
         groups = {self.hosts[job.source].domains[job.uuid].group for job in self.jobs} - {None}
-        ways += [
-            [f"of {group}"]
-            for group in groups
-            for job in self.jobs
-            if self.hosts[job.source].domains[job.uuid].group == group
-        ]
+        ways += [[f"of {group}"] for group in groups for job in self.jobs if self.hosts[job.source].domains[job.uuid].group == group]
         for what, number in collections.Counter(what for way in ways for what in way).items():
             self.peaks[what] = max(self.peaks.get(what, 0), number)
 

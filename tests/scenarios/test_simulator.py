@@ -87,9 +87,7 @@ def test_a_paused_source_and_a_running_destination(fleet):
     simulated = Simulated("running")
     for fault in ({"at": "handover", "fault": "network cut", "for": 5}, {}):
         found, wanted = simulated.move(**fault), really(fleet, "running", half)
-        assert (
-            [found[key] for key in COMPARED] == [wanted[key] for key in COMPARED] == ["conflict", "paused", "running"]
-        )
+        assert [found[key] for key in COMPARED] == [wanted[key] for key in COMPARED] == ["conflict", "paused", "running"]
 
 
 def test_the_destination_is_lost_and_back(fleet):
@@ -149,7 +147,7 @@ def test_courses_take_turns_as_their_time_comes():
     clock, said = Clock(), []
 
     def course(name, seconds):
-        for dummy in range(3):
+        for _dummy in range(3):
             said.append((name, clock.now - BEGIN))
             clock.sleep(seconds)
 

@@ -23,7 +23,7 @@ CACHE=$ROOT/.cache
 WORK=$CACHE/lint
 VENV=$ROOT/.venv
 VENV_LINT=$ROOT/.venv-lint
-ALL="sanity pylint build importer ansible-lint docs changelog layering environment"
+ALL="ruff sanity pylint build importer ansible-lint docs changelog layering environment"
 
 die() {
     echo "lint: $*" >&2
@@ -139,6 +139,13 @@ ansible_test_sanity() {
     fi
 }
 
+# Settings: pyproject.toml.
+check_ruff() {
+    cd "$COPY"
+    "$VENV_LINT/bin/ruff" check --no-cache .
+    "$VENV_LINT/bin/ruff" format --no-cache --check .
+}
+
 check_sanity() {
     ansible_test_sanity sanity --skip-test pylint
 }
@@ -219,7 +226,7 @@ run() {
 
 # pylint takes about as long as all the others together: one lane each.
 (if wanted pylint; then run pylint; fi) &
-for check in sanity build importer ansible-lint docs changelog layering environment; do
+for check in ruff sanity build importer ansible-lint docs changelog layering environment; do
     if wanted "$check"; then run "$check"; fi
 done
 wait

@@ -405,7 +405,7 @@ class Fleet:
 
     @staticmethod
     def _hear(ears, dummy):
-        for thread, dummy in ears.values():
+        for thread, _dummy in ears.values():
             thread.join(30)
         return {key: (words[0] if words else None) for key, (dummy, words) in ears.items()}
 

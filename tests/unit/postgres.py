@@ -39,9 +39,7 @@ try:
 except ImportError:
     psycopg = None
 
-MISSING = (
-    "the tests run the store on PostgreSQL too, and {what} is missing on this machine: {remedy}"
-)
+MISSING = "the tests run the store on PostgreSQL too, and {what} is missing on this machine: {remedy}"
 ROLE = "drover"
 # Characters that mean something in a URL, in configparser and in printf: whoever handles the
 # URL by cutting strings is found out.
@@ -61,9 +59,7 @@ def find_binaries() -> pathlib.Path:
     if on_path:
         found.insert(0, pathlib.Path(on_path).resolve())
     if not found:
-        pytest.fail(
-            MISSING.format(what="the server", remedy="apt-get install postgresql"), pytrace=False
-        )
+        pytest.fail(MISSING.format(what="the server", remedy="apt-get install postgresql"), pytrace=False)
     return found[-1].parent
 
 
@@ -164,7 +160,7 @@ class Cluster:
             raise RuntimeError(f"initdb failed: {done.stdout}")
 
     def _start(self) -> None:
-        for dummy in range(3):
+        for _dummy in range(3):
             self.port = _free_port()
             self._launch()
             end = time.monotonic() + START_SECONDS

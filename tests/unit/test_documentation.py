@@ -288,9 +288,7 @@ def test_every_variable_of_a_role_is_in_its_argument_specs_and_readme(name):
     read = {found for path in files for found in re.findall(r"\bdrover_[a-z0-9_]+\b", path.read_text())}
     # How the power of a host is reached is in the variables of the host.
     page = (ROOT / "docs" / "power.md").read_text()
-    of_hosts = {
-        found for found in read if found.startswith("drover_power_") and re.search(rf"\b{found}\b|`{found[12:]}`", page)
-    }
+    of_hosts = {found for found in read if found.startswith("drover_power_") and re.search(rf"\b{found}\b|`{found[12:]}`", page)}
     of_hosts |= {"drover_power_user", "drover_power_password"} & read
     assert read - options - of_hosts - OF_OTHERS.get(name, set()) == set()
 

@@ -30,9 +30,7 @@ PACKAGE = "ansible_collections.drover.compute.plugins"
 _PARSER = configparser.ConfigParser()
 _PARSER.read(CONFIG)
 CONTRACTS = {
-    section.rsplit(":", 1)[1]: _PARSER[section]["name"]
-    for section in _PARSER.sections()
-    if section.startswith("importlinter:contract:")
+    section.rsplit(":", 1)[1]: _PARSER[section]["name"] for section in _PARSER.sections() if section.startswith("importlinter:contract:")
 }
 
 # contract -> violations, each (file that breaks it, its import).
@@ -328,17 +326,13 @@ def test_imports_are_absolute(path):
     assert not relative, f"{short(path)}: import from {PACKAGE}"
 
 
-@pytest.mark.parametrize(
-    "path", python_files("lookup", "inventory", "filter", "test"), ids=short
-)
+@pytest.mark.parametrize("path", python_files("lookup", "inventory", "filter", "test"), ids=short)
 def test_readers_open_no_writing_session(path):
     """``store.write()`` is the only way to write: no lookup may call it."""
     calls = [
         node.lineno
         for node in ast.walk(ast.parse(path.read_text(), str(path)))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "write"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "write"
     ]
     assert not calls, f"{short(path)}: write() in lines {calls}"
 
@@ -353,9 +347,7 @@ def test_sql_text_is_in_the_store_only(path):
     found = [
         node.lineno
         for node in ast.walk(ast.parse(path.read_text(), str(path)))
-        if isinstance(node, ast.Constant)
-        and isinstance(node.value, str)
-        and SQL_TEXT.match(node.value)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and SQL_TEXT.match(node.value)
     ]
     assert not found, f"{short(path)}: SQL text in lines {found}"
 
@@ -370,9 +362,5 @@ def test_one_class_in_one_file(kind):
     for path in files:
         classes = [n for n in ast.parse(path.read_text()).body if isinstance(n, ast.ClassDef)]
         assert len(classes) == 1, f"{short(path)} holds {len(classes)} classes"
-        siblings = {
-            name.rsplit(".", 1)[1]
-            for name in imported_names(path)
-            if name.startswith(f"{PACKAGE}.plugin_utils.scheduler.{kind}.")
-        }
+        siblings = {name.rsplit(".", 1)[1] for name in imported_names(path) if name.startswith(f"{PACKAGE}.plugin_utils.scheduler.{kind}.")}
         assert not siblings & (others - {path.stem}), f"{short(path)} imports {siblings}"

@@ -150,9 +150,7 @@ def test_values_of_several_words_reach_ansible_whole():
                 assert "_raw_params" not in parse_kv(value), f"{page}: {command}"
 
 
-@pytest.mark.parametrize(
-    "command", sorted({c for d, c in FOUND if level(c) == SYNTAX and not c.startswith("ansible-playbook")})
-)
+@pytest.mark.parametrize("command", sorted({c for d, c in FOUND if level(c) == SYNTAX and not c.startswith("ansible-playbook")}))
 def test_its_module_or_plugin_exists(command):
     names = re.findall(r"drover\.compute\.(\w+)", command)
     assert names

@@ -16,9 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECTIONS = re.split(r"^## (?=S\d+ )", (ROOT / "docs" / "safety.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
 #: What each rule says of the fault matrix: a paragraph of its own.
 MATRIX = {section.split()[0]: re.findall(r"^(?:In|Not in) the matrix: .+?\n\n", section, re.MULTILINE | re.DOTALL) for section in SECTIONS}
-NAMED = [
-    (section.split()[0], name) for section in SECTIONS for name in re.findall(r"^- `(.+)`$", section, re.MULTILINE)
-]
+NAMED = [(section.split()[0], name) for section in SECTIONS for name in re.findall(r"^- `(.+)`$", section, re.MULTILINE)]
 
 
 @functools.cache

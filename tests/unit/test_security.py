@@ -36,9 +36,7 @@ def fleet(filled, tmp_path):
 
 
 def play(folder, tasks, *words, url=None, **keywords):
-    examples.write_play(
-        folder, [{"name": "Try", "hosts": "localhost", "gather_facts": False, "tasks": tasks, **keywords}]
-    )
+    examples.write_play(folder, [{"name": "Try", "hosts": "localhost", "gather_facts": False, "tasks": tasks, **keywords}])
     return examples.command(folder, "ansible-playbook", "-i", "inventory.yml", *words, "example.yml", url=url)
 
 
@@ -74,15 +72,13 @@ def test_the_template_escapes_all_that_definitions_bring(fleet, tmp_path):
     holes = examples.re.findall(r"\{\{(.*?)\}\}", TEMPLATE.read_text())
     plain = {"place_claim.memory_mb", "place_claim.vcpus", "key"}
     for hole in holes:
-        assert hole.strip().endswith("| e") or hole.strip() in plain or "machine=" in hole or "'bridge' if" in hole, (
-            hole
-        )
+        assert hole.strip().endswith("| e") or hole.strip() in plain or "machine=" in hole or "'bridge' if" in hole, hole
 
 
 def test_what_comes_from_the_store_is_never_a_template(fleet, tmp_path):
     """Somebody who can write the store, or name a domain, gets nothing evaluated on the controller."""
     marker = tmp_path / "evaluated"
-    evil = "{{ lookup('ansible.builtin.pipe', 'touch %s') }}" % marker
+    evil = f"{{{{ lookup('ansible.builtin.pipe', 'touch {marker}') }}}}"
     with sqlite3.connect(tmp_path / "store.db") as connection:
         connection.execute("UPDATE instances SET name = ?", (evil,))
         connection.execute("UPDATE domains SET name = ?", (evil,))
@@ -123,7 +119,7 @@ def test_classes_are_loaded_from_beside_the_playbook_only(fleet, tmp_path):
     (tmp_path / "plays").mkdir()
     shutil.move(examples.inventory(tmp_path / "inventory"), tmp_path / "inventory" / "hosts.yml")
     request = {"name": "x", "vcpus": 1, "memory_mb": 64}
-    ask = {"ansible.builtin.debug": {"msg": "{{ lookup('drover.compute.schedule', %s) }}" % request}}
+    ask = {"ansible.builtin.debug": {"msg": f"{{{{ lookup('drover.compute.schedule', {request}) }}}}"}}
     known = {"drover_scheduler": {"enabled_filters": ["ComputeFilter", "EvilFilter"]}}
     examples.write_play(
         tmp_path / "plays",

@@ -50,7 +50,9 @@ def state_reasons(domain, move, seen):
         reasons.append("it has a managed save image, which cannot be moved: start it, or remove the image (virsh managedsave-remove)")
     snapshots = _count(domain.snapshotNum)
     if snapshots:
-        reasons.append(f"it has {snapshots} snapshot{'s' if snapshots > 1 else ''}, which cannot be moved: delete them (virsh snapshot-delete)")
+        reasons.append(
+            f"it has {snapshots} snapshot{'s' if snapshots > 1 else ''}, which cannot be moved: delete them (virsh snapshot-delete)"
+        )
     return reasons
 
 
@@ -122,9 +124,7 @@ def cpu_reasons(source, destination, text):
             return []
         answer = destination.compareHypervisorCPU(None, arch, None, root.get("type"), wanted, 0)
     except libvirt.libvirtError as exc:
-        if _libvirt.code_of(exc) in (
-            libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_CONFIG_UNSUPPORTED, libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED
-        ):
+        if _libvirt.code_of(exc) in (libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_CONFIG_UNSUPPORTED, libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED):
             return []
         return [f"the destination cannot compare its CPU with the instance's: {_libvirt.text_of(exc)}"]
     if answer <= libvirt.VIR_CPU_COMPARE_INCOMPATIBLE:
@@ -148,7 +148,9 @@ def machine_reasons(destination, text, where):
     except libvirt.libvirtError as exc:
         if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_SUPPORT:
             return []
-        return [f"the hypervisor of {where} cannot run its machine {machine} ({_libvirt.text_of(exc)}): choose another host, or upgrade QEMU there"]
+        return [
+            f"the hypervisor of {where} cannot run its machine {machine} ({_libvirt.text_of(exc)}): choose another host, or upgrade QEMU there"
+        ]
     return []
 
 
@@ -211,9 +213,7 @@ def _inactive(names, kind, lookup, unknown, command, where):
 def network_reasons(destination, text, where):
     """Whether the networks, bridges and devices that its interfaces plug into are at the destination."""
     needs = networks_of(text)
-    reasons = _inactive(
-        needs["network"], "network", destination.networkLookupByName, libvirt.VIR_ERR_NO_NETWORK, "virsh net-start", where
-    )
+    reasons = _inactive(needs["network"], "network", destination.networkLookupByName, libvirt.VIR_ERR_NO_NETWORK, "virsh net-start", where)
     devices = needs["bridge"] + needs["dev"]
     if devices:
         known = _host_devices(destination)

@@ -201,8 +201,17 @@ def check(moves, uri, records):
 
 def _check(move, uri, records, source, destinations):
     answer = {
-        "uuid": move["uuid"], "name": move.get("name"), "destination": move["destination"], "ok": False,
-        "storage": None, "message": "", "source_state": None, "destination_state": None, "would_start": False, "why": "", "reached": True,
+        "uuid": move["uuid"],
+        "name": move.get("name"),
+        "destination": move["destination"],
+        "ok": False,
+        "storage": None,
+        "message": "",
+        "source_state": None,
+        "destination_state": None,
+        "would_start": False,
+        "why": "",
+        "reached": True,
     }
     where = move["destination_uri"]
     if where not in destinations:
@@ -213,7 +222,9 @@ def _check(move, uri, records, source, destinations):
     destination = destinations[where]
     if isinstance(destination, LibvirtProblem):
         answer.update(
-            message=f"The destination {move['destination']} cannot be reached: {destination}", why=f"it cannot be reached: {destination}", reached=False
+            message=f"The destination {move['destination']} cannot be reached: {destination}",
+            why=f"it cannot be reached: {destination}",
+            reached=False,
         )
         return answer
     try:

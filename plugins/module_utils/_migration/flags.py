@@ -48,7 +48,9 @@ def version_reasons(source, destination, options, where):
         if old:
             reasons.append(f"{words} needs libvirt {_dotted(version)}, and {' and '.join(old)}: upgrade it, or leave {words} out")
         elif not hasattr(libvirt, flag):
-            reasons.append(f"the Python binding of libvirt at the source does not know {words}: upgrade python3-libvirt, or leave {words} out")
+            reasons.append(
+                f"the Python binding of libvirt at the source does not know {words}: upgrade python3-libvirt, or leave {words} out"
+            )
     return reasons
 
 
@@ -58,7 +60,7 @@ def flags_and_parameters(options, destination):
     :param destination: the connection to the destination; its host name is what a TLS certificate is to be made out to.
     """
     flags, parameters = 0, {}
-    for name, dummy, flag in needs(options):
+    for _name, _dummy, flag in needs(options):
         flags |= getattr(libvirt, flag)
     if options.get("bandwidth_mib"):
         parameters[libvirt.VIR_MIGRATE_PARAM_BANDWIDTH] = options["bandwidth_mib"]

@@ -39,7 +39,7 @@ def default_folder():
     return os.path.join(base, "drover", "migrations", socket.gethostname())
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def boot_id():
     """What tells this start of the host from all others."""
     with open(BOOT_ID, encoding="ascii") as file:
@@ -205,8 +205,4 @@ def new_record(move, source_uri):
 
 def same_move(record, move, source_uri):
     """Whether a record is of this very way, from the same source to the same destination."""
-    return (
-        record is not None
-        and record["source_uri"] == source_uri
-        and record["move"]["destination_uri"] == move["destination_uri"]
-    )
+    return record is not None and record["source_uri"] == source_uri and record["move"]["destination_uri"] == move["destination_uri"]

@@ -58,9 +58,7 @@ def look(conn, uuid):
             if _libvirt.code_of(exc) == libvirt.VIR_ERR_OPERATION_UNSUPPORTED:
                 # "Migration statistics are available only on the source host": one is coming in.
                 seen["job"] = True
-            elif _libvirt.code_of(exc) not in (
-                libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_NO_DOMAIN
-            ):
+            elif _libvirt.code_of(exc) not in (libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_NO_DOMAIN):
                 raise
     return seen
 

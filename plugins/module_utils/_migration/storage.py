@@ -60,8 +60,21 @@ def survey(source, domain, text):
 
 def _file(target, path, kind, **more):
     return {
-        "target": target, "path": path, "kind": kind, "type": "file", "format": "raw", "cache": None, "shareable": False, "volume": None,
-        "backing": [], "capacity": None, "inode": _inode(path), "mode": None, "made": "no", "removed": False, **more,
+        "target": target,
+        "path": path,
+        "kind": kind,
+        "type": "file",
+        "format": "raw",
+        "cache": None,
+        "shareable": False,
+        "volume": None,
+        "backing": [],
+        "capacity": None,
+        "inode": _inode(path),
+        "mode": None,
+        "made": "no",
+        "removed": False,
+        **more,
     }
 
 
@@ -79,8 +92,15 @@ def _surveyed(source, domain, element, disk, reasons):
     reasons.extend(f"of its disk {place['path']}, {trouble}" for trouble in chain.troubles)
     reasons.extend(_from_here(disk, server) for server in chain.servers if _sources.is_here(server))
     return _file(
-        target, place["path"], kind, type=place["kind"], format=disk["format"] or "raw", cache=disk["cache"], shareable=disk["shareable"],
-        volume=place["volume"], backing=list(dict.fromkeys([*chain.files, *backing_files(element)])),
+        target,
+        place["path"],
+        kind,
+        type=place["kind"],
+        format=disk["format"] or "raw",
+        cache=disk["cache"],
+        shareable=disk["shareable"],
+        volume=place["volume"],
+        backing=list(dict.fromkeys([*chain.files, *backing_files(element)])),
         capacity=_capacity(domain, target, place["path"], disk["format"]),
     )
 
@@ -460,7 +480,8 @@ class Storage:
         entries = [
             entry
             for entry in self.files
-            if not entry["removed"] and (entry["mode"] in ("copied", "carried") or (entry["mode"] == "present" and entry["kind"] == "media"))
+            if not entry["removed"]
+            and (entry["mode"] in ("copied", "carried") or (entry["mode"] == "present" and entry["kind"] == "media"))
         ]
         if not entries:
             return

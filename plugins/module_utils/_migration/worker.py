@@ -48,8 +48,23 @@ RECONNECT = 60
 
 #: What a worker takes over of the record of one that died.
 INHERITED = (
-    "files", "probes", "leftovers", "kept", "removed", "was", "autostart", "started_at", "since", "storage", "name", "phase", "temporary", "ends", "limit",
-    "escalated", "shut_down",
+    "files",
+    "probes",
+    "leftovers",
+    "kept",
+    "removed",
+    "was",
+    "autostart",
+    "started_at",
+    "since",
+    "storage",
+    "name",
+    "phase",
+    "temporary",
+    "ends",
+    "limit",
+    "escalated",
+    "shut_down",
 )
 
 #: Seconds that a guest gets to shut down in good order.
@@ -82,10 +97,16 @@ AFTERWARDS = {
 
 #: What libvirt says when a host is not set up for an option.
 ADVICE = (
-    ("tls", re.compile(r"credentials|certificate|TLS|End of file while reading", re.IGNORECASE),
-     "look whether the certificates of both hosts are valid, that of {where} for its host name (libvirt's log there says more)"),
-    ("post_copy", re.compile(r"post-?copy|userfault|End of file while reading", re.IGNORECASE),
-     "let QEMU fetch memory on {where} (sysctl vm.unprivileged_userfaultfd=1 there; libvirt's log there says more)"),
+    (
+        "tls",
+        re.compile(r"credentials|certificate|TLS|End of file while reading", re.IGNORECASE),
+        "look whether the certificates of both hosts are valid, that of {where} for its host name (libvirt's log there says more)",
+    ),
+    (
+        "post_copy",
+        re.compile(r"post-?copy|userfault|End of file while reading", re.IGNORECASE),
+        "let QEMU fetch memory on {where} (sysctl vm.unprivileged_userfaultfd=1 there; libvirt's log there says more)",
+    ),
 )
 
 
@@ -353,8 +374,14 @@ class Worker:
 
     def _watch(self):
         return Watch(
-            self.source_uri, self.uuid, self.options, self.record["ends"], self.record["limit"], self._abort_asked,
-            lambda action: self.save(escalated=action), self.record["escalated"],
+            self.source_uri,
+            self.uuid,
+            self.options,
+            self.record["ends"],
+            self.record["limit"],
+            self._abort_asked,
+            lambda action: self.save(escalated=action),
+            self.record["escalated"],
         )
 
     def _start(self):
@@ -384,8 +411,10 @@ class Worker:
             self._save_or_stop()
             # The look that counts: right before the deed.
             here, there = self._look()
-            if state.classify(here, there) != state.HERE or checks.is_live(self.move, here) != live or (
-                self.record["was"] == "shutoff" and here["active"]
+            if (
+                state.classify(here, there) != state.HERE
+                or checks.is_live(self.move, here) != live
+                or (self.record["was"] == "shutoff" and here["active"])
             ):
                 raise LibvirtProblem("the instance changed its state while the move was prepared; begin again")
             self.save(phase="migrating")
@@ -627,7 +656,9 @@ class Worker:
             self._came_to_nothing(error)
         elif verdict == state.NOWHERE:
             if self._begun():
-                self._end("lost", f"{self._title()}: neither host knows the domain any more. Its disks are untouched; look at both hosts' logs.")
+                self._end(
+                    "lost", f"{self._title()}: neither host knows the domain any more. Its disks are untouched; look at both hosts' logs."
+                )
             else:
                 self._end("failed", f"There is no domain {self.uuid} at the source, nor on {self.move['destination']}.")
         elif verdict == state.BROKEN:
@@ -637,8 +668,11 @@ class Worker:
                 "Nothing was repaired. Mend the network between the two and run this again: it goes on from there.",
             )
         elif verdict == state.ARRIVING:
-            self._end("conflict", f"{self._title()}: it waits paused at the destination for a migration that has ended. "
-                                  "Nothing was repaired: look at both hosts.")
+            self._end(
+                "conflict",
+                f"{self._title()}: it waits paused at the destination for a migration that has ended. "
+                "Nothing was repaired: look at both hosts.",
+            )
         else:
             what = "runs on both hosts" if verdict == state.BOTH_ACTIVE else "is known to both hosts"
             self._end(

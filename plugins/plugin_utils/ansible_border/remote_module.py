@@ -86,9 +86,7 @@ class Hand:
     def _run(self, module, args):
         self._go_on()
         try:
-            result = self.action._execute_module(
-                module_name=full_name(module), module_args=_given(args), task_vars=self.task_vars
-            )
+            result = self.action._execute_module(module_name=full_name(module), module_args=_given(args), task_vars=self.task_vars)
         except AnsibleConnectionFailure as problem:
             raise Unreachable(self.host, problem) from None
         return plain_result(result)

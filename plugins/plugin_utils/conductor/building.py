@@ -63,9 +63,7 @@ class Building:
         except DroverError as problem:
             proof = certainty.never_begun(f"{self.host} was not reached, so nothing was begun there.")
             self._close(uuid, order, proof)
-            raise DroverError(
-                f"Instance {name}: {problem}. Nothing was begun there.", host=self.host, uncertain=False
-            ) from None
+            raise DroverError(f"Instance {name}: {problem}. Nothing was begun there.", host=self.host, uncertain=False) from None
         answer = self._order(wanted, order)
         if answer.outcome == certainty.DONE:
             self._record(uuid, order, answer.result["domain"])
@@ -171,7 +169,7 @@ class Building:
         :returns: False where it is built already.
         """
         uuid, settled = wanted["uuid"], None
-        for dummy in range(TRIES):
+        for _dummy in range(TRIES):
             try:
                 return self._open(uuid, order, settled)
             except orders.Open as other:

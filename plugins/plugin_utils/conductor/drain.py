@@ -257,9 +257,7 @@ class Drain:
             f"{each['name']} is {'on its way there from ' + each['source'] if each['source'] else 'being built there'}."
             for each in arriving
         ]
-        return " ".join(
-            [f"{head}.", *parts, *self._said(), "The host stays disabled. Correct the cause and run the drain again."]
-        )
+        return " ".join([f"{head}.", *parts, *self._said(), "The host stays disabled. Correct the cause and run the drain again."])
 
     def _ending(self, seen):
         back = "Bring it back with drover.compute.undrain."

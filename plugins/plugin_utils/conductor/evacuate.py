@@ -120,9 +120,7 @@ class Evacuation:
         instances = evacuations.instances(connection, self.host)
         shown = evacuations.shown(connection, [each["uuid"] for each in instances], self.host)
         migrations = {
-            each["instance_uuid"]: each
-            for each in evacuations.open_migrations(connection, self.host)
-            if each["source"] == self.host
+            each["instance_uuid"]: each for each in evacuations.open_migrations(connection, self.host) if each["source"] == self.host
         }
         storage = evacuations.storage(connection)
         nodes = {each["node"]: each for each in storage.values() if each["host"] == self.host}
@@ -178,7 +176,7 @@ class Evacuation:
         said = self._settle_arrivals()
         with self.store.read() as connection:
             found = self.picture(connection)
-        for instance, migration, verdict, where, dummy in found:
+        for instance, migration, verdict, where, _dummy in found:
             if verdict == FOUND:
                 said.append(self._record_found(instance, where, migration))
             elif verdict in (RESTART, LOST) and migration is not None:
@@ -187,9 +185,7 @@ class Evacuation:
                     continue
                 with self._step() as connection:
                     migration_claims.undo(connection, migration["uuid"], proof, f"{self.host} died before it had moved", time.time())
-                said.append(
-                    f"{instance['name']}: its {migration['type']} to {migration['destination']} came to nothing; it is closed."
-                )
+                said.append(f"{instance['name']}: its {migration['type']} to {migration['destination']} came to nothing; it is closed.")
             if instance["state"] == claims.BUILDING:
                 said.append(self._release(instance))
         return said
@@ -254,9 +250,7 @@ class Evacuation:
         """Migrations to the dead host, by what their living source shows."""
         said = []
         with self.store.read() as connection:
-            coming = [
-                each for each in evacuations.open_migrations(connection, self.host) if each["source"] != self.host
-            ]
+            coming = [each for each in evacuations.open_migrations(connection, self.host) if each["source"] != self.host]
             shown = evacuations.shown(connection, [each["instance_uuid"] for each in coming], self.host)
         for each in coming:
             name, source = each["name"], each["source"]
@@ -277,9 +271,7 @@ class Evacuation:
         """An instance that another host has already is recorded there, as one that was evacuated."""
         uuid, now = instance["uuid"], time.time()
         opened = migration
-        if migration is not None and not (
-            migration["type"] == migration_claims.EVACUATION and migration["provider"] == where["provider"]
-        ):
+        if migration is not None and not (migration["type"] == migration_claims.EVACUATION and migration["provider"] == where["provider"]):
             opened = None
             if self._is_over(migration) is None:
                 return (
@@ -312,7 +304,7 @@ class Evacuation:
             nodes = evacuations.storage(connection)
         result = {"restarts": [], "found": [], "left": [], "lost": []}
         waiting = {}
-        for instance, dummy, verdict, where, why in found:
+        for instance, _dummy, verdict, where, why in found:
             entry = {"uuid": instance["uuid"], "name": instance["name"]}
             if verdict == RESTART:
                 waiting.setdefault(instance["priority"], []).append(instance)
@@ -325,7 +317,7 @@ class Evacuation:
             else:
                 result["left" if verdict == LEAVE else "lost"].append({**entry, "reason": why})
         # The important ones get their places before the others are looked at.
-        for dummy, instances in sorted(waiting.items(), reverse=True):
+        for _dummy, instances in sorted(waiting.items(), reverse=True):
             with self.store.read() as connection:
                 columns = read_columns(connection, clock.now(connection), service_down_time, wanted_to_move(instances, policy))
             instances = told(instances, columns)
@@ -370,9 +362,7 @@ class Evacuation:
         except DroverError as problem:
             for order in wanted:
                 begun = order["status"] != "accepted"
-                self._record(
-                    destination, order, {"status": "uncertain" if begun else "failed", "message": str(problem)}, result
-                )
+                self._record(destination, order, {"status": "uncertain" if begun else "failed", "message": str(problem)}, result)
             return result
         wanted = self._first(destination, wanted, look, result)
         for order in wanted:

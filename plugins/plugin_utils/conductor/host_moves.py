@@ -80,7 +80,7 @@ class HostMoves:
         orders = self._with_files(orders)
         stopped = {order["uuid"] for order in orders if not order["live"] and states.get(order["uuid"]) in ACTIVE}
         results = []
-        for uri, (start, dummy, none) in _by_uri(orders).items():
+        for uri, (start, _dummy, _none) in _by_uri(orders).items():
             asked = [{**_move(order, options), "will_stop": order["uuid"] in stopped} for order in start]
             results += self._module({"uri": uri, "check": True, "start": asked})
         providers = {order["uuid"]: order["provider"] for order in orders}

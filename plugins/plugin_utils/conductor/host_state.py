@@ -26,13 +26,9 @@ def change(connection, host, state=None, reason=None, forced_down=None, shuts_do
     """
     row = services.get(connection, host)
     if shuts_down and state != "draining":
-        raise DroverError(
-            f"Host {host}: shuts_down goes with the state draining, not with {state or 'forced_down alone'}."
-        )
+        raise DroverError(f"Host {host}: shuts_down goes with the state draining, not with {state or 'forced_down alone'}.")
     if reason is not None and state in ("enabled", "restored", None):
-        raise DroverError(
-            f"Host {host}: a reason goes with disabled, maintenance or draining, not with {state or 'forced_down alone'}."
-        )
+        raise DroverError(f"Host {host}: a reason goes with disabled, maintenance or draining, not with {state or 'forced_down alone'}.")
     before = {name: getattr(row, name) for name in FIELDS}
     wanted = {**before, "status_before_drain": row.status_before_drain}
     if state == "enabled":

@@ -161,9 +161,7 @@ class Mover:
                 queue.remove(move)
                 # Without its provider: once the host answers, it is as good as any other.
                 order = {**move, "source": move["from_host"], "destination": move["host"], "provider": None}
-                self._close(
-                    order, "failed", f"It was not begun, as libvirt on {' and '.join(sorted(silent))} does not answer."
-                )
+                self._close(order, "failed", f"It was not begun, as libvirt on {' and '.join(sorted(silent))} does not answer.")
                 continue
             if not move["live"] and states.get(move["uuid"]) in restarting.ACTIVE:
                 # It is shut down for its move and is not to wait while it is off; nor is it to be overtaken for ever.
@@ -191,9 +189,7 @@ class Mover:
                 self._blocked[move["uuid"]] = busy
                 continue
             except migration_orders.WasAborted as problem:
-                self._close(
-                    {**move, "source": move["from_host"], "destination": move["host"]}, "cancelled", str(problem)
-                )
+                self._close({**move, "source": move["from_host"], "destination": move["host"]}, "cancelled", str(problem))
             except DroverError as problem:
                 self._close({**move, "source": move["from_host"], "destination": move["host"]}, "failed", str(problem))
             else:

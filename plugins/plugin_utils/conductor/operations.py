@@ -47,7 +47,9 @@ class Operations:
         with self.store.read() as connection:
             found = instance_lookup.find(connection, wanted, [] if state == "absent" else None)
         for instance in found:
-            instance_lookup.refuse(instance, NOT_DONE[state], settled=state == "absent", order=orders.DELETING if state == "absent" else None)
+            instance_lookup.refuse(
+                instance, NOT_DONE[state], settled=state == "absent", order=orders.DELETING if state == "absent" else None
+            )
             if instance["host"] != self.host:
                 raise DroverError(
                     f"Instance {instance['name']} is on {instance['host']}, but this task runs on {self.host}. Delegate it there."

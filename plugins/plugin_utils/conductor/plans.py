@@ -69,9 +69,7 @@ class DrainQuestion:
         return {**plan, "unsettled": left_open_for(connection, host), "lines": drain_lines(plan)}
 
     def _plan(self, connection, there, others, host, excluded):
-        columns, instances = read_fleet(
-            connection, there + (others or []), self.policy, clock.now(connection), self.service_down_time
-        )
+        columns, instances = read_fleet(connection, there + (others or []), self.policy, clock.now(connection), self.service_down_time)
         limits = {
             "per_source": self.limits.per_source,
             "per_destination": self.limits.per_destination,

@@ -75,8 +75,7 @@ def told(instances, columns):
     if not vague:
         return instances
     return [
-        {**each, "resources": {name: n for name, n in (each.get("resources") or {}).items() if name not in vague}}
-        for each in instances
+        {**each, "resources": {name: n for name, n in (each.get("resources") or {}).items() if name not in vague}} for each in instances
     ]
 
 

@@ -131,9 +131,7 @@ def _keys(item, known, place):
 def _name(name, place):
     # libvirt refuses / and line breaks; other control characters, halves of surrogate pairs and the
     # last two characters of a plane cannot stand in XML at all.
-    odd = any(
-        unicodedata.category(character) in ("Cc", "Cs") or ord(character) & 0xFFFE == 0xFFFE for character in name
-    )
+    odd = any(unicodedata.category(character) in ("Cc", "Cs") or ord(character) & 0xFFFE == 0xFFFE for character in name)
     if "/" in name or name in (".", "..") or odd or len(name) > 200:
         raise DroverError(f"{place}: a name has at most 200 characters, no / and no control characters, and is not . or ..")
 

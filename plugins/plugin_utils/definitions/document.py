@@ -21,9 +21,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 
 SECTIONS = ("instances", "server_groups")
-_TAGS = {
-    f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge")
-}
+_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge")}
 
 
 class Document:
@@ -167,8 +165,7 @@ class Document:
             same = False
         if not same:
             lines = "; ".join(
-                f"{expected['instances'][number]['name'].strip()}: "
-                + ", ".join(f"{key}: {value}" for key, value in values.items())
+                f"{expected['instances'][number]['name'].strip()}: " + ", ".join(f"{key}: {value}" for key, value in values.items())
                 for number, values in self._wanted.items()
             )
             raise DroverError(

@@ -58,9 +58,13 @@ def hardware(offered, given, of_host, where):
     kind = checked_type(given.get("domain_type"), where) or checked_type(of_host.get("domain_type"), place) or offered
     cpu = checked_cpu(given.get("cpu"), where) or checked_cpu(of_host.get("cpu"), place)
     if kind == "kvm" and offered not in (None, "kvm"):
-        raise DroverError(f"{where}: its domain_type is kvm, which the host does not offer: only {offered}. Take that out, or choose another host.")
+        raise DroverError(
+            f"{where}: its domain_type is kvm, which the host does not offer: only {offered}. Take that out, or choose another host."
+        )
     if kind != "kvm" and cpu is not None and cpu["mode"] == "host-passthrough":
-        raise DroverError(f"{where}: a CPU of mode host-passthrough needs KVM, and its domain_type is {kind}. Take another mode, such as maximum.")
+        raise DroverError(
+            f"{where}: a CPU of mode host-passthrough needs KVM, and its domain_type is {kind}. Take another mode, such as maximum."
+        )
     if cpu is None and kind == "kvm":
         cpu = {"mode": "host-model", "model": None}
     return {"domain_type": kind, "cpu": cpu}

@@ -47,9 +47,7 @@ def resolve(definitions, known, groups=()):
         same_name = [own] if own is not None else _of_project(by_name.get(name, []), definition)
         found = by_uuid.get(definition.get("uuid"))
         if found is not None and found["name"] != name:
-            raise DroverError(
-                f"Instance {name}: its uuid {found['uuid']} belongs to {found['name']}. Correct the definition."
-            )
+            raise DroverError(f"Instance {name}: its uuid {found['uuid']} belongs to {found['name']}. Correct the definition.")
         if found is None and definition.get("uuid") and same_name:
             raise DroverError(
                 f"Instance {name}: the store has an instance of this name with uuid {same_name[0]['uuid']}, not "

@@ -90,9 +90,7 @@ def _begin(connection, instance_uuid, host, node, move_type, now, source_host, w
         raise DroverError(f"Instance {instance.name} is on {host} already; there is nothing to move.")
     source = _node(connection, instance.compute_node_id)
     if source_host is not None and source.host != source_host:
-        raise DroverError(
-            f"Instance {instance.name} is on {source.host} by now, not on {source_host}: somebody else moved it. Plan again."
-        )
+        raise DroverError(f"Instance {instance.name} is on {source.host} by now, not on {source_host}: somebody else moved it. Plan again.")
     running = migrations_open.holding(connection, [instance_uuid]).get(instance_uuid)
     if running is not None and running.status != "done":
         return _already(instance, running, destination, move_type)
@@ -123,8 +121,7 @@ def _begin(connection, instance_uuid, host, node, move_type, now, source_host, w
 def _already(instance, running, destination, move_type):
     if running.status == "finished":
         raise DroverError(
-            f"Instance {instance.name} was resized and still holds its old room on {running.source}. Confirm or revert "
-            "that first."
+            f"Instance {instance.name} was resized and still holds its old room on {running.source}. Confirm or revert that first."
         )
     same = running.destination_node_id == destination.id and (running.type == RESIZE) == (move_type == RESIZE)
     if same:
@@ -273,9 +270,7 @@ def clear_source(connection, uuid, proof, now):
 def _others(connection, migration):
     """Migrations of the same instance that hold what it held."""
     table = tables.migrations
-    query = sa.select(table.c.uuid).where(
-        table.c.instance_uuid == migration.instance_uuid, table.c.status.in_(tables.HOLDING_MIGRATION)
-    )
+    query = sa.select(table.c.uuid).where(table.c.instance_uuid == migration.instance_uuid, table.c.status.in_(tables.HOLDING_MIGRATION))
     return connection.execute(query).all()
 
 
@@ -309,9 +304,7 @@ def end_elsewhere(connection, uuid, proof, message, now):
     undo(connection, uuid, proof, message, now)
     migration, domains = _migration(connection, uuid), tables.domains
     for node in {migration.source_node_id, migration.destination_node_id} - {None}:
-        connection.execute(
-            sa.delete(domains).where(domains.c.uuid == migration.instance_uuid, domains.c.compute_node_id == node)
-        )
+        connection.execute(sa.delete(domains).where(domains.c.uuid == migration.instance_uuid, domains.c.compute_node_id == node))
         files.write_one(connection, node, migration.instance_uuid, set())
 
 
@@ -360,9 +353,7 @@ def _set_holds(connection, migration, which, now):
         amounts = holdings.held.get(uuid, {})
     if instance in holdings.new and uuid in holdings.rows:
         row = holdings.rows[uuid]
-        bulk.update(
-            connection, tables.consumers, [{"id": holdings.ids[instance], "project": row.project, "user": row.user}]
-        )
+        bulk.update(connection, tables.consumers, [{"id": holdings.ids[instance], "project": row.project, "user": row.user}])
     holdings.write({instance: amounts, uuid: {}})
 
 
@@ -374,9 +365,7 @@ def _sizes(migration, which):
 def _place(connection, migration, node_id, columns):
     instances = tables.instances
     connection.execute(
-        sa.update(instances)
-        .where(instances.c.uuid == migration.instance_uuid)
-        .values(compute_node_id=node_id, state="active", **columns)
+        sa.update(instances).where(instances.c.uuid == migration.instance_uuid).values(compute_node_id=node_id, state="active", **columns)
     )
 
 
@@ -384,9 +373,7 @@ def _place_domain(connection, migration, from_node, to_node, domain_state, now):
     """What discovery would find at its next visit, so that nobody sees a domain on two hosts until then."""
     domains = tables.domains
     if from_node != to_node:
-        connection.execute(
-            sa.delete(domains).where(domains.c.uuid == migration.instance_uuid, domains.c.compute_node_id == to_node)
-        )
+        connection.execute(sa.delete(domains).where(domains.c.uuid == migration.instance_uuid, domains.c.compute_node_id == to_node))
     connection.execute(
         sa.update(domains)
         .where(domains.c.uuid == migration.instance_uuid, domains.c.compute_node_id == from_node)
@@ -400,7 +387,7 @@ def _by_class(connection, amounts):
     table, sums = tables.resource_classes, {}
     query = sa.select(table.c.id, table.c.name)
     names = {row.id: row.name for row in bulk.among(connection, query, table.c.id, {key[1] for key in amounts})}
-    for (dummy, class_id), amount in sorted(amounts.items()):
+    for (_dummy, class_id), amount in sorted(amounts.items()):
         sums[names[class_id]] = sums.get(names[class_id], 0) + amount
     return sums
 
@@ -408,9 +395,7 @@ def _by_class(connection, amounts):
 def _portable(connection, amounts):
     """dict (provider id, class id) -> amount as dict provider uuid -> dict class name -> amount."""
     providers, classes = tables.resource_providers, tables.resource_classes
-    rows = bulk.among(
-        connection, sa.select(providers.c.id, providers.c.uuid), providers.c.id, {key[0] for key in amounts}
-    )
+    rows = bulk.among(connection, sa.select(providers.c.id, providers.c.uuid), providers.c.id, {key[0] for key in amounts})
     uuids = {row.id: row.uuid for row in rows}
     rows = bulk.among(connection, sa.select(classes.c.id, classes.c.name), classes.c.id, {key[1] for key in amounts})
     names = {row.id: row.name for row in rows}
@@ -431,9 +416,7 @@ def _restored(connection, portable):
 
 def _set_status(connection, uuid, status, message, now):
     table = tables.migrations
-    connection.execute(
-        sa.update(table).where(table.c.uuid == uuid).values(status=status, message=message, updated_at=now)
-    )
+    connection.execute(sa.update(table).where(table.c.uuid == uuid).values(status=status, message=message, updated_at=now))
 
 
 def _migration(connection, uuid):

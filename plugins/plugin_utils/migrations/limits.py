@@ -67,9 +67,7 @@ def refuse(caps, move, open_moves, budget=None, given_up=(), waiting=0):
     counted = [row for row in others if row.type != EVACUATION and row.uuid not in given_up]
     here = [row for row in counted if row.source == move["from_host"]]
     _refuse(move, here, None if caps.per_source is None else caps.per_source + waiting, "from " + move["from_host"])
-    _refuse(
-        move, [row for row in counted if row.destination == move["host"]], caps.per_destination, "to " + move["host"]
-    )
+    _refuse(move, [row for row in counted if row.destination == move["host"]], caps.per_destination, "to " + move["host"])
     _refuse(move, counted, caps.overall, "in all")
     if budget:
         name, most = budget

@@ -39,12 +39,8 @@ def checked(policy, who):
     _one_of(found, "move", MOVES, who)
     _one_of(found, "on_drain", ON_DRAIN, who)
     priority = found.get("priority")
-    if priority is not None and (
-        isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > MOST_PRIORITY
-    ):
-        raise DroverError(
-            f"{who}: priority must be a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}, not {priority!r}."
-        )
+    if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > MOST_PRIORITY):
+        raise DroverError(f"{who}: priority must be a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}, not {priority!r}.")
     if "migration" in found:
         _migration(found["migration"], who)
     _no_contradiction(found, who)

@@ -163,12 +163,7 @@ def consumer_rows(keep, now):
 
 def flatten(held, classes):
     """dict provider id -> dict class name -> amount, as dict (provider id, class id) -> amount, without zeros."""
-    return {
-        (provider, classes[name]): amount
-        for provider, amounts in held.items()
-        for name, amount in amounts.items()
-        if amount
-    }
+    return {(provider, classes[name]): amount for provider, amounts in held.items() for name, amount in amounts.items() if amount}
 
 
 def confirm(connection, consumer_uuids):
@@ -203,9 +198,7 @@ def expired(connection, now):
         item = found.setdefault(
             row.uuid,
             {
-                **{
-                    name: getattr(row, name) for name in ("uuid", "type", "project", "user", "created_at", "expires_at")
-                },
+                **{name: getattr(row, name) for name in ("uuid", "type", "project", "user", "created_at", "expires_at")},
                 "holds": {},
             },
         )

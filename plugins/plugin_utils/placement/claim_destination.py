@@ -60,7 +60,7 @@ class Chooser:
         :returns: dict uuid -> Place.
         """
         for members in self.members.values():
-            for selection, dummy in wanted:
+            for selection, _dummy in wanted:
                 # Written down already, with its first choice.
                 members.pop(selection["uuid"], None)
         firsts = [places[0] for dummy, places in wanted]
@@ -109,9 +109,7 @@ class Chooser:
 
     def _chosen(self, wanted):
         return {
-            selection["uuid"]: self.choose(
-                selection, places, self.groups.get(server_groups.name_of(selection.get("server_group")))
-            )
+            selection["uuid"]: self.choose(selection, places, self.groups.get(server_groups.name_of(selection.get("server_group"))))
             for selection, places in wanted
         }
 
@@ -150,9 +148,7 @@ class Chooser:
         taken = []
         if place.given:
             wanted = [
-                (name, amount, [self.uuids[uuid]])
-                for uuid, amounts in sorted(place.given.items())
-                for name, amount in amounts.items()
+                (name, amount, [self.uuids[uuid]]) for uuid, amounts in sorted(place.given.items()) for name, amount in amounts.items()
             ]
         else:
             of = self.supplies[place.node.provider_id].of
@@ -196,8 +192,7 @@ def provider_ids(connection, uuids):
     found = providers.ids(connection, uuids)
     for uuid in sorted(set(uuids) - set(found)):
         raise DroverError(
-            f"Resource provider {uuid} is not in the store. Run drover.compute.discover, then schedule again; "
-            "nothing was claimed.",
+            f"Resource provider {uuid} is not in the store. Run drover.compute.discover, then schedule again; nothing was claimed.",
             cause="unknown_provider",
             provider=uuid,
         )

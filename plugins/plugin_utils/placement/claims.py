@@ -56,9 +56,7 @@ def claim(connection, selections, now, lifetime=LIFETIME, actor=None, defined=Fa
     rows = [_instance(each, nodes, found, now, defined) for each in selections]
     expires_at = now + lifetime if lifetime else None
     keep = _consumers(selections, expires_at)
-    new, made = bulk.add_both(
-        connection, "uuid", (tables.instances, rows), (tables.consumers, allocations.consumer_rows(keep, now))
-    )
+    new, made = bulk.add_both(connection, "uuid", (tables.instances, rows), (tables.consumers, allocations.consumer_rows(keep, now)))
     existing = [each["uuid"] for each in selections if each["uuid"] not in new]
     if defined:
         _refuse_changed(connection, [row for row in rows if row["uuid"] not in new])
@@ -101,9 +99,7 @@ def _refuse_changed(connection, wanted):
         if row is None:
             continue
         changed = [
-            f"{key} was {_or_none(getattr(row, key))} and is {_or_none(new[key])}"
-            for key in DECIDING
-            if getattr(row, key) != new[key]
+            f"{key} was {_or_none(getattr(row, key))} and is {_or_none(new[key])}" for key in DECIDING if getattr(row, key) != new[key]
         ]
         if new["server_group_id"] != row.server_group_id:
             changed.append("server_group is another one")
@@ -209,9 +205,7 @@ def reclaim(connection, uuid, alternates, proof, now, lifetime=LIFETIME, actor=N
     holdings.write({uuid: chosen.amounts} if uuid in holdings.ids else {}, expires, limited=True)
     bulk.update(connection, tables.instances, [{"id": instance.id, "compute_node_id": chosen.node.id}])
     table = tables.compute_nodes
-    connection.execute(
-        sa.update(table).where(table.c.id == instance.compute_node_id).values(failed_builds=table.c.failed_builds + 1)
-    )
+    connection.execute(sa.update(table).where(table.c.id == instance.compute_node_id).values(failed_builds=table.c.failed_builds + 1))
     left = alternates[chosen.number + 1 :]
     place = (chosen.node.host, chosen.node.hypervisor_hostname)
     given_up = "It could not be built where its room was before: this alternate was taken."
@@ -398,11 +392,7 @@ def _node(nodes, place):
 
 
 def _matching(nodes, place):
-    return [
-        row
-        for row in nodes.get(place["host"], ())
-        if place.get("node") is None or row.hypervisor_hostname == place["node"]
-    ]
+    return [row for row in nodes.get(place["host"], ()) if place.get("node") is None or row.hypervisor_hostname == place["node"]]
 
 
 def _existing(connection, uuids):
@@ -425,9 +415,7 @@ def _instance_row(connection, uuid):
 
 
 def _unknown_instance(uuid):
-    return DroverError(
-        f"Instance {uuid} is not in the store. Run drover.compute.discover if it exists.", cause="unknown_instance"
-    )
+    return DroverError(f"Instance {uuid} is not in the store. Run drover.compute.discover if it exists.", cause="unknown_instance")
 
 
 def _instance(selection, nodes, found, now, defined=False):

@@ -142,13 +142,9 @@ def _custom(kind, names, refusal):
 
 def _check_spelling(kind, name, where):
     if not _ALLOWED.fullmatch(name):
-        raise DroverError(
-            f"{where}: the name {_short(name)!r} of a {kind.word} may have nothing but A-Z, 0-9 and _ in it."
-        )
+        raise DroverError(f"{where}: the name {_short(name)!r} of a {kind.word} may have nothing but A-Z, 0-9 and _ in it.")
     if len(name) > MAX_LENGTH:
-        raise DroverError(
-            f"{where}: the name {_short(name)} of a {kind.word} has {len(name)} characters; {MAX_LENGTH} are the most."
-        )
+        raise DroverError(f"{where}: the name {_short(name)} of a {kind.word} has {len(name)} characters; {MAX_LENGTH} are the most.")
 
 
 def _short(name, most=60):

@@ -131,9 +131,7 @@ def allocate(connection, rows, change, limited=False):
         database does it once more.
     """
     changes = [
-        {"provider": provider, "class": class_id, "amount": amount}
-        for (provider, class_id), amount in sorted(change.items())
-        if amount
+        {"provider": provider, "class": class_id, "amount": amount} for (provider, class_id), amount in sorted(change.items()) if amount
     ]
     few = limited and 0 < len(changes) <= MOST_AT_ONCE
     values = _by_number("{}_{}", changes) if few else {}
@@ -144,9 +142,7 @@ def allocate(connection, rows, change, limited=False):
         bulk.insert(connection, tables.allocations, rows)
         done = _count(connection, changes, values, limited) if changes else 0
     if limited and done != len(changes):
-        raise DroverError(
-            "The room that was claimed was taken meanwhile. Nothing was claimed: schedule again.", cause="no_room"
-        )
+        raise DroverError("The room that was claimed was taken meanwhile. Nothing was claimed: schedule again.", cause="no_room")
 
 
 def _by_number(called, rows):
@@ -193,9 +189,7 @@ def _complete(where, given):
     values = {name: _amount(f"{where}: {name}", given[name], least) for name, least in _LEAST.items()}
     values["allocation_ratio"] = _ratio(f"{where}: allocation_ratio", given["allocation_ratio"])
     if values["reserved"] > values["total"]:
-        raise DroverError(
-            f"{where}: {values['reserved']} cannot be reserved of a total of {values['total']}. Lower reserved."
-        )
+        raise DroverError(f"{where}: {values['reserved']} cannot be reserved of a total of {values['total']}. Lower reserved.")
     if values["min_unit"] > values["max_unit"]:
         raise DroverError(
             f"{where}: min_unit {values['min_unit']} is above max_unit {values['max_unit']}, so that nothing could "

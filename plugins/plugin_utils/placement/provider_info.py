@@ -75,10 +75,7 @@ def _providers(name, uuid, in_tree):
     if in_tree is not None:
         member = table.alias("member")
         query = query.where(
-            root.c.id
-            == sa.select(sa.func.coalesce(member.c.root_id, member.c.id))
-            .where(member.c.uuid == in_tree)
-            .scalar_subquery()
+            root.c.id == sa.select(sa.func.coalesce(member.c.root_id, member.c.id)).where(member.c.uuid == in_tree).scalar_subquery()
         )
     return query
 

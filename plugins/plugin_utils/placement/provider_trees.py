@@ -95,11 +95,7 @@ def reachable(connection, provider_ids, sharing_ids=None):
         .where(names.c.name == SHARES)
     )
     by_aggregate, found = {}, {}
-    rows = (
-        connection.execute(query)
-        if sharing_ids is None
-        else bulk.among(connection, query, members.c.provider_id, sharing_ids)
-    )
+    rows = connection.execute(query) if sharing_ids is None else bulk.among(connection, query, members.c.provider_id, sharing_ids)
     for row in rows:
         by_aggregate.setdefault(row.aggregate_id, set()).add(row.provider_id)
     if by_aggregate:
@@ -174,8 +170,4 @@ def roots(connection, provider_ids):
     """The roots of those providers that have one above them: dict id -> set of the one root's id."""
     table = tables.resource_providers
     query = sa.select(table.c.id, table.c.root_id).where(table.c.root_id.is_not(None))
-    return {
-        row.id: {row.root_id}
-        for row in bulk.among(connection, query, table.c.id, provider_ids)
-        if row.root_id != row.id
-    }
+    return {row.id: {row.root_id} for row in bulk.among(connection, query, table.c.id, provider_ids) if row.root_id != row.id}

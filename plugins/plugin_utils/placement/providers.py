@@ -80,9 +80,7 @@ def set_inventories(connection, wanted, owned=None):
     :returns: set of provider ids that changed; their generation went up by one.
     """
     table = tables.inventories
-    classes = bulk.ids_by(
-        connection, tables.resource_classes.c.name, {name for inventories in wanted.values() for name in inventories}
-    )
+    classes = bulk.ids_by(connection, tables.resource_classes.c.name, {name for inventories in wanted.values() for name in inventories})
     current = {}
     for row in bulk.among(connection, sa.select(table), table.c.provider_id, wanted):
         current.setdefault(row.provider_id, {})[row.class_id] = row

@@ -53,16 +53,12 @@ def replace(connection, consumers, now):
     }
     holdings = allocations.Holdings(connection, keep, now, drop=flat)
     _check_generations(consumers, holdings)
-    columns = {
-        uuid: {name: value for name, value in columns.items() if consumers[uuid].get(name)}
-        for uuid, columns in keep.items()
-    }
+    columns = {uuid: {name: value for name, value in columns.items() if consumers[uuid].get(name)} for uuid, columns in keep.items()}
     flat = {uuid: amounts for uuid, amounts in flat.items() if _differs(holdings, uuid, amounts, columns.get(uuid))}
     _check_room(connection, holdings, flat, ids, classes)
     holdings.write(flat, columns, limited=True)
     return [
-        {"uuid": uuid, "generation": _generation(holdings, uuid, uuid in flat, keep), "changed": uuid in flat}
-        for uuid in sorted(consumers)
+        {"uuid": uuid, "generation": _generation(holdings, uuid, uuid in flat, keep), "changed": uuid in flat} for uuid in sorted(consumers)
     ]
 
 
@@ -111,12 +107,9 @@ def reshape(connection, inventories, consumers, now):
     query = sa.select(table.c.id, table.c.name, table.c.generation)
     generations = {row.id: row for row in bulk.among(connection, query, table.c.id, ids.values())}
     return {
-        "providers": [
-            {"name": generations[key].name, "generation": generations[key].generation} for key in sorted(generations)
-        ],
+        "providers": [{"name": generations[key].name, "generation": generations[key].generation} for key in sorted(generations)],
         "consumers": written,
-        "changed": any(generations[key].generation != rows[key].generation for key in rows)
-        or any(each["changed"] for each in written),
+        "changed": any(generations[key].generation != rows[key].generation for key in rows) or any(each["changed"] for each in written),
     }
 
 
@@ -130,9 +123,7 @@ def _check(consumers):
         if not same:
             raise DroverError(f"{where}: that is no uuid in lower case.")
         if not isinstance(wanted, dict) or not isinstance(wanted.get("allocations"), dict):
-            raise DroverError(
-                f"{where}: allocations is missing: a mapping of providers to amounts, {{}} to hold nothing."
-            )
+            raise DroverError(f"{where}: allocations is missing: a mapping of providers to amounts, {{}} to hold nothing.")
         for provider, amounts in wanted["allocations"].items():
             selections.check_resources(f"{where}, {provider}", amounts)
         selections.check_texts(where, wanted, ("project", "user", "type"))
@@ -150,8 +141,7 @@ def _providers(connection, names):
     found = {**by_uuid, **by_name}
     for name in sorted(set(names) - set(found)):
         raise DroverError(
-            f"Resource provider {name} is not in the store. Run drover.compute.discover, or correct the name; "
-            "nothing was written.",
+            f"Resource provider {name} is not in the store. Run drover.compute.discover, or correct the name; nothing was written.",
             cause="unknown_provider",
             provider=name,
         )
@@ -200,8 +190,7 @@ def _check_room(connection, holdings, flat, ids, classes):
             where = {"consumer": uuid, "provider": provider_names[provider]}
             if found is None:
                 raise DroverError(
-                    f"No room for {uuid} on {provider_names[provider]}: {kind}: asked {amount}, it has none. "
-                    "Nothing was written.",
+                    f"No room for {uuid} on {provider_names[provider]}: {kind}: asked {amount}, it has none. Nothing was written.",
                     cause="no_room",
                     **where,
                     resource_class=kind,

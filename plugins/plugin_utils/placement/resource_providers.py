@@ -33,9 +33,7 @@ MAX_NAME = 200
 _DISCOVERED_PREFIXES = ("COMPUTE_", "HW_CPU_")
 
 
-def ensure(
-    connection, name=None, uuid=None, parent=None, inventories=None, traits=None, aggregates=None, generation=None
-):
+def ensure(connection, name=None, uuid=None, parent=None, inventories=None, traits=None, aggregates=None, generation=None):
     """Make a provider or change it; what is None stays.
 
     :param name: a new one, or with the uuid of a provider its new name.
@@ -103,8 +101,7 @@ def delete(connection, name=None, uuid=None, generation=None):
     children = connection.execute(sa.select(table.c.name).where(table.c.parent_id == row.id)).scalars().all()
     if children:
         raise DroverError(
-            f"{where} has children: {some(sorted(children), 5)}. Delete them or give them another parent first; "
-            "nothing was deleted."
+            f"{where} has children: {some(sorted(children), 5)}. Delete them or give them another parent first; nothing was deleted."
         )
     before = _described(connection, row)
     providers.remove(connection, [row.id])
@@ -138,13 +135,9 @@ class _Wanted:
 
 def _check_name(name):
     if not name or name != name.strip() or not name.isprintable():
-        raise DroverError(
-            f"The name {name[:60]!r} of a resource provider must be text that can be seen, without spaces around it."
-        )
+        raise DroverError(f"The name {name[:60]!r} of a resource provider must be text that can be seen, without spaces around it.")
     if len(name) > MAX_NAME:
-        raise DroverError(
-            f"The name {name[:60]}... of a resource provider has {len(name)} characters; {MAX_NAME} are the most."
-        )
+        raise DroverError(f"The name {name[:60]}... of a resource provider has {len(name)} characters; {MAX_NAME} are the most.")
 
 
 def _find(connection, name, uuid):

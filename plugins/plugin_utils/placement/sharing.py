@@ -41,10 +41,7 @@ def set_members(connection, wanted, leaving):
     ids = bulk.ids_by(connection, column, {uuid for names in wanted.values() for uuid in names})
     ids.update(bulk.ids_by(connection, column, uuids - set(ids), make=False))
     query = sa.select(table.c.provider_id, table.c.aggregate_id)
-    have = {
-        (row.provider_id, row.aggregate_id)
-        for row in bulk.among(connection, query, table.c.provider_id, {*wanted, *leaving})
-    }
+    have = {(row.provider_id, row.aggregate_id) for row in bulk.among(connection, query, table.c.provider_id, {*wanted, *leaving})}
     joined = {}
     for provider, names in wanted.items():
         for uuid in names:
@@ -185,11 +182,7 @@ def move(connection, wanted, resource, now):
     class_id = bulk.ids_by(connection, tables.resource_classes.c.name, {resource})[resource]
     _hold(connection, wanted, class_id)
     table, consumers = tables.allocations, tables.consumers
-    query = (
-        sa.select(consumers.c.uuid)
-        .join(table, table.c.consumer_id == consumers.c.id)
-        .where(table.c.class_id == class_id)
-    )
+    query = sa.select(consumers.c.uuid).join(table, table.c.consumer_id == consumers.c.id).where(table.c.class_id == class_id)
     uuids = {row.uuid for row in bulk.among(connection, query, table.c.provider_id, wanted)}
     changes = {}
     for uuid, held in allocations.read(connection, uuids).items():

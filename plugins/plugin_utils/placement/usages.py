@@ -104,9 +104,7 @@ def _provider_id(connection, given):
     query = sa.select(table.c.id).where(sa.or_(table.c.uuid == given.lower(), table.c.name == given))
     found = connection.execute(query).scalars().first()
     if found is None:
-        raise DroverError(
-            f"There is no resource provider {given}. drover.compute.resource_provider_info shows those that there are."
-        )
+        raise DroverError(f"There is no resource provider {given}. drover.compute.resource_provider_info shows those that there are.")
     return found
 
 
@@ -120,10 +118,7 @@ def _sums(rows):
             sums[row.name] = sums.get(row.name, 0) + used
     return {
         "usages": dict(sorted(usages.items())),
-        "usages_by": {
-            group: {name: dict(sorted(sums.items())) for name, sums in sorted(names.items())}
-            for group, names in groups.items()
-        },
+        "usages_by": {group: {name: dict(sorted(sums.items())) for name, sums in sorted(names.items())} for group, names in groups.items()},
     }
 
 

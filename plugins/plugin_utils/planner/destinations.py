@@ -39,11 +39,7 @@ class Reach:
         spec = spec_of(instance, states, excluded)
         held = [index for index in states.where(spec.key) if sources is None or index in sources]
         if not held:
-            rows = (
-                sources
-                if sources is not None
-                else [i for i in range(states.size) if states.host[i] == instance["host"]]
-            )
+            rows = sources if sources is not None else [i for i in range(states.size) if states.host[i] == instance["host"]]
             held = [index for index in rows if states.node[index] == instance.get("node")] or list(rows)
         source = held[0]
         traits = tuple(sorted(instance.get("required_traits") or ()))

@@ -14,8 +14,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers impo
     Unit,
     is_live,
     is_to_shut_down,
-    why_unmovable,
     spec_of,
+    why_unmovable,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.explanation import explain_failure
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import narrow
@@ -26,9 +26,7 @@ LIMITS = ("per_source", "per_destination", "total", "bandwidth_mib")
 WAYS_OUT = 8
 
 
-def plan_drain(
-    fleet, instances, host, policy, limits=None, excluded=None, others=None, extra_moves=0, solver_seconds=0
-):
+def plan_drain(fleet, instances, host, policy, limits=None, excluded=None, others=None, extra_moves=0, solver_seconds=0):
     """A destination for every instance of a host that can move, and why the others cannot.
 
     All movable instances are placed as one problem. First as the scheduler's host filters and weighers
@@ -273,9 +271,7 @@ def _way_out(ladder, unit, solution, seek):
         search = relocation_search.Search(board, [item], [each for each in ladder.others if each not in moved], 8)
         search.run([item], relocation_search.packing.best_fit, False)
         if not search.stuck and search.steps:
-            names = ", ".join(
-                f"{board.label[each][0]} to {ladder.states.label(to)}" for each, _origin, to in search.steps
-            )
+            names = ", ".join(f"{board.label[each][0]} to {ladder.states.label(to)}" for each, _origin, to in search.steps)
             way_out = f"allow {_count(len(search.steps), 'more move')} of others ({names})"
         search.undo()
     if way_out is None and near is not None:
@@ -314,9 +310,7 @@ def _unmovable(instance, reason, nearest=None, way_out=None):
 def _move(states, mover, index, bandwidth, extra):
     instance = mover.instance
     bandwidth = (instance.get("migration") or {}).get("bandwidth_mib") or bandwidth
-    seconds, converges = move_seconds(
-        int(instance.get("memory_mb") or 0), is_live(instance), bandwidth, instance.get("dirty_mib")
-    )
+    seconds, converges = move_seconds(int(instance.get("memory_mb") or 0), is_live(instance), bandwidth, instance.get("dirty_mib"))
     return {
         "uuid": instance["uuid"],
         "name": instance["name"],

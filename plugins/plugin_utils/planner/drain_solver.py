@@ -151,11 +151,7 @@ class Ladder:
     def _solution(self, placed, stuck, steps, method):
         board = self.board
         order = {item: number for number, item in enumerate(self.items)}
-        places = [
-            (mover, row)
-            for item, row in sorted(placed.items(), key=lambda pair: order[pair[0]])
-            for mover in board.movers[item]
-        ]
+        places = [(mover, row) for item, row in sorted(placed.items(), key=lambda pair: order[pair[0]]) for mover in board.movers[item]]
         return Solution(
             places,
             [self._unit(item) for item in sorted(stuck, key=order.__getitem__)],

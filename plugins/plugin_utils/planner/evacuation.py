@@ -73,9 +73,7 @@ def why_lost(instance, node):
     if not instance["xml"]:
         return "the store has no XML of it; define it elsewhere by hand"
     local = [
-        disk["source"]
-        for disk in instance["disks"]
-        if disk.get("source") and disk.get("type") != "network" and not share_of(disk, node)
+        disk["source"] for disk in instance["disks"] if disk.get("source") and disk.get("type") != "network" and not share_of(disk, node)
     ]
     if local:
         return f"its disk {', '.join(local)} is on the dead host alone; it waits there, untouched"
@@ -92,14 +90,8 @@ def blind_nodes(instance, node, nodes):
 
     :param nodes: dict provider uuid -> storage, of the whole fleet.
     """
-    needs = [
-        (disk, share_of(disk, node))
-        for disk in instance["disks"]
-        if disk.get("source") and disk.get("type") != "network"
-    ]
-    return [
-        provider for provider, other in nodes.items() if any(share_of(disk, other) != share for disk, share in needs)
-    ]
+    needs = [(disk, share_of(disk, node)) for disk in instance["disks"] if disk.get("source") and disk.get("type") != "network"]
+    return [provider for provider, other in nodes.items() if any(share_of(disk, other) != share for disk, share in needs)]
 
 
 def plan_evacuation(columns, instances, host, policy, nodes, excluded):
@@ -113,10 +105,7 @@ def plan_evacuation(columns, instances, host, policy, nodes, excluded):
     :returns: (moves [{uuid, name, host, node, provider}] by name, stuck [{uuid, name, reason}]).
     """
     own = {each["node"]: each for each in nodes.values() if each["host"] == host}
-    barred = {
-        each["uuid"]: [*excluded.get(each["uuid"], ()), *blind_nodes(each, own[each["node"]], nodes)]
-        for each in instances
-    }
+    barred = {each["uuid"]: [*excluded.get(each["uuid"], ()), *blind_nodes(each, own[each["node"]], nodes)] for each in instances}
     # Nothing of them runs, so nothing keeps them but what why_lost() has seen to; their disks are there already.
     free = {
         "state": "shutoff",

@@ -113,21 +113,15 @@ def decide(evidence, limits=Limits(), lifted=()):
     if evidence.said:
         if alive:
             sentence = f"You say that {host} is powered off, but {alive}. Its instances may run. Switch it off first"
-            return Decision(
-                NOTHING, "contradiction", f"{sentence}, or leave out drover_host_is_off where it has a power driver."
-            )
+            return Decision(NOTHING, "contradiction", f"{sentence}, or leave out drover_host_is_off where it has a power driver.")
         held_back = _first([*_says_on(evidence), *_unclear(evidence), *_in_use(evidence)], lifted)
         return held_back or Decision(RESTART, None, f"{host} is off, as a person says, and nobody can reach it.")
     if evidence.ssh and not evidence.soft_fenced and (not evidence.maintenance or "maintenance" in lifted):
-        return Decision(
-            SOFT_FENCE, None, f"{host} answers over SSH, only its libvirt does not: restart that, its instances go on."
-        )
+        return Decision(SOFT_FENCE, None, f"{host} answers over SSH, only its libvirt does not: restart that, its instances go on.")
     held_back = _first(_lives(evidence, reached), lifted)
     if held_back is None and evidence.power == "none":
         sentence = f"{host} has no power driver that can tell that it is off: go and see"
-        return Decision(
-            WORD, "no_driver", f"{sentence}{', and switch it off, as it answers over SSH' if evidence.ssh else ''}."
-        )
+        return Decision(WORD, "no_driver", f"{sentence}{', and switch it off, as it answers over SSH' if evidence.ssh else ''}.")
     held_back = held_back or _first(_not_now(evidence, limits), lifted)
     if held_back is not None:
         return held_back

@@ -71,11 +71,7 @@ def counting_words(found):
         f"{'s'[: found['items'] == 1]} {found['needed']} {unit} together, but those nodes have {found['room']} {unit} free in all"
     )
     if found["stay"]:
-        words += (
-            f", and the {found['stay']} instances that are there can go nowhere else either"
-            if found["stay"] > 1
-            else ""
-        )
+        words += f", and the {found['stay']} instances that are there can go nowhere else either" if found["stay"] > 1 else ""
     return words
 
 
@@ -110,11 +106,7 @@ def nearest(board, item):
 def nearest_words(found):
     """What is lacking at the nearest node, as a clause."""
     lacks = [f"{number(amount)} {UNITS.get(rc, rc)}" for rc, amount in found["short"].items()]
-    words = (
-        f"the nearest is {found['host']}, short of {' and '.join(lacks)}"
-        if lacks
-        else f"the nearest is {found['host']}"
-    )
+    words = f"the nearest is {found['host']}, short of {' and '.join(lacks)}" if lacks else f"the nearest is {found['host']}"
     if found["group"]:
         words += f"{' and' if lacks else ', but'} held by {found['group']} of its server group"
     return words

@@ -21,8 +21,7 @@ NOT_INSTALLED = (
     " is in the collection's folder)."
 )
 NEEDS_TIME = (
-    "Searching found neither a whole plan nor a proof that there is none. An exact model may find one: give it time"
-    " (solver_seconds)."
+    "Searching found neither a whole plan nor a proof that there is none. An exact model may find one: give it time (solver_seconds)."
 )
 UNDECIDED = (
     "Neither searching nor the exact model found a whole plan or a proof that there is none; more time (solver_seconds)"

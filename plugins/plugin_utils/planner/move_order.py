@@ -15,11 +15,7 @@ def plan_waves(moves, fleet, limits):
     :param fleet: columns with server_groups, of which those with ``max_moving`` have a budget.
     :param limits: dict of per_source, per_destination and total, each None or missing for no limit; or None.
     """
-    budgets = {
-        name: group["max_moving"]
-        for name, group in (fleet.get("server_groups") or {}).items()
-        if group.get("max_moving")
-    }
+    budgets = {name: group["max_moving"] for name, group in (fleet.get("server_groups") or {}).items() if group.get("max_moving")}
     most = {key: (limits or {}).get(key) for key in ("per_source", "per_destination", "total")}
     return assign_waves(moves, budgets=budgets, **most)
 
@@ -45,9 +41,7 @@ def assign_waves(moves, per_source=None, per_destination=None, total=None, budge
     busy = []
     freed = {}
     latest = {}
-    freeing = {(move["from_host"], move["from_node"]) for move in moves} & {
-        (move["host"], move["node"]) for move in moves
-    }
+    freeing = {(move["from_host"], move["from_node"]) for move in moves} & {(move["host"], move["node"]) for move in moves}
     freeing = {host for host, _node in freeing}
     for move in moves:
         wave = 0

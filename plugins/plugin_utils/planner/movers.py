@@ -125,9 +125,7 @@ def why_policy_keeps(policy, error, state, cold=False):
     if policy == "never":
         return "its migration policy is 'never'"
     if policy == "cold" and state == "paused":
-        return (
-            "it is paused and its migration policy is 'cold', and what stands still cannot shut down; resume it first"
-        )
+        return "it is paused and its migration policy is 'cold', and what stands still cannot shut down; resume it first"
     if policy == "live" and state in COLD_STATES:
         return "it is shut off and its migration policy is 'live'; start it first, or change the policy"
     if policy == "live" and cold:
@@ -146,8 +144,7 @@ def why_unmovable(instance):
     policy = instance.get("policy")
     if policy is not None and policy not in POLICIES:
         raise PlanError(
-            f"Instance {instance['name']} has the migration policy '{policy}', which does not exist;"
-            f" there are: {', '.join(POLICIES)}."
+            f"Instance {instance['name']} has the migration policy '{policy}', which does not exist; there are: {', '.join(POLICIES)}."
         )
     state = instance.get("state")
     kept = why_policy_keeps(policy, instance.get("policy_error"), state)
@@ -169,10 +166,7 @@ def why_unmovable(instance):
         )
     if state in COLD_STATES:
         if instance.get("managed_save"):
-            return (
-                "it has a saved memory image on its host (managed save); start it, or drop the image"
-                " with virsh managedsave-remove"
-            )
+            return "it has a saved memory image on its host (managed save); start it, or drop the image with virsh managedsave-remove"
         if instance.get("persistent") is False:
             return "it is shut off but not persistent, so nothing is left to move; run drover.compute.discover"
     return None

@@ -91,9 +91,7 @@ def plan_rebalance(
                 gain = score - imbalance(board, rows, weigh)
                 board.move(item, origin)
                 ranked.append((_cost(board, item, cost_per_gib) - gain, board.label[item], item, node, gain))
-        if not ranked or (
-            -min(ranked)[0] < worth and not _together(board, rows, chosen, score, worth, cost_per_gib, weigh)
-        ):
+        if not ranked or (-min(ranked)[0] < worth and not _together(board, rows, chosen, score, worth, cost_per_gib, weigh)):
             break
         _key, _label, item, node, gain = min(ranked)
         cost = _cost(board, item, cost_per_gib)
@@ -270,9 +268,7 @@ def _best(board, rows, items, score, margin, cost_per_gib, weigh):
     for number in range(len(board.classes)):
         new_to = share[rows, number][None, :] - need[:, number, None] / capacity[rows, number][None, :]
         change = (new_from[:, number] - share[at, number])[:, None] + new_to - share[rows, number][None, :]
-        square = (
-            (new_from[:, number] ** 2 - share[at, number] ** 2)[:, None] + new_to**2 - share[rows, number][None, :] ** 2
-        )
+        square = (new_from[:, number] ** 2 - share[at, number] ** 2)[:, None] + new_to**2 - share[rows, number][None, :] ** 2
         mean = (total[number] + change) / count
         after += weigh[number] * np.sqrt(np.maximum((squares[number] + square) / count - mean**2, 0))
     gain = score - after

@@ -27,11 +27,7 @@ def plan_return(fleet, instances, policy, homes, limits=None):
     """
     states = HostStates(fleet)
     rows = {(states.host[row], states.node[row]): row for row in range(states.size)}
-    away = [
-        each
-        for each in instances
-        if each["uuid"] in homes and (each["host"], each["node"]) != tuple(homes[each["uuid"]])
-    ]
+    away = [each for each in instances if each["uuid"] in homes and (each["host"], each["node"]) != tuple(homes[each["uuid"]])]
     staying, going = {}, []
     for each in sorted(away, key=lambda each: (-(each["memory_mb"] or 0), each["name"], each["uuid"])):
         reason = why_unmovable(each) or ("it is to be shut down instead of moved" if is_to_shut_down(each) else None)
@@ -57,9 +53,7 @@ def plan_return(fleet, instances, policy, homes, limits=None):
                 rest.append(each)
         left = rest
     for each in left:
-        staying[each["uuid"]] = (
-            f"{homes[each['uuid']][0]} has no room for it now, or a host filter or server group keeps it away"
-        )
+        staying[each["uuid"]] = f"{homes[each['uuid']][0]} has no room for it now, or a host filter or server group keeps it away"
     waves = plan_waves(moves, fleet, limits)
     return {
         "moves": moves,

@@ -48,9 +48,7 @@ def plan_rolling(fleet, instances, policy, hosts=None, spare_hosts=0, batch_size
     wanted = names if hosts is None else sorted(set(hosts))
     unknown = [name for name in wanted if name not in names]
     if unknown:
-        raise PlanError(
-            f"The store has no compute node of host '{unknown[0]}'; it has hosts: {', '.join(names) or 'none at all'}."
-        )
+        raise PlanError(f"The store has no compute node of host '{unknown[0]}'; it has hosts: {', '.join(names) or 'none at all'}.")
     moving, blocked = [], {}
     for each in sorted(instances, key=lambda found: (found["name"], found["uuid"])):
         if is_to_shut_down(each):

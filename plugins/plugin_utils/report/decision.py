@@ -37,9 +37,7 @@ def decision(row):
 
 
 def _weighed(each, where):
-    parts = [
-        {"name": name, "value": part["normalised"] * part["multiplier"]} for name, part in each["weighers"].items()
-    ]
+    parts = [{"name": name, "value": part["normalised"] * part["multiplier"]} for name, part in each["weighers"].items()]
     return {"where": place(each), "chosen": place(each) == where, "weight": each["weight"], "parts": parts}
 
 

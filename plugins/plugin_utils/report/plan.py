@@ -174,9 +174,7 @@ def _stale(moves, known, at):
             found.append(f"{move['name']} is no longer in the store.")
         elif row is not None and row["host"] != move["from_host"]:
             found.append(f"{move['name']} is on {row['host'] or 'no host'} now, not on {move['from_host']}.")
-    found += [
-        f"{name} is no longer in the store." for name in sorted({m["host"] for m in moves} - set(at), key=formatting.natural)
-    ]
+    found += [f"{name} is no longer in the store." for name in sorted({m["host"] for m in moves} - set(at), key=formatting.natural)]
     return found
 
 

@@ -46,17 +46,13 @@ def drain_lines(plan):
         lines.extend(align(headings, rows, right=("WAVE", "VCPU", "MiB", "GiB"), indent="  "))
         lines.append(f"Expected to take about {_duration(plan['seconds'])}.")
         if plan["method"] != AS_WEIGHED:
-            lines.append(
-                f"The places are not those that the policy weighs highest, but were found so: {plan['method']}."
-            )
+            lines.append(f"The places are not those that the policy weighs highest, but were found so: {plan['method']}.")
     off = [each["name"] for each in plan["shutdowns"]]
     if off:
         lines.append(f"To be shut down by their policy: {', '.join(off)}.")
     restless = [move["name"] for move in moves if not move["converges"]]
     if restless:
-        lines.append(
-            f"Dirty memory faster than it can be sent, and need auto-converge or post-copy: {', '.join(restless)}."
-        )
+        lines.append(f"Dirty memory faster than it can be sent, and need auto-converge or post-copy: {', '.join(restless)}.")
     if unmovable:
         lines.append("Cannot move:")
         for each in unmovable:

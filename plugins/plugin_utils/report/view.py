@@ -223,10 +223,7 @@ def _by_zone(hosts):
     found = {}
     for host in sorted(hosts, key=lambda each: formatting.natural(each["host"])):
         found.setdefault(", ".join(host["zones"]), []).append(host)
-    return [
-        {"zone": zone, "hosts": found[zone]}
-        for zone in sorted(found, key=lambda zone: (zone == "", formatting.natural(zone)))
-    ]
+    return [{"zone": zone, "hosts": found[zone]} for zone in sorted(found, key=lambda zone: (zone == "", formatting.natural(zone)))]
 
 
 def _zones(hosts):
@@ -296,8 +293,6 @@ def _bars(day, most):
 
 def _newest(overview):
     known = {each["uuid"]: each for each in overview["instances"]}
-    return [
-        {**_instance(known[each["uuid"]]), "created_at": each["created_at"]}
-        for each in overview["newest"]
-        if each["uuid"] in known
-    ][:20]
+    return [{**_instance(known[each["uuid"]]), "created_at": each["created_at"]} for each in overview["newest"] if each["uuid"] in known][
+        :20
+    ]

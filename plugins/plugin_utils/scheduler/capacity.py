@@ -70,9 +70,7 @@ class CapacityFilter(HostFilter):
         free, capacity = left
         if free < amount:
             return f"{asked}, {self._amount(free)} free of {capacity}"
-        return (
-            f"{asked}, none of its providers gives that amount, or not with the traits and groups that were asked for"
-        )
+        return f"{asked}, none of its providers gives that amount, or not with the traits and groups that were asked for"
 
     def _amount(self, amount):
         return f"{amount} {self.unit}".rstrip()

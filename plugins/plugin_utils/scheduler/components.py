@@ -185,11 +185,7 @@ def find(kind):
         for entry in pkgutil.iter_modules(package.__path__):
             module = importlib.import_module(f"{PACKAGE}.{kind}.{entry.name}")
             for thing in vars(module).values():
-                if (
-                    not isinstance(thing, type)
-                    or not issubclass(thing, BASES[kind])
-                    or thing.__module__ != module.__name__
-                ):
+                if not isinstance(thing, type) or not issubclass(thing, BASES[kind]) or thing.__module__ != module.__name__:
                     continue
                 if not thing.name:
                     continue

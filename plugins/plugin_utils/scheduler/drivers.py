@@ -72,8 +72,7 @@ class Chooser:
         selection = filter_scheduler.make_selection(self.states, spec, index, score(index))
         spares = [int(row) for row in order[1:] if self.states.cell_of[row] == self.states.cell_of[index]]
         selection["alternates"] = [
-            filter_scheduler.alternate(self.states, spec, row, score(row))
-            for row in spares[: self.policy.max_attempts - 1]
+            filter_scheduler.alternate(self.states, spec, row, score(row)) for row in spares[: self.policy.max_attempts - 1]
         ]
         return index, selection
 

@@ -48,8 +48,7 @@ def explain_failure(states, spec, policy, limits=()):
     sentences = [f"of {states.size} host{'s'[: states.size > 1]}, {counts}"]
     if nearest:
         sentences.append(
-            "nearest misses: "
-            + ", ".join(f"{_label(miss)} ({'; '.join(lack['text'] for lack in miss['lacks'])})" for miss in nearest)
+            "nearest misses: " + ", ".join(f"{_label(miss)} ({'; '.join(lack['text'] for lack in miss['lacks'])})" for miss in nearest)
         )
     if never is not None:
         sentences.append(never)
@@ -131,11 +130,7 @@ def _nearest(states, spec, filters, limits):
 def _never(states, spec):
     """A clause when no host could hold the request even if it were empty, else None."""
     possible = np.ones(states.size, dtype=bool)
-    told = {
-        rc: amount
-        for rc, amount in spec.resources.items()
-        if states.rooms is None or not states.rooms.decides(rc, spec)
-    }
+    told = {rc: amount for rc, amount in spec.resources.items() if states.rooms is None or not states.rooms.decides(rc, spec)}
     for rc, amount in told.items():
         resource = states.resources.get(rc)
         possible &= np.zeros(states.size, dtype=bool) if resource is None else resource.fits_empty(amount)

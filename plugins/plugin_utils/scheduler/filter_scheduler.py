@@ -252,9 +252,7 @@ def _explanation(states, ranking):
     return {
         "hosts": states.size,
         "filters": ranking.stages,
-        "weighers": [
-            {"name": name, "multiplier": at(multiplier, 0)} for name, multiplier, _raw, _normalised in ranking.parts
-        ],
+        "weighers": [{"name": name, "multiplier": at(multiplier, 0)} for name, multiplier, _raw, _normalised in ranking.parts],
         "top": top,
     }
 

@@ -39,13 +39,9 @@ def request_limits(states, spec):
     if spec.node is not None:
         limits.append(("node", states.named((spec.node,), "node"), f"not the node {spec.node} that was asked for"))
     if spec.force_hosts:
-        limits.append(
-            ("force_hosts", states.named(spec.force_hosts, fold=True), "not one of the hosts that were asked for")
-        )
+        limits.append(("force_hosts", states.named(spec.force_hosts, fold=True), "not one of the hosts that were asked for"))
     if spec.force_nodes:
-        limits.append(
-            ("force_nodes", states.named(spec.force_nodes, "node"), "not one of the nodes that were asked for")
-        )
+        limits.append(("force_nodes", states.named(spec.force_nodes, "node"), "not one of the nodes that were asked for"))
     return limits
 
 

@@ -51,9 +51,7 @@ class ResourceColumns:
         if isinstance(ratios, np.ndarray):
             self.ratio = ratios.astype(np.float64)
         else:
-            self.ratio = np.array(
-                [1.0 if ratio is None else ratio for ratio in ratios or [1.0] * size], dtype=np.float64
-            )
+            self.ratio = np.array([1.0 if ratio is None else ratio for ratio in ratios or [1.0] * size], dtype=np.float64)
         self.capacity = (self.total - self.reserved) * self.ratio
         #: total * ratio, which CPUWeigher starts from.
         self.scaled = self.total * self.ratio
@@ -73,9 +71,7 @@ class ResourceColumns:
 
     def one(self, index, other):
         """Have two rows one inventory?"""
-        return index == other or (
-            self.pool is not None and self.pool[index] >= 0 and bool(self.pool[index] == self.pool[other])
-        )
+        return index == other or (self.pool is not None and self.pool[index] >= 0 and bool(self.pool[index] == self.pool[other]))
 
     def allowed(self, amount):
         """bool array: may one allocation be of this amount at all (min, max, step)?"""
@@ -170,9 +166,7 @@ class HostStates:
         self._node_flavors = columns.get("node_flavors")
         self._node_images = columns.get("node_images")
         self._flavor_counts = self._image_counts = None
-        self.resources = {
-            rc: ResourceColumns(resource, self.size) for rc, resource in columns.get("resources", {}).items()
-        }
+        self.resources = {rc: ResourceColumns(resource, self.size) for rc, resource in columns.get("resources", {}).items()}
         #: {uuid of a sharing provider: its number in ``pool``}.
         self._pools = {pool["uuid"]: number for number, pool in (columns.get("pools") or {}).items()}
         self.rooms = None
@@ -262,11 +256,7 @@ class HostStates:
     def image_counts(self):
         """{(image property, value as text): int64 array, how many instances each node has with it}."""
         if self._image_counts is None:
-            rows = [
-                (index, pair, count)
-                for index, image, count in self._node_images or ()
-                for pair in image_pairs(decoded(image))
-            ]
+            rows = [(index, pair, count) for index, image, count in self._node_images or () for pair in image_pairs(decoded(image))]
             self._image_counts = self._counts(rows)
         return self._image_counts
 
@@ -355,8 +345,7 @@ class HostStates:
         if self._zone_masks is None and self.zones is None:
             inside = [each.split.get(ZONE_KEY) or {None} for each in self.aggregates.memberships]
             self._zone_masks = {
-                zone: np.array([zone in each for each in inside], dtype=bool)[self.aggregates.of]
-                for zone in set().union(*inside)
+                zone: np.array([zone in each for each in inside], dtype=bool)[self.aggregates.of] for zone in set().union(*inside)
             }
         if self._zone_masks is None:
             members = {}
@@ -377,9 +366,7 @@ class HostStates:
         if name not in self._groups and name in self._stored_groups:
             stored = self._stored_groups[name]
             members = set(stored.get("members") or ())
-            self._groups[name] = GroupState(
-                name, stored["policy"], stored.get("max_server_per_host"), members, self._count(members), True
-            )
+            self._groups[name] = GroupState(name, stored["policy"], stored.get("max_server_per_host"), members, self._count(members), True)
         return self._groups.get(name)
 
     def add_group(self, request):
@@ -395,8 +382,7 @@ class HostStates:
                 names = sorted(set(self._stored_groups) | set(self._groups))
                 has = f"it has: {', '.join(names)}" if names else "it has none"
                 raise RequestError(
-                    f"Server group '{request.name}' is not in the store ({has});"
-                    " give name and policy to make it, or correct the name."
+                    f"Server group '{request.name}' is not in the store ({has}); give name and policy to make it, or correct the name."
                 )
             self._groups[request.name] = GroupState(
                 request.name, request.policy, request.max_server_per_host, set(), self._count(()), False

@@ -131,8 +131,7 @@ class Policy:
                     (key,),
                 )
         options = {
-            key: _option(key, mapping[key], default) if mapping.get(key) is not None else default
-            for key, default in defaults.items()
+            key: _option(key, mapping[key], default) if mapping.get(key) is not None else default for key, default in defaults.items()
         }
         multipliers = _multipliers(mapping, chosen, weigher_names, weighers, options)
         driver = mapping.get("driver") or DEFAULT_DRIVER
@@ -151,16 +150,12 @@ class Policy:
         return cls(
             filters=[filters.get(name)(options) for name in names],
             # By name, so that sums of floats come out the same whatever order the user wrote.
-            weighers=[
-                (weighers.get(name)(options, multipliers[name]), multipliers[name]) for name in sorted(weigher_names)
-            ],
+            weighers=[(weighers.get(name)(options, multipliers[name]), multipliers[name]) for name in sorted(weigher_names)],
             options=options,
             components=components,
             max_attempts=_count(mapping, "max_attempts", DEFAULT_MAX_ATTEMPTS),
             host_subset_size=_count(mapping, "host_subset_size", DEFAULT_HOST_SUBSET_SIZE),
-            shuffle=_option(
-                "shuffle_best_same_weighed_hosts", mapping.get("shuffle_best_same_weighed_hosts", False), False
-            ),
+            shuffle=_option("shuffle_best_same_weighed_hosts", mapping.get("shuffle_best_same_weighed_hosts", False), False),
             driver=driver,
             mapping=mapping,
             folders=folders,
@@ -246,14 +241,11 @@ def _multipliers(mapping, chosen, names, weighers, options):
             value = _option(key, chosen[name], 1.0)
             if mapping.get(option) is not None:
                 raise PolicyError(
-                    f"The scheduler policy gives the multiplier of {name} twice,"
-                    f" under 'weighers' and as '{option}'; keep one.",
+                    f"The scheduler policy gives the multiplier of {name} twice, under 'weighers' and as '{option}'; keep one.",
                     (option,),
                 )
         if weigher.least_multiplier is not None and value < weigher.least_multiplier:
-            raise PolicyError(
-                f"The scheduler policy's '{key}' is {value:g}; it may not be negative.", tuple(key.split("."))
-            )
+            raise PolicyError(f"The scheduler policy's '{key}' is {value:g}; it may not be negative.", tuple(key.split(".")))
         found[name] = value
     return found
 
@@ -275,9 +267,7 @@ def _names(mapping, key, found, default):
     if value is None:
         return list(default)
     if isinstance(value, (str, Mapping)) or not isinstance(value, (list, tuple)):
-        raise PolicyError(
-            f"The scheduler policy's '{key}' must be a list of names out of: {', '.join(found.names)}.", (key,)
-        )
+        raise PolicyError(f"The scheduler policy's '{key}' must be a list of names out of: {', '.join(found.names)}.", (key,))
     names = []
     for place, name in enumerate(value):
         try:

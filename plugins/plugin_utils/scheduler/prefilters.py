@@ -12,6 +12,8 @@ have refused a misspelt zone. A request with an unknown tenant rule is not affec
 
 from __future__ import annotations
 
+from functools import partial
+
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.availability_zone_filter import (
     AvailabilityZoneFilter,
 )
@@ -54,8 +56,7 @@ def pre_filters(states, spec, policy, enabled=()):
         required = required_traits(spec)
         found.append(("isolated_aggregates", states.aggregates.each(lambda each: _asked_traits(each) <= required)))
     for name, wanted, unwanted in _traits(spec, option):
-        keep = states.distinct("traits").each(lambda have: wanted <= set(have or ()) and not unwanted & set(have or ()))
-        found.append((name, keep))
+        found.append((name, states.distinct("traits").each(partial(_has_traits, wanted, unwanted))))
     return found
 
 
@@ -67,6 +68,11 @@ def needs(spec, policy):
     if _traits(spec, policy.options):
         wanted.add("traits")
     return wanted
+
+
+def _has_traits(wanted, unwanted, have):
+    """Whether a host with the traits `have` (list of names or None) has all wanted and no unwanted ones (two sets)."""
+    return wanted <= set(have or ()) and not unwanted & set(have or ())
 
 
 def _traits(spec, option):
@@ -91,24 +97,14 @@ def traits_asked(name, spec, policy):
 
 def forbidden_traits(spec):
     """Traits that the flavor forbids (``trait:T=forbidden``)."""
-    return {
-        key.split(":", 1)[1]
-        for key, value in spec.extra_specs.items()
-        if key.startswith(TRAIT) and value == "forbidden"
-    }
+    return {key.split(":", 1)[1] for key, value in spec.extra_specs.items() if key.startswith(TRAIT) and value == "forbidden"}
 
 
 def required_traits(spec):
     """Traits that the flavor (``trait:T=required``) and the image (``traits_required``) ask for."""
-    traits = {
-        key.split(":", 1)[1] for key, value in spec.extra_specs.items() if key.startswith(TRAIT) and value == "required"
-    }
+    traits = {key.split(":", 1)[1] for key, value in spec.extra_specs.items() if key.startswith(TRAIT) and value == "required"}
     traits.update(trait_names(spec.image_properties.get("traits_required")))
-    traits.update(
-        key.split(":", 1)[1]
-        for key, value in spec.image_properties.items()
-        if key.startswith(TRAIT) and value == "required"
-    )
+    traits.update(key.split(":", 1)[1] for key, value in spec.image_properties.items() if key.startswith(TRAIT) and value == "required")
     return {trait for trait in traits if trait}
 
 
@@ -141,9 +137,7 @@ def image_traits(properties):
 
 
 def _asked_traits(membership):
-    return {
-        key.split(":", 1)[1] for key, values in membership.raw.items() if key.startswith(TRAIT) and "required" in values
-    }
+    return {key.split(":", 1)[1] for key, values in membership.raw.items() if key.startswith(TRAIT) and "required" in values}
 
 
 def _tenant(states, spec, must):

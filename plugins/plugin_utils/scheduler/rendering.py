@@ -15,9 +15,7 @@ def render(selection):
     lines = []
     if "host" in selection:
         spares = ", ".join(_place(each) for each in selection.get("alternates") or []) or "none"
-        lines.append(
-            f"{selection['name']} goes to {_place(selection)} (weight {selection['weight']:g}); alternates: {spares}"
-        )
+        lines.append(f"{selection['name']} goes to {_place(selection)} (weight {selection['weight']:g}); alternates: {spares}")
     stages = explanation.get("filters") or []
     if stages:
         lines.append(f"hosts: {explanation['hosts']}")
@@ -29,9 +27,7 @@ def render(selection):
         for name, part in each["weighers"].items():
             # What adds nothing to any weight is no reason.
             if part["normalised"] and part["multiplier"]:
-                lines.append(
-                    f"     {name}: {part['raw']:g}, normalised {part['normalised']:.3f}, times {part['multiplier']:g}"
-                )
+                lines.append(f"     {name}: {part['raw']:g}, normalised {part['normalised']:.3f}, times {part['multiplier']:g}")
     for each in explanation.get("nearest") or []:
         lines.append(f"near miss {_place(each)}: " + "; ".join(lack["text"] for lack in each["lacks"]))
     return lines

@@ -182,9 +182,7 @@ class RequestSpec:
         With more than one, the names are NAME-1, NAME-2, ... and the uuids those of ``uuids``.
         """
         if not isinstance(request, Mapping):
-            raise RequestError(
-                f"A request must be a mapping with name, vcpus, memory_mb and disk_gb, not {_shown(request)}."
-            )
+            raise RequestError(f"A request must be a mapping with name, vcpus, memory_mb and disk_gb, not {_shown(request)}.")
         name = _text(request, "name", "A request", required=True)
         who = f"Request '{name}'"
         _known_keys(request, KEYS, who, "a request knows")
@@ -199,9 +197,7 @@ class RequestSpec:
         if "group" in hints:
             hinted = _group(hints.pop("group"), who)
             if group is not None and group.name != hinted.name:
-                raise RequestError(
-                    f"{who} names the server group {group.name} and by hint the group {hinted.name}; keep one."
-                )
+                raise RequestError(f"{who} names the server group {group.name} and by hint the group {hinted.name}; keep one.")
             group = group or hinted
         spec = cls(
             name=name,
@@ -237,9 +233,7 @@ class RequestSpec:
         if spec.uuid is not None:
             raise RequestError(f"{who}: 'uuid' is for one instance; give a list as 'uuids'.")
         return [
-            replace(
-                spec, name=f"{name}-{number}", uuid=_uuid({"uuids": uuids[number - 1]}, who, "uuids") if uuids else None
-            )
+            replace(spec, name=f"{name}-{number}", uuid=_uuid({"uuids": uuids[number - 1]}, who, "uuids") if uuids else None)
             for number in range(1, count + 1)
         ]
 
@@ -320,9 +314,7 @@ def _uuid(request, who, key="uuid"):
     try:
         return str(uuidlib.UUID(text))
     except ValueError:
-        raise RequestError(
-            f"{who}: '{key}' must look like 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not {_shown(text)}."
-        ) from None
+        raise RequestError(f"{who}: '{key}' must look like 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not {_shown(text)}.") from None
 
 
 def _names(value, key, who):
@@ -411,8 +403,7 @@ def _flavor(request, who, flavors):
         elif request.get("vcpus") is None:
             has = f"it has: {', '.join(sorted(flavors))}" if flavors else "it has none"
             raise RequestError(
-                f"{who}: flavor '{name}' is not in the store ({has}); make it with drover.compute.flavor,"
-                " or give vcpus and memory_mb."
+                f"{who}: flavor '{name}' is not in the store ({has}); make it with drover.compute.flavor, or give vcpus and memory_mb."
             )
         else:
             flavor = Flavor(name)
@@ -482,9 +473,7 @@ def _image(value, who):
         properties["hw_maxphysaddr_bits"] = _amount(properties, "hw_maxphysaddr_bits", f"{who}: the image", least=1)
     traits = properties.get("traits_required", [])
     if not isinstance(traits, (str, list, tuple)) or not all(isinstance(each, str) for each in traits):
-        raise RequestError(
-            f"{who}: the image property 'traits_required' must be a list of traits, not {_shown(traits)}."
-        )
+        raise RequestError(f"{who}: the image property 'traits_required' must be a list of traits, not {_shown(traits)}.")
     identity = _text(value, "id", f"{who}: the image")
     name = _text(value, "name", f"{who}: the image") or identity or ""
     return Image(name, properties, identity, _text(value, "disk_format", f"{who}: the image"))
@@ -545,28 +534,22 @@ def _group(value, who):
         return ServerGroupRequest(_text({"server_group": value}, "server_group", who))
     if not isinstance(value, Mapping):
         raise RequestError(
-            f"{who}: 'server_group' must be the name of a server group, or a mapping with name and policy,"
-            f" not {_shown(value)}."
+            f"{who}: 'server_group' must be the name of a server group, or a mapping with name and policy, not {_shown(value)}."
         )
     unknown = sorted(str(key) for key in value if key not in GROUP_KEYS)
     if unknown:
-        raise RequestError(
-            f"{who}: 'server_group' has the unknown key '{unknown[0]}'; it knows: {', '.join(GROUP_KEYS)}."
-        )
+        raise RequestError(f"{who}: 'server_group' has the unknown key '{unknown[0]}'; it knows: {', '.join(GROUP_KEYS)}.")
     where = f"{who}: the server group"
     name = _text(value, "name", where, required=True)
     policy = _text(value, "policy", where)
     if policy is not None and policy not in GROUP_POLICIES:
-        raise RequestError(
-            f"{who}: server group '{name}' has the unknown policy '{policy}'; known: {', '.join(GROUP_POLICIES)}."
-        )
+        raise RequestError(f"{who}: server group '{name}' has the unknown policy '{policy}'; known: {', '.join(GROUP_POLICIES)}.")
     most = None
     if value.get("max_server_per_host") is not None:
         most = _amount(value, "max_server_per_host", f"{who}: server group '{name}'", least=1)
         # N8, os-server-groups: the rule is for anti-affinity only.
         if policy is not None and policy != "anti-affinity":
             raise RequestError(
-                f"{who}: server group '{name}' has max_server_per_host, which goes with anti-affinity only;"
-                " remove it or change the policy."
+                f"{who}: server group '{name}' has max_server_per_host, which goes with anti-affinity only; remove it or change the policy."
             )
     return ServerGroupRequest(name, policy, most)

@@ -53,8 +53,7 @@ def from_extra_specs(specs, who):
             traits.setdefault(suffix, {}).setdefault(text, set()).add(name)
     for suffix in sorted(set(traits) - set(groups)):
         raise RequestError(
-            f"{who}: the extra specs have trait{suffix}: but no resources{suffix}:; say what the provider with that"
-            " trait shall give."
+            f"{who}: the extra specs have trait{suffix}: but no resources{suffix}:; say what the provider with that trait shall give."
         )
     policy = specs.get("group_policy")
     if policy is not None and policy not in POLICIES:
@@ -110,9 +109,7 @@ def total(amounts, groups):
 
 def _check_class(name, where):
     if not isinstance(name, str) or not CLASS.fullmatch(name):
-        raise RequestError(
-            f"{where} names {name!r}, which is no resource class; they look like VGPU or CUSTOM_LICENSE."
-        )
+        raise RequestError(f"{where} names {name!r}, which is no resource class; they look like VGPU or CUSTOM_LICENSE.")
 
 
 def _amount(value, where):

@@ -107,9 +107,7 @@ class Weighing:
             except SchedulerError:
                 # One host is not weighed, so whatever is amiss with its figures is no obstacle.
                 continue
-            parts.append(
-                (weigher.name, self._multiplier(weigher, passed), raw if isinstance(raw, float) else raw[passed], 0.0)
-            )
+            parts.append((weigher.name, self._multiplier(weigher, passed), raw if isinstance(raw, float) else raw[passed], 0.0))
         return parts
 
     def _share(self, weigher, multiplier, passed):

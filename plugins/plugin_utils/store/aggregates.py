@@ -33,9 +33,7 @@ def listing(connection):
         for row in connection.execute(sa.select(table).order_by(table.c.name))
     }
     # In a query of its own, as metadata would be decoded for each member.
-    for aggregate, host in connection.execute(
-        sa.select(members.c.aggregate_id, members.c.host).order_by(members.c.host)
-    ):
+    for aggregate, host in connection.execute(sa.select(members.c.aggregate_id, members.c.host).order_by(members.c.host)):
         found[aggregate]["hosts"].append(host)
     return list(found.values())
 
@@ -100,9 +98,7 @@ def _check_known(connection, name, hosts):
     known = {row.host for row in bulk.among(connection, sa.select(services.c.host), services.c.host, hosts)}
     unknown = sorted(set(hosts) - known)
     if unknown:
-        raise DroverError(
-            f"Aggregate {name}: host {some(unknown)} is not in the store. Run drover.compute.discover, or correct the name."
-        )
+        raise DroverError(f"Aggregate {name}: host {some(unknown)} is not in the store. Run drover.compute.discover, or correct the name.")
 
 
 def _check_zones(connection, name, row, old, new, have, want):
@@ -128,12 +124,8 @@ def _check_zones(connection, name, row, old, new, have, want):
 
 def _check_empty(connection, name, old, new, hosts):
     nodes, instances = tables.compute_nodes, tables.instances
-    query = sa.select(nodes.c.host, instances.c.name, instances.c.availability_zone).join(
-        nodes, nodes.c.id == instances.c.compute_node_id
-    )
-    busy = sorted(
-        (row.host, row.name) for row in bulk.among(connection, query, nodes.c.host, hosts) if row.availability_zone
-    )
+    query = sa.select(nodes.c.host, instances.c.name, instances.c.availability_zone).join(nodes, nodes.c.id == instances.c.compute_node_id)
+    busy = sorted((row.host, row.name) for row in bulk.among(connection, query, nodes.c.host, hosts) if row.availability_zone)
     if busy:
         host, instance = busy[0]
         raise DroverError(

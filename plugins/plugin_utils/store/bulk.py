@@ -160,14 +160,8 @@ def update(connection, table, rows):
     if not rows:
         return
     changed = [name for name in rows[0] if name != "id"]
-    statement = (
-        sa.update(table)
-        .where(table.c.id == sa.bindparam("row_id"))
-        .values({name: sa.bindparam(f"new_{name}") for name in changed})
-    )
-    connection.execute(
-        statement, [{"row_id": row["id"], **{f"new_{name}": row[name] for name in changed}} for row in rows]
-    )
+    statement = sa.update(table).where(table.c.id == sa.bindparam("row_id")).values({name: sa.bindparam(f"new_{name}") for name in changed})
+    connection.execute(statement, [{"row_id": row["id"], **{f"new_{name}": row[name] for name in changed}} for row in rows])
 
 
 def delete(connection, table, column, values):

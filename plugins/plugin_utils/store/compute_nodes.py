@@ -119,7 +119,7 @@ def write_domains(connection, reported, now, leaving=()):
             for domain in domains.values()
         ],
     )
-    bulk.insert(connection, table, [{name: row[name] for name in table.c.keys()} for row in kept])
+    bulk.insert(connection, table, [{name: row[name] for name in table.c} for row in kept])
 
 
 def write_domain(connection, node_id, domain, now):
@@ -192,11 +192,7 @@ def set_zones(connection, wanted):
     bulk.insert(
         connection,
         hosts,
-        [
-            {"aggregate_id": by_zone[wanted[host]], "host": host}
-            for host in sorted(changed)
-            if wanted[host] not in current.get(host, {})
-        ],
+        [{"aggregate_id": by_zone[wanted[host]], "host": host} for host in sorted(changed) if wanted[host] not in current.get(host, {})],
     )
     return changed
 

@@ -52,9 +52,7 @@ SILENCE = {
 # Limits, the lock and the schema's revision in one round trip. What is read before the lock was waited for
 # can be old, so that another answer than the latest revision is looked at again, see _writer().
 ALONE = f"SELECT {_SET_LIMITS}, pg_advisory_xact_lock({ADVISORY_LOCK}), (SELECT version_num FROM alembic_version)"
-TOGETHER = (
-    f"SELECT {_SET_LIMITS}, pg_advisory_xact_lock_shared({ADVISORY_LOCK}), (SELECT version_num FROM alembic_version)"
-)
+TOGETHER = f"SELECT {_SET_LIMITS}, pg_advisory_xact_lock_shared({ADVISORY_LOCK}), (SELECT version_num FROM alembic_version)"
 # What PostgreSQL says when it ends one of two transactions that stand in each other's way.
 CONFLICTS = ("40001", "40P01")
 # What it says when a lock was not to be had in time.
@@ -223,7 +221,9 @@ class Store:
                 "run the same again: what was done before stays as it is."
             )
         elif self.url.get_backend_name() == "sqlite" and isinstance(problem, (exc.OperationalError, exc.InterfaceError)):
-            advice = "See whether its disk is full or read-only, and whether this user may write to the file and the folder of drover_store_url."
+            advice = (
+                "See whether its disk is full or read-only, and whether this user may write to the file and the folder of drover_store_url."
+            )
         elif isinstance(problem, (exc.OperationalError, exc.InterfaceError)):
             advice = "Check that the database runs, and the host, user, password and permissions of drover_store_url."
         else:
@@ -350,8 +350,7 @@ def _make_file(dialect, record, cargs, cparams):
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as problem:
         raise DroverError(
-            f"The folder {folder} of the store cannot be made: {problem.strerror}. "
-            "Set drover_store_url to a place you may write."
+            f"The folder {folder} of the store cannot be made: {problem.strerror}. Set drover_store_url to a place you may write."
         ) from problem
     # One that is there is not opened: to close it again would drop the locks that this process has on it. And
     # what keeps it from being made SQLite will say itself.

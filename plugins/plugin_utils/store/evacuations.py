@@ -23,11 +23,7 @@ def instances(connection, host):
     found = instances_for_plans.read_host_instances(connection, host)
     xml = {}
     nodes, domains = tables.compute_nodes, tables.domains
-    query = (
-        sa.select(domains.c.uuid, domains.c.xml)
-        .join(nodes, nodes.c.id == domains.c.compute_node_id)
-        .where(nodes.c.host == host)
-    )
+    query = sa.select(domains.c.uuid, domains.c.xml).join(nodes, nodes.c.id == domains.c.compute_node_id).where(nodes.c.host == host)
     for row in connection.execute(query):
         xml[row.uuid] = row.xml
     return [{**each, "xml": xml.get(each["uuid"])} for each in found]
@@ -41,9 +37,7 @@ def shown(connection, uuids, but):
     """
     nodes, domains = tables.compute_nodes, tables.domains
     query = (
-        sa.select(
-            domains.c.uuid, domains.c.state, nodes.c.host, nodes.c.hypervisor_hostname, nodes.c.uuid.label("provider")
-        )
+        sa.select(domains.c.uuid, domains.c.state, nodes.c.host, nodes.c.hypervisor_hostname, nodes.c.uuid.label("provider"))
         .join(nodes, nodes.c.id == domains.c.compute_node_id)
         # What is older than its node's last report is not there any more, see compute_nodes.write_domains().
         .where(nodes.c.host != but, domains.c.seen_at >= nodes.c.updated_at)
@@ -97,9 +91,7 @@ def open_migrations(connection, host):
         .order_by(table.c.instance_name, table.c.id)
     )
     names = ("uuid", "instance_uuid", "type", "status", "source", "destination", "provider")
-    return [
-        {**{name: getattr(row, name) for name in names}, "name": row.instance_name} for row in connection.execute(query)
-    ]
+    return [{**{name: getattr(row, name) for name in names}, "name": row.instance_name} for row in connection.execute(query)]
 
 
 def orders(connection, migration_uuids, host):
@@ -162,9 +154,7 @@ def begun_at(connection, host, destination):
             table.c.details,
         )
         .join(nodes, nodes.c.id == table.c.destination_node_id)
-        .where(
-            table.c.type == EVACUATION, table.c.status == "running", table.c.source == host, nodes.c.host == destination
-        )
+        .where(table.c.type == EVACUATION, table.c.status == "running", table.c.source == host, nodes.c.host == destination)
         .order_by(table.c.instance_name, table.c.id)
     )
     return [
@@ -180,9 +170,7 @@ def begun_at(connection, host, destination):
 def begun_destinations(connection, host):
     """The hosts that were told of evacuations off a host that are not closed, sorted."""
     table = tables.migrations
-    query = sa.select(table.c.destination).where(
-        table.c.type == EVACUATION, table.c.status == "running", table.c.source == host
-    )
+    query = sa.select(table.c.destination).where(table.c.type == EVACUATION, table.c.status == "running", table.c.source == host)
     return sorted(set(connection.execute(query).scalars()))
 
 

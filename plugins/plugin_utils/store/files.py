@@ -106,9 +106,7 @@ def needed(connection, names, but_host):
     """
     table, nodes = tables.domain_files, tables.compute_nodes
     query = (
-        sa.select(
-            table.c.path, table.c.identity, sa.func.min(table.c.uuid).label("first"), sa.func.max(table.c.uuid).label("last")
-        )
+        sa.select(table.c.path, table.c.identity, sa.func.min(table.c.uuid).label("first"), sa.func.max(table.c.uuid).label("last"))
         .join(nodes, nodes.c.id == table.c.compute_node_id)
         .where(nodes.c.host != but_host)
         .group_by(table.c.path, table.c.identity)

@@ -186,15 +186,13 @@ def _place(places, ids):
 
 def _resources(connection, providers, size, names):
     """resources, pools and beyond; providers: their ids by row; names: of the classes."""
-    classes = dict(
-        (row[0], row[1])
+    classes = {
+        row[0]: row[1]
         for row in column_reader.rows(
             connection,
-            sa.select(tables.resource_classes.c.id, tables.resource_classes.c.name).where(
-                tables.resource_classes.c.name.in_(names)
-            ),
+            sa.select(tables.resource_classes.c.id, tables.resource_classes.c.name).where(tables.resource_classes.c.name.in_(names)),
         )
-    )
+    }
     lenders = sharing_providers.lenders(connection)
     known = set(providers) if lenders.ids else ()
     # After the nodes, for the time being, those who lend and are no node.
@@ -214,9 +212,7 @@ def _resources(connection, providers, size, names):
     key = (inventories.c.provider_id, inventories.c.class_id)
     rows = column_reader.rows(
         connection,
-        sa.select(
-            *key, inventories.c.total, inventories.c.max_unit, inventories.c.allocation_ratio, inventories.c.used
-        ),
+        sa.select(*key, inventories.c.total, inventories.c.max_unit, inventories.c.allocation_ratio, inventories.c.used),
     )
     table = _table(rows, 6)
     strangers = _put(columns, classes, ("total", "max_unit", "ratio", "used"), table, places)
@@ -364,9 +360,7 @@ def _traits(connection, places, size):
     names, owned = tables.traits, tables.provider_traits
     known = {row[0]: row[1] for row in column_reader.rows(connection, sa.select(names.c.id, names.c.name))}
     found = [[] for _row in range(size)]
-    for provider, trait in column_reader.rows(
-        connection, sa.select(owned.c.provider_id, owned.c.trait_id).order_by(owned.c.trait_id)
-    ):
+    for provider, trait in column_reader.rows(connection, sa.select(owned.c.provider_id, owned.c.trait_id).order_by(owned.c.trait_id)):
         if provider < len(places) and places[provider] >= 0:
             found[places[provider]].append(known[trait])
     return found

@@ -37,7 +37,7 @@ def listing(connection, now, service_down_time=0):
     query = sa.select(table.c.uuid, table.c.uri, table.c.reported, table.c.hypervisor_type, table.c.hypervisor_version)
     details = {row.uuid: row for row in connection.execute(query)}
     nodes = {}
-    for dummy, place in sorted((name, place) for place, name in enumerate(columns["node"])):
+    for _dummy, place in sorted((name, place) for place, name in enumerate(columns["node"])):
         nodes.setdefault(columns["host"][place], []).append(_node(columns, place, details[columns["uuid"][place]]))
     zones = instances_for_plans.read_zones(connection)
     table = tables.services
@@ -116,7 +116,7 @@ def _host(row, nodes, zones, now, service_down_time):
     }
     pools = {node["disk_pool"]: node for node in nodes if node["disk_pool"]}
     host["disk_pool"] = ", ".join(sorted(pools)) or None
-    for name, dummy in _FIGURES:
+    for name, _dummy in _FIGURES:
         # Two nodes of a host may lie on one pool.
         counted = nodes
         if name == "disk_gb":

@@ -87,9 +87,7 @@ def _choose(each, by_uuid, by_name):
         same = by_name.get(name, [])
         if len(same) > 1:
             places = ", ".join(f"{row.uuid} on {row.host or 'no host'}" for row in same)
-            raise DroverError(
-                f"Several instances are named {name}: {places}. Say which one by its uuid; nothing was done."
-            )
+            raise DroverError(f"Several instances are named {name}: {places}. Say which one by its uuid; nothing was done.")
         return same[0] if same else None
     row = by_uuid.get(uuid)
     if name is not None and ((row is not None and row.name != name) or (row is None and by_name.get(name))):
@@ -103,14 +101,10 @@ def _choose(each, by_uuid, by_name):
 
 def _sightings(connection, uuids):
     nodes, domains = tables.compute_nodes, tables.domains
-    query = sa.select(domains.c.uuid, nodes.c.host, nodes.c.hypervisor_hostname).join(
-        nodes, nodes.c.id == domains.c.compute_node_id
-    )
+    query = sa.select(domains.c.uuid, nodes.c.host, nodes.c.hypervisor_hostname).join(nodes, nodes.c.id == domains.c.compute_node_id)
     found = {}
     for row in bulk.among(connection, query, domains.c.uuid, uuids):
-        found.setdefault(row.uuid, []).append(
-            row.host if row.host == row.hypervisor_hostname else f"{row.host}/{row.hypervisor_hostname}"
-        )
+        found.setdefault(row.uuid, []).append(row.host if row.host == row.hypervisor_hostname else f"{row.host}/{row.hypervisor_hostname}")
     return {uuid: sorted(names) for uuid, names in found.items()}
 
 
@@ -160,9 +154,7 @@ def refuse(instance, doing, settled=True, order=None):
     way = f"from {migration['source']} to {migration['destination']}"
     if migration["status"] in tables.OPEN_MIGRATION:
         again = "drover.compute.instance_resize" if migration["type"] == migrations_open.RESIZE else "what moves it"
-        raise DroverError(
-            f"Instance {name} has an open {migration['type']} {way}. {doing}: run {again} again first, which ends that."
-        )
+        raise DroverError(f"Instance {name} has an open {migration['type']} {way}. {doing}: run {again} again first, which ends that.")
     if settled and migration["status"] == "finished":
         raise DroverError(
             f"Instance {name} was resized and waits to be confirmed. {doing}: run drover.compute.instance_resize with "

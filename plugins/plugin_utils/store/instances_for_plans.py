@@ -76,9 +76,7 @@ def read_instances(connection, hosts=None, but=()):
                 "flavor": row.flavor,
                 "extra_specs": extra_specs,
                 "required_traits": sorted(
-                    key.partition(":")[2]
-                    for key, value in extra_specs.items()
-                    if key.startswith("trait:") and value == "required"
+                    key.partition(":")[2] for key, value in extra_specs.items() if key.startswith("trait:") and value == "required"
                 ),
                 "image": row.image,
                 **_policy(row.policy or {}),
@@ -172,9 +170,7 @@ def read_amounts(connection):
     place = {row[0]: row[1:] for row in connection.execute(query)}
     group = {row[0]: row[1] for row in connection.execute(sa.select(groups.c.id, groups.c.name))}
     columns = [instances.c[name] for name in names]
-    query = sa.select(instances.c.compute_node_id, instances.c.server_group_id, *columns).where(
-        instances.c.compute_node_id.is_not(None)
-    )
+    query = sa.select(instances.c.compute_node_id, instances.c.server_group_id, *columns).where(instances.c.compute_node_id.is_not(None))
     found = []
     for node, group_id, *values in connection.execute(query):
         each = dict(zip(names, values))

@@ -41,10 +41,7 @@ def read(connection, now, service_down_time, traits, with_instances):
         first interface first).
     """
     aggregates, owned = _aggregates(connection), _traits(connection, traits)
-    found = [
-        _host(host, aggregates.get(host["host"], []), owned)
-        for host in hosts.listing(connection, now, service_down_time)
-    ]
+    found = [_host(host, aggregates.get(host["host"], []), owned) for host in hosts.listing(connection, now, service_down_time)]
     shown = instances.listing(connection) if with_instances else []
     if shown:
         addresses = _addresses(connection)

@@ -117,9 +117,7 @@ def renew_all(connection, actor):
     table, now = tables.leases, clock.now(connection)
     end = now + SECONDS
     connection.execute(
-        sa.update(table)
-        .where(table.c.process == actor.process, table.c.expires_at < end)
-        .values(renewed_at=now, expires_at=end)
+        sa.update(table).where(table.c.process == actor.process, table.c.expires_at < end).values(renewed_at=now, expires_at=end)
     )
 
 

@@ -136,7 +136,5 @@ def hold_definitions(connection, names):
 def _hold(connection, uuid):
     row = bulk.hold(connection, tables.instances, "uuid", [uuid]).get(uuid)
     if row is None:
-        raise DroverError(
-            f"Instance {uuid} is not in the store. Run drover.compute.discover if it exists.", cause="unknown_instance"
-        )
+        raise DroverError(f"Instance {uuid} is not in the store. Run drover.compute.discover if it exists.", cause="unknown_instance")
     return row

@@ -71,9 +71,7 @@ def finish(connection, uuid, status, power_state, boot_id, message, now):
 def last(connection, host):
     """The newest event of a host, a dict, or None."""
     table = tables.power_events
-    row = connection.execute(
-        sa.select(table).where(table.c.host == host).order_by(table.c.id.desc()).limit(1)
-    ).one_or_none()
+    row = connection.execute(sa.select(table).where(table.c.host == host).order_by(table.c.id.desc()).limit(1)).one_or_none()
     return row and _plain(row)
 
 
@@ -111,11 +109,7 @@ def looking_dead(connection, host):
     """
     table, events = tables.services, tables.power_events
     last_events = sa.select(sa.func.max(events.c.id)).group_by(events.c.host)
-    off = set(
-        connection.execute(
-            sa.select(events.c.host).where(events.c.id.in_(last_events), events.c.power_state == "off")
-        ).scalars()
-    )
+    off = set(connection.execute(sa.select(events.c.host).where(events.c.id.in_(last_events), events.c.power_state == "off")).scalars())
     rows = connection.execute(sa.select(table).where(table.c.binary == services.BINARY)).all()
     seen = max((row.last_seen_up or 0 for row in rows if row.host == host), default=0)
     counted, down = {host}, {host}

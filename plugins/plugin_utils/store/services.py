@@ -48,10 +48,7 @@ def heartbeat(connection, hosts, now):
     bulk.insert(
         connection,
         table,
-        [
-            {"uuid": bulk.new_uuid(), "host": host, "binary": BINARY, "created_at": now, "last_seen_up": now}
-            for host in new
-        ],
+        [{"uuid": bulk.new_uuid(), "host": host, "binary": BINARY, "created_at": now, "last_seen_up": now} for host in new],
     )
     bulk.update(connection, table, [{"id": row.id, "last_seen_up": now, "last_error": None} for row in known.values()])
     returned = {host for host, row in known.items() if row.last_error or row.last_seen_up is None}
@@ -98,9 +95,7 @@ def record_unreachable(connection, host, error, now):
     table = tables.services
     row = connection.execute(sa.select(table).where(table.c.host == host, table.c.binary == BINARY)).one_or_none()
     if row is None:
-        connection.execute(
-            sa.insert(table).values(uuid=bulk.new_uuid(), host=host, binary=BINARY, created_at=now, last_error=error)
-        )
+        connection.execute(sa.insert(table).values(uuid=bulk.new_uuid(), host=host, binary=BINARY, created_at=now, last_error=error))
         return True
     connection.execute(sa.update(table).where(table.c.id == row.id).values(last_error=error))
     return row.last_error is None
@@ -120,17 +115,11 @@ def get(connection, host):
 
 def unknown_host(connection, host):
     """The DroverError that says so, with the hosts that are known."""
-    known = list(
-        connection.execute(sa.select(tables.services.c.host).order_by(tables.services.c.host).limit(11)).scalars()
-    )
+    known = list(connection.execute(sa.select(tables.services.c.host).order_by(tables.services.c.host).limit(11)).scalars())
     if not known:
-        return DroverError(
-            f"Host {host} is not in the store, which is empty. Run the playbook drover.compute.discover first."
-        )
+        return DroverError(f"Host {host} is not in the store, which is empty. Run the playbook drover.compute.discover first.")
     names = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")
-    return DroverError(
-        f"Host {host} is not in the store. Known hosts: {names}. Run drover.compute.discover if it is new."
-    )
+    return DroverError(f"Host {host} is not in the store. Known hosts: {names}. Run drover.compute.discover if it is new.")
 
 
 def change(connection, row, values):

@@ -91,9 +91,7 @@ if sa is not None:
         sa.UniqueConstraint("host", "hypervisor_hostname"),
     )
 
-    resource_classes = sa.Table(
-        "resource_classes", metadata, _id(), sa.Column("name", sa.String(255), nullable=False, unique=True)
-    )
+    resource_classes = sa.Table("resource_classes", metadata, _id(), sa.Column("name", sa.String(255), nullable=False, unique=True))
     traits = sa.Table("traits", metadata, _id(), sa.Column("name", sa.String(255), nullable=False, unique=True))
 
     resource_providers = sa.Table(
@@ -365,7 +363,7 @@ if sa is not None:
         sa.Column("message", sa.Text),
     )
 
-# A migration in one of these states is under way, or was when its run was killed.
+    # A migration in one of these states is under way, or was when its run was killed.
     # One row: since when the store can know what runs, and how many claims it has seen, see continuity.py.
     continuity = sa.Table(
         "continuity",

@@ -98,9 +98,7 @@ def check_revision(export_file):
         )
     else:
         advice = "A newer version wrote it: upgrade the collection on this controller"
-    raise DroverError(
-        f"{export_file.path} is of schema {found}; this drover.compute has {schema.LATEST}. {advice}; nothing was imported."
-    )
+    raise DroverError(f"{export_file.path} is of schema {found}; this drover.compute has {schema.LATEST}. {advice}; nothing was imported.")
 
 
 class _Nowhere:
@@ -174,16 +172,10 @@ def _own_references(table):
 
 
 def _refer(connection, table, own, rows):
-    update = (
-        sa.update(table)
-        .where(table.c.id == sa.bindparam("row_id"))
-        .values({name: sa.bindparam(f"new_{name}") for name in own})
-    )
+    update = sa.update(table).where(table.c.id == sa.bindparam("row_id")).values({name: sa.bindparam(f"new_{name}") for name in own})
     referring = (row for row in rows if any(row[name] is not None for name in own))
     for some in iter(lambda: list(itertools.islice(referring, _ROWS)), []):
-        connection.execute(
-            update, [{"row_id": row["id"], **{f"new_{name}": row[name] for name in own}} for row in some]
-        )
+        connection.execute(update, [{"row_id": row["id"], **{f"new_{name}": row[name] for name in own}} for row in some])
 
 
 def _count(connection, table):

@@ -93,7 +93,7 @@ class Export:
         """The rows of one table as dicts, one by one."""
         with readable(self.path):
             self._file.seek(self._starts[name])
-            for dummy in range(self.rows[name]):
+            for _dummy in range(self.rows[name]):
                 yield json.loads(self._file.readline(_LONGEST))[name]
 
     def _verified(self):
@@ -161,8 +161,7 @@ class Export:
 
     def _broken(self, how):
         return DroverError(
-            f"{self.path} is not as it was exported: {how}. Export the store again, or fetch the file again; "
-            "nothing was imported."
+            f"{self.path} is not as it was exported: {how}. Export the store again, or fetch the file again; nothing was imported."
         )
 
 
@@ -205,9 +204,7 @@ def replacing(path):
 
             yield file, commit
     except OSError as problem:
-        raise DroverError(
-            f"The export {path} cannot be written: {problem.strerror}. What was there before is still there."
-        ) from problem
+        raise DroverError(f"The export {path} cannot be written: {problem.strerror}. What was there before is still there.") from problem
     finally:
         if temporary is not None:
             with contextlib.suppress(FileNotFoundError):
@@ -220,9 +217,7 @@ def readable(path):
     try:
         yield
     except OSError as problem:
-        raise DroverError(
-            f"The export {path} cannot be read: {problem.strerror}. Give the path of an export."
-        ) from problem
+        raise DroverError(f"The export {path} cannot be read: {problem.strerror}. Give the path of an export.") from problem
 
 
 def _open(path):

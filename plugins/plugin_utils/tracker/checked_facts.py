@@ -55,9 +55,7 @@ def reported(facts, where):
         raise DroverError(f"{where}: must be a mapping as hypervisor_info returns it, not {_shown(facts)}.")
     name = facts.get("hypervisor_hostname")
     if not is_host_name(name):
-        raise DroverError(
-            f"{where}: hypervisor_hostname must be the name of a host (letters, digits, dots, - and _), not {_shown(name)}."
-        )
+        raise DroverError(f"{where}: hypervisor_hostname must be the name of a host (letters, digits, dots, - and _), not {_shown(name)}.")
     host(facts, where)
     found, sentences = domains(facts.get("domains") or [], where)
     kept = {each["uuid"] for each in found}
@@ -273,7 +271,9 @@ def _with_name(facts, where, sentences):
     mended = "".join("_" if _is_odd(letter) else letter for letter in name)[:LONGEST_NAME] or str(facts.get("uuid"))
     if mended == name:
         return facts
-    sentences.append(f"{where}: the domain {_shown(name)} ({_shown(facts.get('uuid'))}) has a name that cannot be kept; it is recorded as {mended}.")
+    sentences.append(
+        f"{where}: the domain {_shown(name)} ({_shown(facts.get('uuid'))}) has a name that cannot be kept; it is recorded as {mended}."
+    )
     return {**facts, "name": mended}
 
 

@@ -63,16 +63,10 @@ def describe(hypervisor, options):
                 "drover_migration_uri, such as qemu+ssh://root@kvm1.example.com/system."
             )
     if "," in (options.get("availability_zone") or ""):
-        raise DroverError(
-            f"Compute node {name}: availability_zone {options['availability_zone']!r} names several zones; a host is in one."
-        )
+        raise DroverError(f"Compute node {name}: availability_zone {options['availability_zone']!r} names several zones; a host is in one.")
     storage = hypervisor.get("storage") or {}
     cpu = hypervisor.get("cpu") or {}
-    found_traits = (
-        {"COMPUTE_NODE"}
-        | cpu_traits(cpu.get("arch"), cpu.get("features") or [])
-        | set(options.get("traits") or [])
-    )
+    found_traits = {"COMPUTE_NODE"} | cpu_traits(cpu.get("arch"), cpu.get("features") or []) | set(options.get("traits") or [])
     names = sharing_facts.declared(options.get("shared_pools"), f"Compute node {name}")
     pools = sharing_facts.mark(hypervisor.get("pools") or [], names)
     columns = {
@@ -214,9 +208,7 @@ def _inventories(name, hypervisor, storage, options):
                 "Change the drover_reserved_host_* variables of this host."
             )
         if ratio is not None and ratio <= 0:
-            raise DroverError(
-                f"Compute node {name}: the allocation ratio of {resource} is {ratio:g}; it must be above 0."
-            )
+            raise DroverError(f"Compute node {name}: the allocation ratio of {resource} is {ratio:g}; it must be above 0.")
         inventories[resource] = {
             "total": total,
             "reserved": reserved,
@@ -238,15 +230,11 @@ def _cpu_sets(name, online, options):
         sets[option] = parse_cpu_set(text, option)
         missing = sorted(sets[option] - online)
         if missing:
-            raise DroverError(
-                f"Compute node {name}: {option} names CPUs that are not online: {', '.join(map(str, missing))}."
-            )
+            raise DroverError(f"Compute node {name}: {option} names CPUs that are not online: {', '.join(map(str, missing))}.")
     shared, dedicated = sets["cpu_shared_set"], sets["cpu_dedicated_set"]
     both = sorted((shared or set()) & (dedicated or set()))
     if both:
-        raise DroverError(
-            f"Compute node {name}: CPUs {', '.join(map(str, both))} are in cpu_shared_set and in cpu_dedicated_set."
-        )
+        raise DroverError(f"Compute node {name}: CPUs {', '.join(map(str, both))} are in cpu_shared_set and in cpu_dedicated_set.")
     return shared, dedicated
 
 

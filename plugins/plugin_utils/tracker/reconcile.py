@@ -46,9 +46,7 @@ def reconcile(reported, instances, sightings, moving, stale=()):
         if uuid in moving:
             continue
         row = instances.get(uuid)
-        nodes = set(places) | {
-            node for node in sightings.get(uuid, ()) if node not in reported and (uuid, node) not in stale
-        }
+        nodes = set(places) | {node for node in sightings.get(uuid, ()) if node not in reported and (uuid, node) not in stale}
         if len(nodes) > 1:
             result["doubled"].append((uuid, nodes))
         recorded = row.compute_node_id if row is not None else None

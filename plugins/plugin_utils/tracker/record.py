@@ -34,15 +34,11 @@ def record(connection, reports, now):
     wanted = _by_key(reports)
     service_ids, returned = services.heartbeat(connection, {host for host, dummy in wanted}, now)
     before = node_rows.by_host(connection, set(reports))
-    rows, changed_nodes = node_rows.write(
-        connection, {key: node["columns"] for key, node in wanted.items()}, service_ids, now
-    )
+    rows, changed_nodes = node_rows.write(connection, {key: node["columns"] for key, node in wanted.items()}, service_ids, now)
     provider_ids = _write_providers(connection, wanted, rows, before, now)
     changed_zones = node_rows.set_zones(connection, _zones(wanted))
     gone = {key: row for key, row in before.items() if key not in wanted}
-    reported = {
-        rows[key].id: {found["columns"]["uuid"]: found for found in node["domains"]} for key, node in wanted.items()
-    }
+    reported = {rows[key].id: {found["columns"]["uuid"]: found for found in node["domains"]} for key, node in wanted.items()}
     # Their host was asked and does not have them, so what they showed before is not there any more.
     reported.update({row.id: {} for row in gone.values()})
     hosts = {rows[key].id: key[0] for key in wanted} | {row.id: key[0] for key, row in gone.items()}
@@ -92,7 +88,7 @@ def _by_key(reports):
 
 def _zones(wanted):
     zones = {}
-    for (host, dummy), node in sorted(wanted.items()):
+    for (host, _dummy), node in sorted(wanted.items()):
         zone = node["availability_zone"]
         if zone and zones.setdefault(host, zone) != zone:
             raise DroverError(
@@ -122,10 +118,7 @@ def _write_providers(connection, wanted, rows, before, now):
         }
     changed = providers.set_inventories(connection, inventories, owned=providers.DISCOVERED_CLASSES)
     disabled = services.disabled_hosts(connection, {host for host, dummy in wanted})
-    traits = {
-        ids[key]: node["traits"] | ({providers.DISABLED_TRAIT} if key[0] in disabled else set())
-        for key, node in wanted.items()
-    }
+    traits = {ids[key]: node["traits"] | ({providers.DISABLED_TRAIT} if key[0] in disabled else set()) for key, node in wanted.items()}
     reported = {ids[key]: (before[key].facts or {}).get("traits") for key in wanted if key in before}
     changed |= providers.set_traits(
         connection, traits, owned=lambda provider, trait: providers.is_discovered(trait, reported.get(provider))
@@ -146,11 +139,7 @@ def _clear_evacuated(connection, hosts, reported, now):
     left, cleared = set(), []
     for each in evacuations.left_behind(connection, set(hosts.values())):
         # It may have been read where it runs by now as well, or have moved back.
-        nodes = [
-            node
-            for node, domains in reported.items()
-            if each["uuid"] in domains and hosts[node] == each["source"] != each["host"]
-        ]
+        nodes = [node for node, domains in reported.items() if each["uuid"] in domains and hosts[node] == each["source"] != each["host"]]
         if nodes:
             left.update((each["uuid"], node) for node in nodes)
         else:
@@ -232,12 +221,7 @@ def _write_instances(connection, hosts, reported, facts, provider_ids, disk, sta
 
 def _being_built(reported, known):
     """Instances whose build has defined the domain and not started it yet: that is the build's to do, or the next run's."""
-    off = {
-        uuid
-        for domains in reported.values()
-        for uuid, domain in domains.items()
-        if domain["columns"]["state"] == "shutoff"
-    }
+    off = {uuid for domains in reported.values() for uuid, domain in domains.items() if domain["columns"]["state"] == "shutoff"}
     return {uuid for uuid in off if uuid in known and known[uuid].task_state == orders.SPAWNING}
 
 
@@ -246,12 +230,7 @@ def _shares(connection, held, here, provider_ids, disk):
     own, shares = set(provider_ids.values()), {}
     for provider, pool in disk.items():
         shares.setdefault(pool, set()).add(provider)
-    others = {
-        key
-        for uuid, places in held.items()
-        for key in places
-        if key not in own and disk.get(provider_ids[here[uuid][0]]) != key
-    }
+    others = {key for uuid, places in held.items() for key in places if key not in own and disk.get(provider_ids[here[uuid][0]]) != key}
     return {**shares, **provider_trees.reachable(connection, own, others), **provider_trees.roots(connection, others)}
 
 
@@ -268,10 +247,7 @@ def _taken(resources, provider, disk, held, shares):
         served = {key: {name: n for name, n in amounts.items() if name != "PCPU"} for key, amounts in served.items()}
     else:
         resources = {**resources, "VCPU": resources.get("VCPU", 0) - dedicated}
-    taken = {
-        key: {name: amount for name, amount in amounts.items() if name not in resources}
-        for key, amounts in served.items()
-    }
+    taken = {key: {name: amount for name, amount in amounts.items() if name not in resources} for key, amounts in served.items()}
     for name, amount in resources.items():
         places = {key: amounts[name] for key, amounts in served.items() if name in amounts}
         if sum(places.values()) != amount:
@@ -293,9 +269,7 @@ def _instance_columns(row, node, domain, resources, groups):
         "name": domain["columns"]["name"],
         "compute_node_id": node,
         "state": "active",
-        "server_group_id": row.server_group_id
-        if row is not None and row.server_group_id
-        else groups.get(metadata.get("server_group")),
+        "server_group_id": row.server_group_id if row is not None and row.server_group_id else groups.get(metadata.get("server_group")),
         "vcpus": resources["VCPU"],
         "memory_mb": resources["MEMORY_MB"],
         "disk_gb": resources["DISK_GB"],
@@ -331,11 +305,7 @@ def _retire(connection, gone):
     by_uuid = providers.ids(connection, {row.uuid for row in gone.values()})
     trees = provider_trees.trees(connection, by_uuid.values())
     used = allocations.used_providers(connection, {*by_uuid.values()}.union(*trees.values()))
-    kept = {
-        key: row
-        for key, row in gone.items()
-        if row.uuid in by_uuid and used & {by_uuid[row.uuid], *trees.get(by_uuid[row.uuid], ())}
-    }
+    kept = {key: row for key, row in gone.items() if row.uuid in by_uuid and used & {by_uuid[row.uuid], *trees.get(by_uuid[row.uuid], ())}}
     free = {key: row for key, row in gone.items() if key not in kept}
     node_rows.mark_unreported(connection, [row.id for row in kept.values()])
     instance_rows.forget_nodes(connection, [row.id for row in free.values()])

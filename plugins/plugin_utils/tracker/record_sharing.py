@@ -78,7 +78,7 @@ def _ip_uuid(name):
 
 def _storage_pools(wanted):
     pools = {}
-    for dummy, node in sorted(wanted.items()):
+    for _dummy, node in sorted(wanted.items()):
         found = node["columns"]["facts"].get("shared_storage")
         if not found:
             continue

@@ -52,10 +52,7 @@ def _all_texts(values):
 
 def mark(pools, names):
     """The pools with the ids that the operator gave them, which go before what the host says."""
-    return [
-        {**pool, "shared_id": f"declared:{names[pool['name']]}"} if pool.get("name") in names else pool
-        for pool in pools
-    ]
+    return [{**pool, "shared_id": f"declared:{names[pool['name']]}"} if pool.get("name") in names else pool for pool in pools]
 
 
 def of_instances(storage, pools, instances_path):
@@ -120,9 +117,7 @@ def describe_ip_pools(value, where):
     for pool in value or []:
         name = pool.get("name")
         if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
-            raise DroverError(
-                f"{where}: the name of an IP pool must be a text of 1 to {_LONGEST_NAME} characters, not {name!r}."
-            )
+            raise DroverError(f"{where}: the name of an IP pool must be a text of 1 to {_LONGEST_NAME} characters, not {name!r}.")
         place = f"{where}: ip_pools, {name}"
         unknown = sorted(map(str, set(pool) - {"name", "addresses"}))
         if unknown:
@@ -161,8 +156,7 @@ def _range(text, place):
             )
     except ValueError as problem:
         raise DroverError(
-            f"{place}: {text!r} is no network, range or address ({problem}). "
-            "Write 10.0.0.0/24, 10.0.0.10-10.0.0.20 or 10.0.0.5."
+            f"{place}: {text!r} is no network, range or address ({problem}). Write 10.0.0.0/24, 10.0.0.10-10.0.0.20 or 10.0.0.5."
         ) from None
     if last < first:
         raise DroverError(f"{place}: {text} runs backwards. Write the lower address first.")
@@ -179,6 +173,5 @@ def _refuse_twice(ranges, where):
         if after[0] <= before[1]:
             pools = " and ".join(sorted({before[2], after[2]}))
             raise DroverError(
-                f"{where}: ip_pools, {pools}: {ipaddress.IPv4Address(after[0])} stands twice. "
-                "An address can be given out once only."
+                f"{where}: ip_pools, {pools}: {ipaddress.IPv4Address(after[0])} stands twice. An address can be given out once only."
             )

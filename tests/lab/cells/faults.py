@@ -5,6 +5,7 @@
 
 A fault that is added to FAULTS has a cell with each operation that it can happen to, at each of its moments.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -104,10 +105,13 @@ class StoreLocked(Fault):
         return operation.thorough
 
     def strike(self, run, watch):
-        hold = ("import sqlite3, sys; connection = sqlite3.connect(sys.argv[1], timeout=30);"
-                "connection.execute('BEGIN EXCLUSIVE'); print(flush=True); sys.stdin.read()")
-        self.holder = subprocess.Popen(["python3", "-c", hold, self.world.folder / "store.db"],
-                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        hold = (
+            "import sqlite3, sys; connection = sqlite3.connect(sys.argv[1], timeout=30);"
+            "connection.execute('BEGIN EXCLUSIVE'); print(flush=True); sys.stdin.read()"
+        )
+        self.holder = subprocess.Popen(
+            ["python3", "-c", hold, self.world.folder / "store.db"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         self.holder.stdout.readline()
 
     def mend(self, watch):
@@ -302,7 +306,7 @@ class TwoNames(Fault):
     def again(self):
         """The second name is taken out of the store, as the warning of the discovery says."""
         runs = [self.give()]
-        for dummy in range(2):
+        for _dummy in range(2):
             # Where the store has it under the second name first, a discovery sees it under the other one.
             runs += [self.world.ad_hoc("drover.compute.compute_node", {"host": "kvm1-old", "nodes": []}), self.world.discover()]
         return [*runs, self.give()]
@@ -343,8 +347,10 @@ class MovedByHand(_ByHand):
     """To another host, with virsh migrate."""
 
     moments = ("before",)
-    words = ("there=kvm3; how=--offline; [ \"$(virsh domstate web)\" = running ] && how=--live;"
-             " virsh migrate $how --unsafe --persistent --undefinesource web qemu+ssh://root@$there/system")
+    words = (
+        'there=kvm3; how=--offline; [ "$(virsh domstate web)" = running ] && how=--live;'
+        " virsh migrate $how --unsafe --persistent --undefinesource web qemu+ssh://root@$there/system"
+    )
 
     @staticmethod
     def applies(operation):

@@ -5,6 +5,7 @@
 
 An operation that is added to OPERATIONS has all the cells of the faults that can happen to it.
 """
+
 from __future__ import annotations
 
 import dataclasses

@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Stops a playbook exactly before or after a task, by the callback plugin in the folder callback."""
+
 from __future__ import annotations
 
 import os
@@ -49,7 +50,7 @@ class Stop:
 
     def wait(self, process) -> bool:
         """Wait until the run is there, and stands still; False where it ended without."""
-        for dummy in range(PATIENCE * 20):
+        for _dummy in range(PATIENCE * 20):
             if self._reached.wait(0.05):
                 return True
             if process.poll() is not None:

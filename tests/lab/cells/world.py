@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A cell's world: the hosts and the store as they are when an operation begins, its runs, and what must hold in the end."""
+
 from __future__ import annotations
 
 import json
@@ -13,11 +14,10 @@ import tempfile
 import time
 
 import pytest
+from cells.operations import BASE, ISO, NEEDED
 from lablib import control
 from test_evacuate import extra
 from test_fleet import IMAGE, LOCAL, SHARED, Fleet, clean, descendants, end
-
-from cells.operations import BASE, ISO, NEEDED
 
 #: Seconds after which a run is killed, and the cell fails.
 PATIENCE = 300
@@ -76,8 +76,9 @@ class Command:
 
     def __init__(self, words: list[str], environment: dict[str, str]) -> None:
         self._said = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=self._said,
-                                        stderr=subprocess.STDOUT, start_new_session=True)
+        self.process = subprocess.Popen(
+            words, env=environment, stdin=subprocess.DEVNULL, stdout=self._said, stderr=subprocess.STDOUT, start_new_session=True
+        )
 
     def kill(self) -> None:
         """SIGKILL for ansible-playbook and all that it started, at once."""
@@ -232,8 +233,7 @@ class World:
         fleet = Fleet(self.fleet.lab, self.folder, self.store_in(store or self.folder))
         where = fleet.settled()
         assert fleet.query("SELECT name, purpose FROM leases") == []
-        assert fleet.query("SELECT name, state, task_state FROM instances"
-                           " WHERE state != 'active' OR order_uuid IS NOT NULL") == []
+        assert fleet.query("SELECT name, state, task_state FROM instances WHERE state != 'active' OR order_uuid IS NOT NULL") == []
         deadline = time.monotonic() + 20
         looked = self._look()
         while any(found["working"] for found in looked.values()):

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 """The command line of the lab."""
+
 from __future__ import annotations
 
 import argparse
@@ -20,8 +21,7 @@ import time
 import typing
 
 from . import control, files
-from .layout import (CHECKOUT, MAX_HOSTS, Host, LabError, Layout, NoLabHere, as_root,
-                     find_programs, run)
+from .layout import CHECKOUT, MAX_HOSTS, Host, LabError, Layout, NoLabHere, as_root, find_programs, run
 
 
 @contextlib.contextmanager
@@ -33,8 +33,7 @@ def locked(layout: Layout) -> typing.Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
-            raise LabError(f"Another command is at work on this lab ({lock.read().strip()}); "
-                           "wait until it is done.") from None
+            raise LabError(f"Another command is at work on this lab ({lock.read().strip()}); wait until it is done.") from None
         lock.truncate(0)
         lock.write(f"process {os.getpid()}: lab {shlex.join(sys.argv[1:])}\n")
         lock.flush()
@@ -48,8 +47,7 @@ def up(layout: Layout, count: int | None) -> None:
         try:
             control.ask(layout, "status", timeout=10)
             if count not in (None, len(layout.hosts())):
-                raise LabError(f"The lab is up with {len(layout.hosts())} hosts; "
-                               "take it down first to have another number.")
+                raise LabError(f"The lab is up with {len(layout.hosts())} hosts; take it down first to have another number.")
         except control.LabIsDown:
             start_switch(layout, [Host(number) for number in range(1, (count or 3) + 1)])
         for_each(layout.hosts(), lambda host: power_on(layout, host))
@@ -64,8 +62,7 @@ def start_switch(layout: Layout, hosts: list[Host]) -> None:
     """Write the files and start the lab's first process, away from this terminal."""
     root = as_root()
     new_namespaces = ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork"]
-    tried = subprocess.run([*root, *new_namespaces, "true"], capture_output=True, text=True,
-                           check=False)
+    tried = subprocess.run([*root, *new_namespaces, "true"], capture_output=True, text=True, check=False)
     if tried.returncode:
         raise NoLabHere(f"This machine gives no namespaces to the lab: {tried.stderr.strip()}")
     stop_ssh(layout)
@@ -73,11 +70,26 @@ def start_switch(layout: Layout, hosts: list[Host]) -> None:
     package = os.fspath(pathlib.Path(__file__).parents[1])
     with open(layout.log / "switch.log", "ab") as log:
         process = subprocess.Popen(
-            [*root, *new_namespaces, "--kill-child",
-             "env", f"PYTHONPATH={package}", "PYTHONDONTWRITEBYTECODE=1",
-             "/usr/bin/python3", "-m", "lablib.switch",
-             layout.folder, str(os.getuid()), str(os.getgid())],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True)
+            [
+                *root,
+                *new_namespaces,
+                "--kill-child",
+                "env",
+                f"PYTHONPATH={package}",
+                "PYTHONDONTWRITEBYTECODE=1",
+                "/usr/bin/python3",
+                "-m",
+                "lablib.switch",
+                layout.folder,
+                str(os.getuid()),
+                str(os.getgid()),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            start_new_session=True,
+        )
     deadline = time.monotonic() + 20
     while process.poll() is None and time.monotonic() < deadline:
         with contextlib.suppress(control.LabIsDown):
@@ -170,9 +182,14 @@ def bmc_up(layout: Layout) -> None:
             package = os.fspath(pathlib.Path(__file__).parents[1])
             with open(layout.log / "bmc.log", "ab") as log:
                 process = subprocess.Popen(
-                    [python, "-m", "lablib.bmc", layout.folder], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                    cwd="/", start_new_session=True,
-                    env={**os.environ, "PYTHONPATH": package, "PYTHONDONTWRITEBYTECODE": "1"})
+                    [python, "-m", "lablib.bmc", layout.folder],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd="/",
+                    start_new_session=True,
+                    env={**os.environ, "PYTHONPATH": package, "PYTHONDONTWRITEBYTECODE": "1"},
+                )
             deadline = time.monotonic() + 60
             while bmc_pid(layout) != process.pid:
                 if process.poll() is not None or time.monotonic() > deadline:
@@ -242,9 +259,8 @@ def install(layout: Layout) -> None:
         raise LabError("There is no Ansible in .venv yet. Run `make setup`.")
     with tempfile.TemporaryDirectory() as folder:
         run(galaxy, "collection", "build", "--output-path", folder, CHECKOUT)
-        archive, = pathlib.Path(folder).iterdir()
-        run(galaxy, "collection", "install", "--offline", "--force", "-p",
-            layout.folder / "collections", archive)
+        (archive,) = pathlib.Path(folder).iterdir()
+        run(galaxy, "collection", "install", "--offline", "--force", "-p", layout.folder / "collections", archive)
 
 
 def become_ssh(layout: Layout, host: Host, words: list[str]) -> None:
@@ -256,22 +272,22 @@ def become_ssh(layout: Layout, host: Host, words: list[str]) -> None:
 
 
 def arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="lab", description="Real libvirt hosts on one machine, in namespaces of their own.")
+    parser = argparse.ArgumentParser(prog="lab", description="Real libvirt hosts on one machine, in namespaces of their own.")
     parser.add_argument("--folder", help="where the lab keeps its files [.lab in the checkout]")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     command = commands.add_parser("up", help="start the lab, or whatever of it is not running")
-    command.add_argument("--hosts", type=int, choices=range(1, MAX_HOSTS + 1), metavar="N",
-                         help="how many hosts [3]")
+    command.add_argument("--hosts", type=int, choices=range(1, MAX_HOSTS + 1), metavar="N", help="how many hosts [3]")
     commands.add_parser("down", help="stop everything and remove the lab's files")
     commands.add_parser("status", help="what is running; exit status 3 if the lab is down")
     commands.add_parser("install", help="build the collection and install it for the lab's Ansible")
     command = commands.add_parser("bmc", help="a Redfish and an IPMI endpoint for every host")
     command.add_argument("what", choices=("up", "down"))
-    for name, text in (("kill", "power failure: end every process of a host at once"),
-                       ("start", "power a host on"),
-                       ("ssh", "log in to a host"),
-                       ("exec", "run a command on a host")):
+    for name, text in (
+        ("kill", "power failure: end every process of a host at once"),
+        ("start", "power a host on"),
+        ("ssh", "log in to a host"),
+        ("exec", "run a command on a host"),
+    ):
         command = commands.add_parser(name, help=text)
         command.add_argument("host", metavar="HOST")
         if name == "exec":

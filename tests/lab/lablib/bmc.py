@@ -11,6 +11,7 @@ the switch does to the host: its power is the only state there is, so they canno
 Runs as the user, outside the lab's namespaces, until the switch ends or somebody ends it.
 Usage: python -m lablib.bmc FOLDER
 """
+
 from __future__ import annotations
 
 import fcntl
@@ -140,8 +141,13 @@ class RedfishSystems(AbstractSystemsDriver):
 
     def set_power_state(self, identity: str, state: str) -> None:
         self.uuid(identity)
-        actions = {"On": self.power.on, "ForceOn": self.power.on, "ForceOff": self.power.off,
-                   "GracefulShutdown": self.power.press, "ForceRestart": self.power.reset}
+        actions = {
+            "On": self.power.on,
+            "ForceOn": self.power.on,
+            "ForceOff": self.power.off,
+            "GracefulShutdown": self.power.press,
+            "ForceRestart": self.power.reset,
+        }
         if state not in actions:
             raise sushy_error.BadRequest(f"The lab has no {state}.")
         actions[state]()
@@ -161,9 +167,26 @@ class RedfishSystems(AbstractSystemsDriver):
 
 def make_certificate(layout: Layout) -> None:
     if not layout.bmc_certificate.exists():
-        run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-            "-days", "3650", "-subj", "/CN=BMCs of the drover lab", "-addext", f"subjectAltName=IP:{ADDRESS}",
-            "-keyout", layout.keys / "bmc", "-out", layout.bmc_certificate)
+        run(
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "3650",
+            "-subj",
+            "/CN=BMCs of the drover lab",
+            "-addext",
+            f"subjectAltName=IP:{ADDRESS}",
+            "-keyout",
+            layout.keys / "bmc",
+            "-out",
+            layout.bmc_certificate,
+        )
 
 
 def claim_port(host: Host) -> tuple[int, socket.socket]:
@@ -185,15 +208,23 @@ def write_host_vars(layout: Layout, host: Host, port: int) -> None:
     """How the power role reaches it, with either driver; the lab's PID 1 heeds systemd's signals."""
     file = layout.host_vars(host)
     file.parent.mkdir(exist_ok=True)
-    file.write_text("# Made by tests/lab/lab bmc up\n" + json.dumps({
-        "drover_power_driver": "redfish",
-        "drover_power_address": f"{ADDRESS}:{port}",
-        "drover_power_user": BMC_USER,
-        "drover_power_password": BMC_PASSWORD,
-        "drover_power_ca_path": os.fspath(layout.bmc_certificate),
-        "drover_power_reboot_command": "kill -s RTMIN+5 1",
-        "drover_power_shutdown_command": "kill -s RTMIN+4 1",
-    }, indent=2) + "\n", encoding="utf-8")
+    file.write_text(
+        "# Made by tests/lab/lab bmc up\n"
+        + json.dumps(
+            {
+                "drover_power_driver": "redfish",
+                "drover_power_address": f"{ADDRESS}:{port}",
+                "drover_power_user": BMC_USER,
+                "drover_power_password": BMC_PASSWORD,
+                "drover_power_ca_path": os.fspath(layout.bmc_certificate),
+                "drover_power_reboot_command": "kill -s RTMIN+5 1",
+                "drover_power_shutdown_command": "kill -s RTMIN+4 1",
+            },
+            indent=2,
+        )
+        + "\n",
+        encoding="utf-8",
+    )
     file.chmod(0o600)
 
 

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 """The client's end of the control socket: one line of JSON there, one back."""
+
 from __future__ import annotations
 
 import contextlib

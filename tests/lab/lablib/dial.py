@@ -10,6 +10,7 @@ root and starts for every connection, so it imports little.
 
 Usage: dial.py CONTROL_SOCKET HOST
 """
+
 from __future__ import annotations
 
 import os

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 """What ``lab up`` writes, as the user who calls it, before anything starts."""
+
 from __future__ import annotations
 
 import json
@@ -61,15 +62,13 @@ ssh_args =
 
 def write_all(layout: Layout, hosts: list[Host]) -> None:
     """Make the lab's folder and everything in it that is not a host's."""
-    for folder in (layout.run, layout.log, layout.keys, layout.ansible,
-                   layout.shared / "images", layout.shared / "instances"):
+    for folder in (layout.run, layout.log, layout.keys, layout.ansible, layout.shared / "images", layout.shared / "instances"):
         folder.mkdir(parents=True, exist_ok=True)
     layout.run.chmod(0o700)
     write_keys(layout, hosts)
     write_ssh_config(layout, hosts)
     write_inventory(layout, hosts)
-    write(layout.folder / "ansible.cfg",
-          ANSIBLE_CFG.format(folder=layout.folder, ansible=layout.ansible))
+    write(layout.folder / "ansible.cfg", ANSIBLE_CFG.format(folder=layout.folder, ansible=layout.ansible))
     image = layout.shared / "images" / "base.qcow2"
     if not image.exists():  # the lab's guests need no operating system: an empty disk will do
         run("qemu-img", "create", "-q", "-f", "qcow2", image, "64M")
@@ -88,30 +87,33 @@ def write_keys(layout: Layout, hosts: list[Host]) -> None:
     for name in ["lab", *(host.name for host in hosts)]:
         if not (layout.keys / f"{name}.pub").exists():
             (layout.keys / name).unlink(missing_ok=True)
-            run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"{name} of the drover lab",
-                "-f", layout.keys / name)
+            run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"{name} of the drover lab", "-f", layout.keys / name)
     for host in hosts:
         public = " ".join((layout.keys / f"{host.name}.pub").read_text("utf-8").split()[:2])
         known.append(f"{host.name},{host.address} {public}\n")
     write(layout.known_hosts, "".join(known))
-    write(layout.hosts_file, "127.0.0.1 localhost\n" + "".join(
-        f"{host.address} {host.name}\n" for host in hosts) + f"{SWITCH_ADDRESS} switch\n")
+    write(
+        layout.hosts_file,
+        "127.0.0.1 localhost\n" + "".join(f"{host.address} {host.name}\n" for host in hosts) + f"{SWITCH_ADDRESS} switch\n",
+    )
 
 
 def write_ssh_config(layout: Layout, hosts: list[Host]) -> None:
     control_path = layout.run / "%n"
     # ssh makes the socket under a longer name first; 107 bytes is all a socket's path may have.
     short_enough = len(os.fsencode(control_path)) < 80
-    dial = shlex.join(["/usr/bin/python3", "-ISE",
-                       os.fspath(pathlib.Path(__file__).with_name("dial.py")),
-                       os.fspath(layout.control)])
-    write(layout.ssh_config, SSH_CONFIG.format(
-        ssh_config=layout.ssh_config,
-        names=" ".join(host.name for host in hosts),
-        key=quoted(layout.keys / "lab"),
-        known_hosts=quoted(layout.known_hosts),
-        dial=dial.replace("%", "%%"),
-        control_path=quoted(control_path) if short_enough else "none"))
+    dial = shlex.join(["/usr/bin/python3", "-ISE", os.fspath(pathlib.Path(__file__).with_name("dial.py")), os.fspath(layout.control)])
+    write(
+        layout.ssh_config,
+        SSH_CONFIG.format(
+            ssh_config=layout.ssh_config,
+            names=" ".join(host.name for host in hosts),
+            key=quoted(layout.keys / "lab"),
+            known_hosts=quoted(layout.known_hosts),
+            dial=dial.replace("%", "%%"),
+            control_path=quoted(control_path) if short_enough else "none",
+        ),
+    )
 
 
 def quoted(path: pathlib.Path) -> str:

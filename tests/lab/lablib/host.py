@@ -12,6 +12,7 @@ It heeds the signals that systemd heeds as PID 1: SIGRTMIN+4 (the switch sends i
 button is pressed) switches the host off in order, SIGRTMIN+5 restarts it.
 Usage: python3 -m lablib.host FOLDER NAME KVM  (KVM is ask, works or broken)
 """
+
 from __future__ import annotations
 
 import os
@@ -77,8 +78,14 @@ def boot(layout: Layout, host: Host, kvm_state: str) -> str:
     host_root.enter(layout, host)
     make_network(host)
     os.environ.clear()
-    os.environ.update(HOME="/root", USER="root", LOGNAME="root", SHELL="/bin/sh", LANG="C.UTF-8",
-                      PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+    os.environ.update(
+        HOME="/root",
+        USER="root",
+        LOGNAME="root",
+        SHELL="/bin/sh",
+        LANG="C.UTF-8",
+        PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    )
     sshd = start("sshd", "/usr/sbin/sshd", "-D", "-e")
     if list(pathlib.Path("/etc/rc2.d").glob("S*virtlockd")):
         virtlockd = start("virtlockd", "/usr/sbin/virtlockd")
@@ -132,9 +139,14 @@ def shut_down() -> None:
 
 def virsh(*words: str) -> str:
     """What virsh says; nothing when there is no libvirtd to ask."""
-    return subprocess.run(["virsh", "--connect", "qemu:///system", *words], text=True, check=False,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL).stdout
+    return subprocess.run(
+        ["virsh", "--connect", "qemu:///system", *words],
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ).stdout
 
 
 def main() -> int:

@@ -14,6 +14,7 @@ The machine's own, read-only, with these of the host's own on top:
 boot_id               a new one at every start; the kernel's is the machine's and the same everywhere
 ===================== ===========================================================================
 """
+
 from __future__ import annotations
 
 import os
@@ -25,8 +26,7 @@ import uuid
 from .layout import Host, Layout, run
 
 #: The machine's secrets and its own set-up of what the host sets up for itself.
-NOT_COPIED = ("shadow*", "gshadow*", "ssh", "libvirt", "sudoers*", "machine-id", "hosts",
-              "hostname", "resolv.conf", "mtab")
+NOT_COPIED = ("shadow*", "gshadow*", "ssh", "libvirt", "sudoers*", "machine-id", "hosts", "hostname", "resolv.conf", "mtab")
 
 SSHD_CONFIG = """\
 HostKey /etc/ssh/ssh_host_ed25519_key
@@ -136,18 +136,21 @@ def enter(layout: Layout, host: Host) -> None:
     os.rmdir("/run/machine")
 
 
-def mount(target: pathlib.Path, source: str | pathlib.Path = "", kind: str = "",
-          options: str = "") -> None:
-    run("mount", *(["-t", kind] if kind else []), *(["-o", options] if options else []),
-        *([source or kind] if source or kind else []), target)
+def mount(target: pathlib.Path, source: str | pathlib.Path = "", kind: str = "", options: str = "") -> None:
+    run(
+        "mount",
+        *(["-t", kind] if kind else []),
+        *(["-o", options] if options else []),
+        *([source or kind] if source or kind else []),
+        target,
+    )
 
 
 def make_disk(layout: Layout, host: Host) -> None:
     """Make the folders of the host's disk; /etc comes last and whole, it marks a finished disk."""
     disk = layout.disk(host)
     shutil.rmtree(disk, ignore_errors=True)
-    for folder in ("var/cache", "var/empty", "var/lib/dpkg", "var/lib/libvirt/images",
-                   "var/log/libvirt", "var/spool", "new-etc"):
+    for folder in ("var/cache", "var/empty", "var/lib/dpkg", "var/lib/libvirt/images", "var/log/libvirt", "var/spool", "new-etc"):
         (disk / folder).mkdir(parents=True)
     (disk / "var/tmp").mkdir(mode=0o1777)
     (disk / "var/run").symlink_to("/run")
@@ -167,8 +170,7 @@ def make_root_home(layout: Layout, home: pathlib.Path) -> None:
 
 def make_etc(layout: Layout, host: Host, etc: pathlib.Path) -> None:
     left_out = [f"--exclude=./{name}" for name in NOT_COPIED]
-    with subprocess.Popen(["tar", "-C", "/etc", "-cf", "-", *left_out, "."],
-                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as copy:
+    with subprocess.Popen(["tar", "-C", "/etc", "-cf", "-", *left_out, "."], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as copy:
         subprocess.run(["tar", "-C", etc, "-xpf", "-"], stdin=copy.stdout, check=True)
     install(layout.hosts_file, etc / "hosts", 0o644)
     write(etc / "hostname", f"{host.name}\n")

@@ -7,6 +7,7 @@
 The device may open and guests still not start: virtual machines with a nested virtualisation that
 is broken or made in software (``failed to set MSR 0x10a``).
 """
+
 from __future__ import annotations
 
 import os
@@ -35,8 +36,12 @@ def problem() -> str:
     guest, said = pathlib.Path("/run/does-kvm-work.xml"), pathlib.Path("/run/does-kvm-work.out")
     guest.write_text(GUEST, encoding="utf-8")
     with open(said, "wb") as out:
-        virsh = subprocess.Popen(["virsh", "--quiet", "--connect", "qemu:///system", "create", "--paused", "--autodestroy", guest],
-                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=out)
+        virsh = subprocess.Popen(
+            ["virsh", "--quiet", "--connect", "qemu:///system", "create", "--paused", "--autodestroy", guest],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=out,
+        )
     status = reap(virsh.pid)
     text = said.read_text(encoding="utf-8").strip()
     guest.unlink()

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 """Where everything is and what the hosts are called."""
+
 from __future__ import annotations
 
 import dataclasses

@@ -7,6 +7,7 @@
 Runs as root as PID 1 of its own PID, network, mount, UTS and IPC namespaces.
 Usage: python3 -m lablib.switch FOLDER UID GID  (the user who may talk to it)
 """
+
 from __future__ import annotations
 
 import json
@@ -75,13 +76,29 @@ class Machine:
             self.unplug()
             with open(self.layout.log / f"{self.host.name}.log", "a", encoding="utf-8") as log:
                 self.process = subprocess.Popen(
-                    ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork",
-                     sys.executable, "-m", "lablib.host", self.layout.folder, self.host.name, self.kvm.state],
-                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+                    [
+                        "unshare",
+                        "--net",
+                        "--mount",
+                        "--uts",
+                        "--ipc",
+                        "--pid",
+                        "--fork",
+                        sys.executable,
+                        "-m",
+                        "lablib.host",
+                        self.layout.folder,
+                        self.host.name,
+                        self.kvm.state,
+                    ],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    text=True,
+                )
             self.expect("unshared")
             # The process is in the host's network namespace; only its child is in all the others.
-            run("ip", "link", "add", self.host.name, "type", "veth",
-                "peer", "name", "eth0", "netns", str(self.process.pid))
+            run("ip", "link", "add", self.host.name, "type", "veth", "peer", "name", "eth0", "netns", str(self.process.pid))
             run("ip", "link", "set", self.host.name, "master", BRIDGE, "up")
             print("wired", file=self.process.stdin, flush=True)
             self.kvm.learn(self.expect("up"))

@@ -85,9 +85,7 @@ def playbook(name, url, *options, folder, variables=None, settings=""):
 
 
 def _configure(folder, settings):
-    (folder / "ansible.cfg").write_text(
-        "[defaults]\nlocalhost_warning = false\ninventory_unparsed_warning = false\n" + settings
-    )
+    (folder / "ansible.cfg").write_text("[defaults]\nlocalhost_warning = false\ninventory_unparsed_warning = false\n" + settings)
 
 
 def ansible(folder, command, *words, environment=None):

@@ -35,16 +35,10 @@ def results(folder, url, *tasks, options=()):
     """What each task of one play returns; a task is (module, arguments, keywords such as check_mode)."""
     written = []
     for number, (module, arguments, keywords) in enumerate(tasks):
-        written.append(
-            {f"drover.compute.{module}": arguments, "register": f"r{number}", "ignore_errors": True, **keywords}
-        )
+        written.append({f"drover.compute.{module}": arguments, "register": f"r{number}", "ignore_errors": True, **keywords})
     names = ", ".join(f"r{number}" for number in range(len(tasks)))
-    written.append(
-        {"ansible.builtin.copy": {"dest": f"{folder}/results.json", "content": f"{{{{ [{names}] | to_json }}}}"}}
-    )
-    code, output = play(
-        folder, written, options=options, vars={"drover_store_url": url, "ansible_python_interpreter": sys.executable}
-    )
+    written.append({"ansible.builtin.copy": {"dest": f"{folder}/results.json", "content": f"{{{{ [{names}] | to_json }}}}"}})
+    code, output = play(folder, written, options=options, vars={"drover_store_url": url, "ansible_python_interpreter": sys.executable})
     assert code == 0 and "Traceback" not in output, output
     return json.loads((folder / "results.json").read_text()), output
 

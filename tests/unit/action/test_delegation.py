@@ -36,7 +36,11 @@ def drain(folder, url, name, inventory=(KVM1, KVM2), **keywords):
         [
             *({"ansible.builtin.add_host": each} for each in inventory),
             {"drover.compute.drain": wanted, "register": "drained", **keywords},
-            {"ansible.builtin.debug": {"msg": "{{ drained.message | default('') }} {{ drained.staying | default([]) | map(attribute='name') | list }}"}},
+            {
+                "ansible.builtin.debug": {
+                    "msg": "{{ drained.message | default('') }} {{ drained.staying | default([]) | map(attribute='name') | list }}"
+                }
+            },
         ],
     )
 

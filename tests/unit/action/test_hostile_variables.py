@@ -90,10 +90,7 @@ def of_one_run(tmp_path_factory):
     with Store.open(url).write() as connection:
         services.heartbeat(connection, [*INVENTORY, "gone"], time.time())
         services.record_unreachable(connection, "kvm1", "timed out", time.time())
-    tasks = [
-        {"ansible.builtin.add_host": {"name": name, "ansible_connection": "local", **values}}
-        for name, values in INVENTORY.items()
-    ]
+    tasks = [{"ansible.builtin.add_host": {"name": name, "ansible_connection": "local", **values}} for name, values in INVENTORY.items()]
     for number, (role, variables, dummy) in enumerate(CASES.values()):
         name, dummy, entry = role.partition("/")
         include = {"name": f"drover.compute.{name}", "tasks_from": entry or ("begin" if name == "evacuate" else "main")}

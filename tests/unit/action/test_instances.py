@@ -64,9 +64,7 @@ def acts(there):
 
 @pytest.fixture
 def fleet_url(prepared_url):
-    fleets.discover(
-        prepared_url, host("kvm1", domain("web", disk_gb=1), domain("db", disk_gb=1)), host("kvm2"), host("kvm3")
-    )
+    fleets.discover(prepared_url, host("kvm1", domain("web", disk_gb=1), domain("db", disk_gb=1)), host("kvm2"), host("kvm3"))
     with Store.open(prepared_url).write() as connection:
         flavors.ensure(connection, "big", {"vcpus": 2, "memory_mb": 128, "disk_gb": 2}, fleets.NOW)
     return prepared_url
@@ -148,9 +146,7 @@ def killed(there, monkeypatch, when):
 def test_a_removal_that_was_killed_is_finished(fleet_url, there, monkeypatch, when):
     with contextlib.contextmanager(killed)(there, monkeypatch, when):
         on("kvm1", "instance", fleet_url, state="absent", instances=["web"])
-    assert fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm1": SMALL}, (
-        "it holds its room until it is known to be gone"
-    )
+    assert fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm1": SMALL}, "it holds its room until it is known to be gone"
     assert on("kvm1", "instance", fleet_url, state="absent", instances=["web"])["changed"] is True
     assert states(fleet_url) == {"db": "running"} and at(there, "kvm1") is None
 
@@ -302,9 +298,7 @@ def test_both_ways_of_a_resize_take_the_options_of_migrations(fleet_url, there):
     options = {"bandwidth_mib": "20", "copy_storage": "auto"}
     resize = step(fleet_url, "begun", host="kvm2", options=options)["resize"]
     for way in ("order", "back"):
-        assert (resize[way]["bandwidth_mib"], resize[way]["copy_storage"]) == (20, "never"), (
-            "the policy is the stronger"
-        )
+        assert (resize[way]["bandwidth_mib"], resize[way]["copy_storage"]) == (20, "never"), "the policy is the stronger"
     assert step(fleet_url, "left")["resize"]["back"].keys() & {"bandwidth_mib", "copy_storage"} == {"copy_storage"}
     for wrong, words in (({"bandwidth_mib": 0}, "give 1 or more"), ({"speed": 1}, "Correct drover_migration")):
         assert words in failure("kvm1", "resize", fleet_url, state="left", instance="web", options=wrong)

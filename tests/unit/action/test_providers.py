@@ -119,9 +119,7 @@ def test_allocation_info(url):
 
 def ran(folder, tasks, *options, **keywords):
     """Run a play with the store in a file of ``folder``; returns (exit code, output) without line breaks."""
-    code, output = play(
-        folder, tasks, f"[drover]\nstore_url = sqlite:///{folder}/store.db\n", None, options, **keywords
-    )
+    code, output = play(folder, tasks, f"[drover]\nstore_url = sqlite:///{folder}/store.db\n", None, options, **keywords)
     assert "Traceback" not in output, output
     return code, re.sub(r"\s+", " ", output)
 
@@ -200,7 +198,7 @@ def test_a_play_is_refused_in_sentences(tmp_path):
     tasks = [{**task, "ignore_errors": True} for task, dummy in REFUSALS]
     code, output = ran(tmp_path, TASKS + tasks)
     assert f"ignored={len(REFUSALS)}" in output, output
-    for dummy, words in REFUSALS:
+    for _dummy, words in REFUSALS:
         assert any(each in output for each in words.split("|")), (words, output)
     assert "defect" not in output
     assert "changed=0" in ran(tmp_path, TASKS)[1]

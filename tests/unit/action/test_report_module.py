@@ -131,9 +131,7 @@ def test_a_long_discovery_tells_where_it_is(tmp_path, count, lines):
     tasks = [
         {
             "drover.compute.compute_node": {
-                "nodes": [
-                    {"host": "{{ inventory_hostname }}", "vcpus": "{{ 4 if inventory_hostname != 'kvm030' else -1 }}"}
-                ],
+                "nodes": [{"host": "{{ inventory_hostname }}", "vcpus": "{{ 4 if inventory_hostname != 'kvm030' else -1 }}"}],
                 "store_url": f"sqlite:///{tmp_path / 'fleet.db'}",
             }
         }

@@ -64,9 +64,7 @@ def test_whom_to_ask(url):
 def test_what_they_say(url):
     assert decide(url) == ("hard_fence", None)
     assert decide(url, seen=[*SILENT, {"item": "kvm4", "reached": True}]) == ("nothing", "peers_reach")
-    assert (
-        decide(url, seen=[{"item": "kvm2", "unreachable": True, "msg": "no"}], force=["many_down"])[1] == "no_witness"
-    )
+    assert decide(url, seen=[{"item": "kvm2", "unreachable": True, "msg": "no"}], force=["many_down"])[1] == "no_witness"
     assert decide(url, seen=[{**SILENT[0], "storage": "active"}, SILENT[1]]) == ("wait", "storage_active")
     # Hosts that this controller cannot ask look dead as well.
     lost = [{"item": "kvm4", "unreachable": True}]
@@ -104,7 +102,9 @@ def test_mistakes(url):
 
 def test_addresses_are_what_the_operator_says(url):
     """Not the name that the host has for itself: another machine may have that one, localhost for one."""
-    node = fleets.host("kvm1", hypervisor_hostname="localhost", migration_uri="qemu+tls://m1.example.com/system", migration_address="10.0.0.1")
+    node = fleets.host(
+        "kvm1", hypervisor_hostname="localhost", migration_uri="qemu+tls://m1.example.com/system", migration_address="10.0.0.1"
+    )
     fleets.discover(url, node, now=time.time())
     variables = {"hostvars": {"kvm1": {"ansible_host": "192.0.2.1"}}}
     found = run("silent_host", variables, host="kvm1", state="asked", store_url=url)["addresses"]
@@ -160,7 +160,10 @@ TRIED = {
     "closed": ({"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}, "refused True"),
     "unknown": ({"ansible_connection": "ssh", "ansible_host": "nowhere.invalid"}, "unclear False"),
     # Nothing of it left this machine.
-    "unused": ({"ansible_connection": "ssh", "ansible_host": "nowhere.invalid", "ansible_ssh_executable": "/nonexistent/ssh"}, "unclear False"),
+    "unused": (
+        {"ansible_connection": "ssh", "ansible_host": "nowhere.invalid", "ansible_ssh_executable": "/nonexistent/ssh"},
+        "unclear False",
+    ),
 }
 
 
@@ -191,4 +194,4 @@ def test_safety_13_and_14_reach_the_decision(url):
 
 
 def test_the_limits_are_those_of_the_planner():
-    assert plugin.LIMITS == vars(Limits())
+    assert vars(Limits()) == plugin.LIMITS

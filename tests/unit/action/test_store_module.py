@@ -85,9 +85,7 @@ def test_bad_input_gives_a_sentence(broken_url, tmp_path):
     assert "heal goes with state=audited, not with state=present" in failure("store", heal=True, **one)
     assert "path goes with state=exported or state=imported" in failure("store", state="audited", path="x", **one)
     assert "discover" in failure("store", state="audited", store_url=f"sqlite:///{tmp_path / 'none.db'}")
-    assert "discover" in failure(
-        "store", state="exported", path=str(tmp_path / "x"), store_url=f"sqlite:///{tmp_path / 'none.db'}"
-    )
+    assert "discover" in failure("store", state="exported", path=str(tmp_path / "x"), store_url=f"sqlite:///{tmp_path / 'none.db'}")
     assert fleets.snapshot(broken_url) == before
     assert not (tmp_path / "none.db").exists()
 
@@ -98,15 +96,15 @@ def test_a_file_that_goes_away_under_a_writer(tmp_path, how):
     fleets.discover(f"sqlite:///{path}", host("kvm1"))
     other = tmp_path / "other.db"
     fleets.discover(f"sqlite:///{other}", host("kvm9"))
-    with pytest.raises(
-        DroverError, match="was deleted or replaced while it was written to: what this step wrote is lost"
+    with (
+        pytest.raises(DroverError, match="was deleted or replaced while it was written to: what this step wrote is lost"),
+        Store.open(f"sqlite:///{path}").write() as connection,
     ):
-        with Store.open(f"sqlite:///{path}").write() as connection:
-            connection.execute(sa.update(tables.services).values(disabled=True))
-            if how == "deleted":
-                path.unlink()
-            else:
-                other.rename(path)
+        connection.execute(sa.update(tables.services).values(disabled=True))
+        if how == "deleted":
+            path.unlink()
+        else:
+            other.rename(path)
 
 
 def test_a_file_that_goes_away_between_two_tasks(tmp_path):
@@ -140,9 +138,7 @@ def test_the_playbook(broken_url, tmp_path):
     assert code == 2, said
     assert "changed=1" in said and "The audit left problems: domain_doubled 1." in " ".join(said.split())
     fleets.discover(broken_url, host("kvm2"))
-    code, said = audit(
-        broken_url, "--check", folder=tmp_path, variables={"drover_heal": True, "drover_audit_strict": True}
-    )
+    code, said = audit(broken_url, "--check", folder=tmp_path, variables={"drover_heal": True, "drover_audit_strict": True})
     assert code == 0, said
     assert "Nothing was found." in said
     stats = said.partition("CUSTOM STATS")[2]

@@ -63,7 +63,7 @@ class Awx:
 
     def shown(self, kind, each):
         if kind == "credentials":
-            return {**each, "inputs": {name: "$encrypted$" for name in each["inputs"]}}
+            return {**each, "inputs": dict.fromkeys(each["inputs"], "$encrypted$")}
         if kind == "inventory_sources":
             (inventory,) = [one for one in self.objects["inventories"] if one["id"] == each["inventory"]]
             return {**each, "organization": inventory["organization"]}

@@ -44,10 +44,7 @@ def read(path):
 def documented(language):
     """The examples in docs/awx.md: YAML as data, others as text."""
     text = (ROOT / "docs" / "awx.md").read_text()
-    found = [
-        textwrap.dedent(block)
-        for block in re.findall(rf"^ *```{language}\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
-    ]
+    found = [textwrap.dedent(block) for block in re.findall(rf"^ *```{language}\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)]
     return [yaml.safe_load(each) for each in found] if language == "yaml" else found
 
 
@@ -72,9 +69,7 @@ def surveys():
     """[(name of the template, name of its playbook, its questions)], those of workflows too."""
     found = objects()
     templates = {each["name"]: pathlib.Path(each["playbook"]).stem for each in found["controller_templates"]}
-    shown = [
-        (each["name"], templates[each["name"]], each["survey_spec"]["spec"]) for each in found["controller_templates"]
-    ]
+    shown = [(each["name"], templates[each["name"]], each["survey_spec"]["spec"]) for each in found["controller_templates"]]
     for each in found["controller_workflows"]:
         for node in each["workflow_nodes"]:
             kind = node["unified_job_template"]
@@ -101,9 +96,7 @@ def options(playbook):
     text = PLAYBOOKS[playbook].read_text()
     found = {}
     for name, default, is_bool in DEFAULT.findall(text):
-        value = (
-            {} if default.startswith("omit") or default in ("''", "[]", "{}") else {"default": yaml.safe_load(default)}
-        )
+        value = {} if default.startswith("omit") or default in ("''", "[]", "{}") else {"default": yaml.safe_load(default)}
         found.setdefault(name, {}).update({"type": "bool" if is_bool else "str", **value})
     for lookup in LOOKUP.findall(text):
         source = (ROOT / "plugins" / "lookup" / f"{lookup}.py").read_text()
@@ -127,7 +120,7 @@ def answers(template, **given):
 
     As AWX does it: questions that are left alone have their default, optional texts that are left empty are "".
     """
-    for name, dummy, questions in surveys():
+    for name, _dummy, questions in surveys():  # noqa: B007
         if name.endswith(template):
             break
     else:

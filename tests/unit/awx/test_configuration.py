@@ -43,18 +43,14 @@ ASKS = {
 # Where the hosts of a job are only read, each for itself.
 SLICED = {"discover"}
 # A line by which AWX knows a playbook.
-PLAYBOOK = re.compile(
-    r"^\s*?-?\s*?(?:hosts|(ansible\.builtin\.)?include|(ansible\.builtin\.)?import_playbook):\s*?.*?$"
-)
+PLAYBOOK = re.compile(r"^\s*?-?\s*?(?:hosts|(ansible\.builtin\.)?include|(ansible\.builtin\.)?import_playbook):\s*?.*?$")
 OBJECTS = shipped.objects()
 QUESTIONS = [(name, playbook, question) for name, playbook, spec in shipped.surveys() for question in spec]
 each_question = pytest.mark.parametrize(
     ("playbook", "question"),
     [pytest.param(playbook, question, id=f"{name}-{question['variable']}") for name, playbook, question in QUESTIONS],
 )
-each_template = pytest.mark.parametrize(
-    "template", [pytest.param(each, id=each["name"]) for each in OBJECTS["controller_templates"]]
-)
+each_template = pytest.mark.parametrize("template", [pytest.param(each, id=each["name"]) for each in OBJECTS["controller_templates"]])
 
 
 def test_there_is_a_template_for_what_people_start():
@@ -141,9 +137,7 @@ def test_inventory_credential_type_is_one_that_awx_takes():
         assert re.match(r"^[a-zA-Z_]+[a-zA-Z0-9_]*$", name) and not name.startswith("ANSIBLE_") and name.isascii()
         # AWX fills it in, not Ansible while it makes the objects.
         values = {one: f"<{one}>" for one in ids}
-        assert (
-            jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(template).render(values) == "<store_url>"
-        )
+        assert jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(template).render(values) == "<store_url>"
     (credential,) = OBJECTS["controller_credentials"]
     assert credential["credential_type"] == kind["name"]
     assert set(credential["inputs"]) == set(kind["inputs"]["required"])
@@ -168,9 +162,7 @@ def test_schedule_is_one_that_awx_takes(schedule):
 def test_only_what_reads_is_sliced(template):
     playbook = os.path.basename(template["playbook"]).removesuffix(".yml")
     wanted = next(
-        each
-        for each in shipped.objects(drover_awx_discover_slices=4)["controller_templates"]
-        if each["name"] == template["name"]
+        each for each in shipped.objects(drover_awx_discover_slices=4)["controller_templates"] if each["name"] == template["name"]
     )
     assert wanted["job_slice_count"] == (4 if playbook in SLICED else 1)
     assert template["allow_simultaneous"] is False

@@ -127,9 +127,7 @@ def test_hosts_with_a_host_shows_its_instances(fleet):
 
 def test_audit_leaves_its_data_as_artifact(fleet):
     job = succeeded(fleet("audit", drover_heal="true", drover_audit_strict="true"))
-    assert (
-        job.results["Keep the data as the job's artifact"][0]["ansible_stats"]["data"]["drover_audit"]["sound"] is True
-    )
+    assert job.results["Keep the data as the job's artifact"][0]["ansible_stats"]["data"]["drover_audit"]["sound"] is True
 
 
 def test_drain_shows_its_plan_and_changes_nothing(fleet):
@@ -145,9 +143,7 @@ def test_drain_as_a_check(fleet):
 
 
 def test_rolling_maintenance_shows_its_batches(fleet):
-    job = succeeded(
-        fleet("rolling-maintenance", drover_plan_only="true", drover_reboot="always", drover_blocked="skip")
-    )
+    job = succeeded(fleet("rolling-maintenance", drover_plan_only="true", drover_reboot="always", drover_blocked="skip"))
     assert "kvm1" in job.stdout
 
 

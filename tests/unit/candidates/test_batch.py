@@ -34,9 +34,7 @@ def made(store, asked, *providers):
 
 def test_flat_nodes_and_a_custom_class(store):
     asked = query.from_mapping({"resources": {"VCPU": 2, "CUSTOM_LICENSE": 1}})
-    found = made(
-        store, asked, provider("b", {"VCPU": 4, "CUSTOM_LICENSE": 9}), provider("a", {"VCPU": 2, "CUSTOM_LICENSE": 1})
-    )
+    found = made(store, asked, provider("b", {"VCPU": 4, "CUSTOM_LICENSE": 9}), provider("a", {"VCPU": 2, "CUSTOM_LICENSE": 1}))
     assert found.fits(asked).tolist() == [True, True, False]
     assert found.take(asked, 1) == {"uuid-a": {"VCPU": 2, "CUSTOM_LICENSE": 1}}
     assert found.fits(asked).tolist() == [True, False, False]

@@ -9,6 +9,7 @@ import random
 import uuid
 
 import pytest
+
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import batch, provider_arrays, query
 from ansible_collections.drover.compute.tests.benchmarks import topology_file
 from ansible_collections.drover.compute.tests.unit.candidates.test_batch import provider

@@ -10,6 +10,7 @@ import json
 import pathlib
 
 import pytest
+
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
 from ansible_collections.drover.compute.tests.benchmarks import candidates
 from ansible_collections.drover.compute.tests.benchmarks.compare_candidates import differences

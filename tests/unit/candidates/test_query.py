@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import query, query_string
 
@@ -25,8 +26,7 @@ A, B, C = (f"00000000-0000-0000-0000-00000000000{number}" for number in (1, 2, 3
             {"resources": {"VCPU": 1}, "member_of": [A, [A, B], f"!{C}", f"!{A}", f"!{B}"], "in_tree": C},
         ),
         (
-            "resources=VCPU:1&resources_N=VCPU:2&required_G=T&resources1=VGPU:1&group_policy=isolate"
-            "&same_subtree=_N,_G&same_subtree=_G,1",
+            "resources=VCPU:1&resources_N=VCPU:2&required_G=T&resources1=VGPU:1&group_policy=isolate&same_subtree=_N,_G&same_subtree=_G,1",
             {
                 "groups": {"_N": {"resources": {"VCPU": 2}}, "_G": {"required": "T"}, "1": {"resources": {"VGPU": 1}}},
                 "resources": {"VCPU": 1},

@@ -294,6 +294,7 @@ def test_two_runs_at_once(placing, fleet):
 
 # A file by another name
 
+
 @pytest.mark.parametrize("only_in_xml", [False, True])
 def test_safety_22_the_file_of_another_is_not_taken_by_way_of_a_link(placing, tmp_path, only_in_xml):
     """The disk of an instance of another host, in a folder that a link leads to."""

@@ -48,17 +48,14 @@ class World:
 
     def look(self):
         """A discovery of the living hosts."""
-        nodes = [
-            host(name, *[instance(key, state=state) for key, state in found.items()])
-            for name, found in self.there.items()
-        ]
+        nodes = [host(name, *[instance(key, state=state) for key, state in found.items()]) for name, found in self.there.items()]
         return fleets.discover(self.url, *nodes, now=time.time())
 
     def run(self, read=("kvm2", "kvm3"), rounds=3, kill=None, lifted=()):
         """The role's way through the steps; with ``kill`` it stops before that step, or after it when it is negative."""
         evacuation = Evacuation(Store.open(self.url), "kvm1", read, lambda connection: None, lifted)
         failed, steps = {}, 0
-        for dummy in range(rounds):
+        for _dummy in range(rounds):
             evacuation.settle()
             plan = evacuation.plan(Policy.from_mapping({}), 0, failed, True)
             if not plan["restarts"]:
@@ -74,7 +71,7 @@ class World:
                     lambda: None,
                     # What was ordered before has ended: a call of this fake is over when it answers.
                     lambda uri, wanted: {uuid: {"busy": False, "domain": None} for uuid in wanted},
-                    lambda uri, orders, place=place: self.start(place, orders, kill == -steps),
+                    lambda uri, orders, place=place, steps=steps: self.start(place, orders, kill == -steps),
                 )
                 for each in done["failed"]:
                     failed.setdefault(each["uuid"], []).append(each["provider"])
@@ -323,9 +320,8 @@ def test_a_stale_domain_is_no_sighting_and_one_that_runs_is_doubled(world):
     world.look()
     found = fleets.discover(world.url, host("kvm1", *[instance(name, state="shutoff") for name in NAMES]))
     assert found["stale"] == sorted(NAMES) and found["doubled"] == found["moved"] == found["cleared"] == []
-    with Store.open(world.url).write() as connection:
-        with pytest.raises(DroverError, match="kvm1 stays forced down: db, off, web"):
-            host_state.change(connection, "kvm1", forced_down=False)
+    with Store.open(world.url).write() as connection, pytest.raises(DroverError, match="kvm1 stays forced down: db, off, web"):
+        host_state.change(connection, "kvm1", forced_down=False)
     found = fleets.discover(world.url, host("kvm1", instance("web")))
     assert [each["name"] for each in found["doubled"]] == ["web"] and found["cleared"] == ["db", "off"]
     assert world.look()["moved"] == []
@@ -337,9 +333,7 @@ def test_a_stale_domain_is_no_sighting_and_one_that_runs_is_doubled(world):
 
 def test_a_stale_domain_is_stale_too_when_all_hosts_are_read_together(world):
     world.run()
-    nodes = [
-        host(name, *[instance(key, state=state) for key, state in found.items()]) for name, found in world.there.items()
-    ]
+    nodes = [host(name, *[instance(key, state=state) for key, state in found.items()]) for name, found in world.there.items()]
     stale = host("kvm1", *[instance(name, state="shutoff") for name in NAMES])
     found = fleets.discover(world.url, stale, *nodes, now=time.time())
     assert found["stale"] == sorted(NAMES) and found["cleared"] == found["doubled"] == found["moved"] == []

@@ -163,9 +163,7 @@ def seen(url, where="kvm1", **states):
     facts = {"prio": {"metadata": {"priority": "9"}}}
     fleets.discover(
         url,
-        fleets.host(
-            where, *(fleets.domain(name, state=state, **facts.get(name, {})) for name, state in states.items())
-        ),
+        fleets.host(where, *(fleets.domain(name, state=state, **facts.get(name, {})) for name, state in states.items())),
     )
 
 

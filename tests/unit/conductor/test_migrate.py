@@ -128,10 +128,7 @@ def begin_again(url):
 
 
 def plan(*names, to="kvm2", live=True):
-    return [
-        {"uuid": uuid_of(name), "name": name, "from_host": "kvm1", "host": to, "node": to, "live": live}
-        for name in names
-    ]
+    return [{"uuid": uuid_of(name), "name": name, "from_host": "kvm1", "host": to, "node": to, "live": live} for name in names]
 
 
 def mover(url, world, limit=2, lines=None, keep=lambda connection: None, since=None, ahead=True, clock=time):
@@ -351,9 +348,7 @@ def test_a_failure_that_did_not_see_the_source_gives_nothing_back(fleet_url):
     world = World({"web1": "failed"})
 
     def blind(*arguments):
-        return [
-            {**answer, "source_state": None} if answer["status"] == "failed" else answer for answer in world(*arguments)
-        ]
+        return [{**answer, "source_state": None} if answer["status"] == "failed" else answer for answer in world(*arguments)]
 
     assert statuses(mover(fleet_url, blind).run(plan("web1"))) == {"web1": "lost"}
     assert open_moves(fleet_url) == {"web1"}
@@ -364,9 +359,7 @@ def seeing(world, name, here, there, status="failed"):
 
     def answer(*arguments):
         return [
-            {**each, "status": status, "source_state": here, "destination_state": there}
-            if each["name"] == name
-            else each
+            {**each, "status": status, "source_state": here, "destination_state": there} if each["name"] == name else each
             for each in world(*arguments)
         ]
 
@@ -571,9 +564,7 @@ def test_a_discovery_between_two_runs_disturbs_nothing(fleet_url):
     with pytest.raises(Killed):
         mover(fleet_url, world).run(plan(*NAMES))
     world.pass_time(9)
-    there = {
-        place: [domain(name) for name in NAMES if world.place[uuid_of(name)] == place] for place in ("kvm1", "kvm2")
-    }
+    there = {place: [domain(name) for name in NAMES if world.place[uuid_of(name)] == place] for place in ("kvm1", "kvm2")}
     found = fleets.discover(fleet_url, *(host(place, *domains) for place, domains in there.items()))
     assert (found["missing"], found["moved"], found["doubled"]) == ([], [], [])
     second = mover(fleet_url, world)

@@ -138,9 +138,7 @@ def test_names_that_cannot_be(read, name):
         read(f"instances:\n  - name: {name}\n    memory_mb: 64\n")
 
 
-@pytest.mark.parametrize(
-    "name", ["web-1", "Ünïcode 名前", "<b>&amp;'\\\"", "a b", "-x", "x" * 200, "%s", "{{ x }}", "a.b"]
-)
+@pytest.mark.parametrize("name", ["web-1", "Ünïcode 名前", "<b>&amp;'\\\"", "a b", "-x", "x" * 200, "%s", "{{ x }}", "a.b"])
 def test_odd_names_that_can_be(read, name):
     quoted = '"' + name.replace('"', "'") + '"' if "\\" not in name else "'" + name.replace("'", "''") + "'"
     (found,) = read(f"instances:\n  - name: {quoted}\n    memory_mb: 64\n")[1]
@@ -162,8 +160,10 @@ def test_two_with_one_uuid(read):
 @pytest.mark.parametrize("spelling", ["/srv/one.qcow2", "//srv/one.qcow2", "/srv//./one.qcow2", "/srv/x/../one.qcow2"])
 def test_safety_22_two_with_one_disk(read, spelling):
     text = "instances:\n  - {name: a, memory_mb: 64, disks: [{size_gb: 1, path: /srv/one.qcow2}]}\n"
-    text += "  - {name: b, memory_mb: 64, disks: [{size_gb: 1}, {size_gb: 1, path: %s}]}\n" % spelling
-    with pytest.raises(DroverError, match=r"line 3: instance b, disk 2: the path /srv/one.qcow2 stands twice; first at .* line 2.*a, disk 1"):
+    text += f"  - {{name: b, memory_mb: 64, disks: [{{size_gb: 1}}, {{size_gb: 1, path: {spelling}}}]}}\n"
+    with pytest.raises(
+        DroverError, match=r"line 3: instance b, disk 2: the path /srv/one.qcow2 stands twice; first at .* line 2.*a, disk 1"
+    ):
         read(text)
     # One that is to be removed leaves its disk to the other.
     assert len(read(text.replace("name: a,", "name: a, state: absent,"))[1]) == 2

@@ -126,9 +126,7 @@ def test_rare_yaml_is_written_right_or_not_at_all(before, tmp_path):
                                   "%a", "@a", "`a", "'a", '"a', "a, b", "a]", "a}", "a{b", " a", "a ", "", "a\nb", "...",
                                   "---", "|", ">", "?", "? a", ":", "a:", "=", "<<", "ünï", "😀", "😀: x", "\x85", "\u2028",
                                   "\ufeffa", "a\tb", "\x07", "-", "kvm1.example.com", "::1", "1.2.3.4", ".inf"])  # fmt: skip
-@pytest.mark.parametrize(
-    "style", ["- name: web\n", "- {name: web}\n", "- name: web\n  host: x\n", "- {name: web, host: x}\n"]
-)
+@pytest.mark.parametrize("style", ["- name: web\n", "- {name: web}\n", "- name: web\n  host: x\n", "- {name: web, host: x}\n"])
 def test_a_text_stays_a_text_for_every_reader(text, style):
     found = rewritten("instances:\n" + style, {"host": text})
     for version in ("1.1", "1.2"):
@@ -156,9 +154,7 @@ def scalars(draw):
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-comments = st.one_of(
-    st.just(""), st.text(st.sampled_from("abc é#:-{}[]'\"🐏"), max_size=8).map(lambda text: "  # " + text)
-)
+comments = st.one_of(st.just(""), st.text(st.sampled_from("abc é#:-{}[]'\"🐏"), max_size=8).map(lambda text: "  # " + text))
 
 
 @st.composite
@@ -204,7 +200,7 @@ def test_every_other_byte_is_kept(generated):
     assert loaded(found) == expected
     # The text before is what one gets by taking out what was put in, and by giving back old values.
     olds = {value for pair in values for value in pair}
-    for kind, start, end, dummy, dummy2 in difflib.SequenceMatcher(None, text, found, autojunk=False).get_opcodes():
+    for kind, start, end, _dummy, _dummy2 in difflib.SequenceMatcher(None, text, found, autojunk=False).get_opcodes():
         if kind == "delete":
             line = text[: start + 1].splitlines()[-1]
             assert any(key in text[text.rfind("\n", 0, start) + 1 : end] for key in olds), line

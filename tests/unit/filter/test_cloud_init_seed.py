@@ -68,9 +68,7 @@ def test_everything_comes_back():
 def test_text_is_left_as_it_is():
     meta = "# mine\ninstance-id: x\nlocal-hostname: y\n"
     script = '#!/bin/sh\necho "$HOME"\n'
-    _label, files = read_back(
-        seed({"user_data": script, "meta_data": meta, "network_config": "version: 1\n"}, "z", "z")
-    )
+    _label, files = read_back(seed({"user_data": script, "meta_data": meta, "network_config": "version: 1\n"}, "z", "z"))
     assert files == {"user-data": script, "meta-data": meta, "network-config": "version: 1\n"}
 
 

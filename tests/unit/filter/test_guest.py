@@ -76,7 +76,15 @@ def test_the_role_makes_its_xml_of_it(tmp_path):
     (tmp_path / "inventory.yml").write_text(json.dumps({"all": {"hosts": hosts}}))
     tasks = []
     for name in known:
-        place_claim = {**claim(), "host": name, "uuid": "5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01", "arch": "x86_64", "memory_mb": 64, "vcpus": 1, "networks": []}
+        place_claim = {
+            **claim(),
+            "host": name,
+            "uuid": "5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01",
+            "arch": "x86_64",
+            "memory_mb": 64,
+            "vcpus": 1,
+            "networks": [],
+        }
         variables = {"place_claim": place_claim, "place_disks": [], "place_seed": {}}
         tasks.append({"ansible.builtin.template": {"src": template, "dest": str(tmp_path / name), "mode": "0600"}, "vars": variables})
     examples.write_play(tmp_path, [{"hosts": "localhost", "gather_facts": False, "tasks": tasks}])

@@ -164,9 +164,7 @@ def test_safety_08_an_instance_is_never_taken_for_a_host_a_group_or_this_machine
     settings = {"groups": {"roomy": "drover_compute.memory_mb_free is defined"}, "compose": {"where": "drover_compute.host"}}
 
     def read(instances):
-        (tmp_path / "fleet.drover.yml").write_text(
-            yaml.safe_dump({"plugin": "drover.compute.compute", "instances": instances, **settings})
-        )
+        (tmp_path / "fleet.drover.yml").write_text(yaml.safe_dump({"plugin": "drover.compute.compute", "instances": instances, **settings}))
         done = examples.command(tmp_path, "ansible-inventory", *sources, "--list", url=prepared_url)
         assert done.returncode == 0, done.stdout
         return done.stdout.partition("{\n")[0], unwrapped("{" + done.stdout.partition("{")[2])

@@ -24,9 +24,7 @@ def domain(name, state="running", memory_mb=64, **more):
 
 
 def report(host, memory_mb, *domains, **options):
-    facts = node.flat_facts(
-        {"host": host, "vcpus": 4, "memory_mb": memory_mb, "local_gb": 50, "domains": list(domains)}
-    )
+    facts = node.flat_facts({"host": host, "vcpus": 4, "memory_mb": memory_mb, "local_gb": 50, "domains": list(domains)})
     return [node.describe(facts, {"reserved_host_memory_mb": 0, **options})]
 
 

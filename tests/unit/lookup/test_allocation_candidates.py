@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from ansible_collections.drover.compute.tests.unit.lookup.test_lookups import ask, contents, refusal
 
 SMALL = {"resources": {"VCPU": 1, "MEMORY_MB": 300}}
@@ -35,9 +36,7 @@ def test_it_answers_in_plain_data_and_writes_nothing(fleet_url):
 
 def test_a_query_string_is_the_same_query(fleet_url):
     text = "resources=VCPU:1,MEMORY_MB:300"
-    assert ask("allocation_candidates", text, store_url=fleet_url) == ask(
-        "allocation_candidates", SMALL, store_url=fleet_url
-    )
+    assert ask("allocation_candidates", text, store_url=fleet_url) == ask("allocation_candidates", SMALL, store_url=fleet_url)
     one, none = ask("allocation_candidates", text + "&limit=1", {"resources": {"VGPU": 1}}, store_url=fleet_url)
     assert names(one) == [["kvm1"]] and len(one["provider_summaries"]) == 1
     assert none == {"allocation_requests": [], "provider_summaries": {}}

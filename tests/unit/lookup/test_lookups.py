@@ -16,6 +16,7 @@ from ansible import constants as C
 from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
+
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, aggregates, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record
 from ansible_collections.drover.compute.tests.unit.lookup.conftest import domain, report
@@ -65,10 +66,7 @@ def refusal(name, *terms, **options):
 
 def contents(url):
     with Store.open(url).read() as connection:
-        return {
-            table.name: [tuple(map(str, row)) for row in connection.execute(sa.select(table))]
-            for table in tables.EXPORTED
-        }
+        return {table.name: [tuple(map(str, row)) for row in connection.execute(sa.select(table))] for table in tables.EXPORTED}
 
 
 def test_schedule_answers_in_plain_data_and_writes_nothing(fleet_url):
@@ -139,9 +137,7 @@ def test_no_store_yet(tmp_path):
     assert not (tmp_path / "none.db").exists()
 
 
-@pytest.mark.parametrize(
-    ("module", "name", "package"), [("scheduler.host_states", "np", "numpy"), ("store.engine", "sa", "SQLAlchemy")]
-)
+@pytest.mark.parametrize(("module", "name", "package"), [("scheduler.host_states", "np", "numpy"), ("store.engine", "sa", "SQLAlchemy")])
 def test_a_missing_package_is_named(fleet_url, monkeypatch, module, name, package):
     base = "ansible_collections.drover.compute.plugins.plugin_utils"
     monkeypatch.setattr(f"{base}.{module}.{name}", None)

@@ -10,6 +10,7 @@ import time
 
 import pytest
 import sqlalchemy as sa
+
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, flavors, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record
@@ -50,9 +51,7 @@ def test_capacity_of_a_request_and_of_a_flavor(fleet_url):
     assert found["with_loss"] == {"total": 3, "host": "kvm1", "survives": True}
     with Store.open(fleet_url).write() as connection:
         flavors.ensure(connection, "small", {"vcpus": 1, "memory_mb": 100}, time.time())
-    one, other = ask(
-        "capacity", "small", {"flavor": "small", "availability_zone": "az2"}, store_url=fleet_url, loss=False
-    )
+    one, other = ask("capacity", "small", {"flavor": "small", "availability_zone": "az2"}, store_url=fleet_url, loss=False)
     assert (one["name"], one["total"], one["with_loss"]) == ("small", 12, None)
     assert [each["count"] for each in other["hosts"]] == [0, 0, 2] and other["hosts"][0]["short"] is None
 
@@ -157,9 +156,7 @@ def test_home_plan(movable_url):
     found = plan("home_plan", homes, store_url=movable_url)
     # kvm3 has 256 MiB, all of which web1 takes; off is at home.
     assert [(move["name"], move["host"], move["live"]) for move in found["moves"]] == [("web1", "kvm3", True)]
-    assert [each["name"] for each in found["staying"]] == ["idle"] and "kvm3 has no room" in found["staying"][0][
-        "reason"
-    ]
+    assert [each["name"] for each in found["staying"]] == ["idle"] and "kvm3 has no room" in found["staying"][0]["reason"]
     assert found["lines"][0] == "1 move home."
     gone = [{"uuid": uuid_of("nobody"), "host": "kvm3", "node": "kvm3"}]
     assert plan("home_plan", gone, store_url=movable_url)["moves"] == []

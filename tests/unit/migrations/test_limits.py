@@ -9,6 +9,9 @@ import functools
 
 import pytest
 import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import migrate as mover_module
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.migrate import Mover
@@ -21,8 +24,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import Store,
 from ansible_collections.drover.compute.tests.unit.conductor.test_migrate import Killed, World
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 PROOF = certainty.word("a test")
 

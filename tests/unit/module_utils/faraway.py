@@ -125,9 +125,7 @@ class Pool:
             del self.host.pools[self.pool_name]
 
     def XMLDesc(self, flags=0):
-        return (
-            f"<pool type='{self.kind}'><name>{self.pool_name}</name><source>{self.source}</source><target><path>{self.path}</path></target></pool>"
-        )
+        return f"<pool type='{self.kind}'><name>{self.pool_name}</name><source>{self.source}</source><target><path>{self.path}</path></target></pool>"
 
     def refresh(self, flags=0):
         if not self.active:

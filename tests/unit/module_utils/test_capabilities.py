@@ -41,7 +41,7 @@ def test_a_recorded_qemu_host():
 def test_the_cpu_that_host_model_stands_for():
     element = host_model_cpu(DOMAIN_CAPABILITIES)
     assert element.startswith("<cpu ")
-    assert "<model fallback=\"forbid\">EPYC</model>" in element
+    assert '<model fallback="forbid">EPYC</model>' in element
     assert "hypervisor" in features_of(element)
     assert host_model_cpu("<domainCapabilities><cpu><mode name='host-model' supported='no'/></cpu></domainCapabilities>") is None
 
@@ -58,9 +58,7 @@ def test_a_host_without_cpu_model_or_topology():
     assert cpu_element("<capabilities><host><cpu><arch>riscv64</arch></cpu></host></capabilities>") is None
 
 
-@pytest.mark.parametrize(
-    "text, numbers", [("0-2,8", [0, 1, 2, 8]), ("0-3,^1", [0, 2, 3]), ("", []), (None, []), ("5", [5])]
-)
+@pytest.mark.parametrize("text, numbers", [("0-2,8", [0, 1, 2, 8]), ("0-3,^1", [0, 2, 3]), ("", []), (None, []), ("5", [5])])
 def test_cpu_sets(text, numbers):
     assert parse_cpu_set(text) == numbers
 

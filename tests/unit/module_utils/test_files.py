@@ -73,7 +73,7 @@ def test_what_a_function_returns_and_raises_arrives(tmp_path):
     with pytest.raises(ZeroDivisionError):
         _files.call(operator.truediv, 1, 0)
     with pytest.raises(RuntimeError, match="cannot pickle|can't pickle|Can't pickle"):
-        _files.call(lambda: (lambda: None))
+        _files.call(lambda: lambda: None)
 
 
 @given(st.lists(st.tuples(st.integers(), st.integers(-2, 2)), max_size=30))

@@ -167,7 +167,7 @@ def test_errors_and_answers_arrive_as_they_are(connection):
     assert _libvirt.code_of(problem.value) == libvirt.VIR_ERR_NO_DOMAIN
     assert connection.getInfo()[1] == 3072
     with pytest.raises(AttributeError):
-        connection.noSuchThing
+        connection.noSuchThing  # noqa: B018
     # It still answers.
     assert connection.listAllDomains(0)[0].name() == "test"
 
@@ -189,7 +189,7 @@ def test_a_long_copy_ends_when_nothing_moves(monkeypatch, connection):
             self._o, self.pieces = None, pieces
 
         def sparseSendAll(self, handler, hole, skip, opaque):
-            for dummy in range(self.pieces):
+            for _dummy in range(self.pieces):
                 handler(self, 10, opaque)
                 time.sleep(0.1)
             time.sleep(600 if self.pieces < 10 else 0)
@@ -235,6 +235,7 @@ def test_a_signal_does_not_leave_a_call_in_its_middle():
 
 def test_a_helper_holds_nothing_when_it_is_idle(connection):
     """A connection that somebody still knew would never be closed."""
+
     class Thing:
         def method(self):
             return 1

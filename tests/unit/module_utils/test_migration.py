@@ -28,9 +28,7 @@ from ansible_collections.drover.compute.plugins.module_utils._migration.turn imp
 from ansible_collections.drover.compute.plugins.module_utils._migration.worker import Worker
 
 UUID = "00000000-0000-4000-8000-000000000001"
-XML = (
-    f"<domain type='test'><name>vm</name><uuid>{UUID}</uuid><memory unit='MiB'>64</memory><os><type>hvm</type></os></domain>"
-)
+XML = f"<domain type='test'><name>vm</name><uuid>{UUID}</uuid><memory unit='MiB'>64</memory><os><type>hvm</type></os></domain>"
 NODE = "<node>{0}<cpu><active>4</active></cpu><memory>8388608</memory></node>"
 
 
@@ -68,7 +66,9 @@ def test_every_pair_of_states(here, there, verdict):
 
 def test_progress_takes_memory_and_disks_together_and_keeps_100_for_the_end():
     assert state.progress_of({"memory_total": 100 << 20, "memory_remaining": 0, "disk_total": 300 << 20, "disk_remaining": 100 << 20}) == {
-        "percent": 75, "total_mib": 400, "remaining_mib": 100,
+        "percent": 75,
+        "total_mib": 400,
+        "remaining_mib": 100,
     }
     assert state.progress_of({"data_total": 1 << 20, "data_remaining": 0})["percent"] == 99
     assert state.progress_of({}) == {"percent": 0, "total_mib": 0, "remaining_mib": 0}
@@ -160,8 +160,11 @@ def test_a_live_move_is_verified_and_asking_again_is_harmless(fleet):
     assert (record["percent"], record["source_state"], record["destination_state"]) == (100, "absent", "running")
     flags = fleet.calls[0]
     wanted = (
-        libvirt.VIR_MIGRATE_PEER2PEER | libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_PERSIST_DEST
-        | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE | libvirt.VIR_MIGRATE_ABORT_ON_ERROR
+        libvirt.VIR_MIGRATE_PEER2PEER
+        | libvirt.VIR_MIGRATE_LIVE
+        | libvirt.VIR_MIGRATE_PERSIST_DEST
+        | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
+        | libvirt.VIR_MIGRATE_ABORT_ON_ERROR
     )
     assert flags == wanted
     record, word = fleet.move()
@@ -222,7 +225,7 @@ def test_running_on_both_hosts_is_a_conflict_and_nothing_is_repaired(fleet):
         raise libvirt.libvirtError("client socket is closed")
 
     fleet.behave = split
-    for attempt in range(2):
+    for _attempt in range(2):
         record, dummy = fleet.move()
         assert (record["status"], fleet.states()) == ("conflict", ("running", "running"))
         assert "Nothing was repaired" in record["message"]
@@ -304,9 +307,7 @@ class Killed(BaseException):
 PHASES = ("checking", "waiting", "preparing", "migrating", "verifying", "cleaning")
 
 
-@pytest.mark.parametrize(
-    "phase, was, resume", list(itertools.product(PHASES, ("running", "paused", "shutoff"), ("start", "follow")))
-)
+@pytest.mark.parametrize("phase, was, resume", list(itertools.product(PHASES, ("running", "paused", "shutoff"), ("start", "follow"))))
 def test_a_worker_killed_after_any_step_leaves_what_the_next_call_ends_right(fleet, monkeypatch, phase, was, resume):
     if was == "paused":
         fleet.domain().suspend()
@@ -388,9 +389,7 @@ def test_the_host_it_is_on_is_no_destination(fleet):
 
 def test_a_network_that_the_destination_has_not(fleet):
     fleet.domain().destroy()
-    fleet.source.defineXML(
-        XML.replace("</os>", "</os><devices><interface type='network'><source network='blue'/></interface></devices>")
-    )
+    fleet.source.defineXML(XML.replace("</os>", "</os><devices><interface type='network'><source network='blue'/></interface></devices>"))
     assert "the network blue does not exist on kvm2" in fleet.move()[0]["message"]
 
 
@@ -459,8 +458,9 @@ def test_a_move_stands_by_while_enough_are_ready(fleet, monkeypatch, ready):
     record, word = fleet.move(most=1)
     assert (record["status"], word, seen) == ("completed", "started", [("checking", None)] + [("waiting", None)] * 3)
     assert record["started_at"] > before
-    assert {os.path.basename(where): names for where, _folders, names in os.walk(fleet.records.folder)
-            if where != fleet.records.folder} == {"checks": ["lock"], "turns": ["lock"]}
+    assert {
+        os.path.basename(where): names for where, _folders, names in os.walk(fleet.records.folder) if where != fleet.records.folder
+    } == {"checks": ["lock"], "turns": ["lock"]}
 
 
 @pytest.mark.parametrize("first, second, stands_by", [("m1", "m2", True), ("m1", "m1", False), (None, None, False), (None, "m1", True)])

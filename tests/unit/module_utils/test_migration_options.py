@@ -139,9 +139,7 @@ def test_certificates_that_are_missing_are_named_before_anything_begins(tmp_path
             return {} if name in there else None
 
     monkeypatch.setattr(certificates, "Folder", Folder)
-    (tmp_path / "qemu.conf").write_text(
-        f'default_tls_x509_cert_dir = "/nowhere"\n migrate_tls_x509_cert_dir = "{tmp_path}"\n'
-    )
+    (tmp_path / "qemu.conf").write_text(f'default_tls_x509_cert_dir = "/nowhere"\n migrate_tls_x509_cert_dir = "{tmp_path}"\n')
     found = certificates.certificate_reasons(None, "kvm2", str(tmp_path / "qemu.conf"))
     assert [
         f"the source has no {tmp_path}/ca-cert.pem" in found[0],
@@ -169,9 +167,7 @@ class Slow(Fleet):
         monkeypatch.setattr(domain, "migrateStartPostCopy", lambda each, flags: self.act("post_copy", each))
         monkeypatch.setattr(domain, "suspend", lambda each: self.act("suspend", each))
         monkeypatch.setattr(domain, "shutdown", lambda each: self.act("shutdown", each))
-        monkeypatch.setattr(
-            domain, "jobStats", lambda each, flags=0: {"type": 2 if self.job else 0, "memory_remaining": 7}
-        )
+        monkeypatch.setattr(domain, "jobStats", lambda each, flags=0: {"type": 2 if self.job else 0, "memory_remaining": 7})
         monkeypatch.setattr(watch_module, "POLL", 0.02)
         monkeypatch.setattr(watch_module, "STALLED", 0.2)
         monkeypatch.setattr(worker_module, "SHUTDOWN", 0.3)
@@ -317,9 +313,7 @@ def test_what_cannot_be_started_there_is_told(slow, monkeypatch):
     def refuse(domain, flags):
         raise libvirt.libvirtError("no memory")
 
-    monkeypatch.setattr(
-        slow, "succeed", lambda domain, flags=0: (slow.destination.defineXML(domain.XMLDesc(0)), domain.undefine())
-    )
+    monkeypatch.setattr(slow, "succeed", lambda domain, flags=0: (slow.destination.defineXML(domain.XMLDesc(0)), domain.undefine()))
     monkeypatch.setattr(libvirt.virDomain, "createWithFlags", refuse)
     record, dummy = slow.move(on_timeout="shutdown")
     assert (record["status"], slow.states()) == ("completed", ("absent", "shutoff"))

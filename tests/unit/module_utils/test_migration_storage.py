@@ -196,7 +196,9 @@ def test_safety_17_media_of_a_library_stay(place, name):
 # -- the same base, the same medium ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("theirs, words", [(b"b", "is another one on kvm2 (its content differs)"), (None, "is missing on kvm2"), (b"a", None)])
+@pytest.mark.parametrize(
+    "theirs, words", [(b"b", "is another one on kvm2 (its content differs)"), (None, "is missing on kvm2"), (b"a", None)]
+)
 def test_safety_05_a_base_is_compared_by_its_content(place, theirs, words):
     """The golden image that each host has by itself, behind a disk on shared storage."""
     base = str(place.local / "golden.raw")
@@ -382,7 +384,12 @@ NBD = "<disk type='network' device='disk'><driver name='qemu' type='raw'/><sourc
 
 @pytest.mark.parametrize(
     "host",
-    ["<host name='localhost' port='10809'/>", "<host name='127.3.2.1'/>", "<host name='::1'/>", "<host transport='unix' socket='/run/nbd'/>"],
+    [
+        "<host name='localhost' port='10809'/>",
+        "<host name='127.3.2.1'/>",
+        "<host name='::1'/>",
+        "<host transport='unix' socket='/run/nbd'/>",
+    ],
 )
 def test_storage_a_server_that_is_this_host_itself_is_refused(place, host):
     place.define(NBD.format(host))
@@ -450,6 +457,7 @@ def test_an_image_that_cannot_be_followed_is_refused(place):
 
 def break_off(place, path):
     """A move that fails after its copy was made, and whose destination cannot be cleaned."""
+
     def refuse(*dummy):
         raise libvirt.libvirtError("client socket is closed")
 

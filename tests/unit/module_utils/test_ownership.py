@@ -245,7 +245,9 @@ def test_what_cannot_be_read_is_a_doubt_about_everything(tmp_path, monkeypatch):
 
 def test_safety_17_media_by_their_whole_name_only(tmp_path):
     """An instance of a short name does not empty a library; what place makes, and what has the uuid in its name, goes."""
-    library = [qcow2(tmp_path / name) for name in ("debian-12.iso", "deb.iso", "deb-seed.iso", f"x-{UUID[:8]}-seed.iso", "deb-12345678-seed.iso")]
+    library = [
+        qcow2(tmp_path / name) for name in ("debian-12.iso", "deb.iso", "deb-seed.iso", f"x-{UUID[:8]}-seed.iso", "deb-12345678-seed.iso")
+    ]
     mine = [qcow2(tmp_path / name) for name in (f"deb-{UUID[:8]}-seed.iso", f"config-{UUID}.iso")]
     devices = disks(library + mine, "sd", **CDROM)
     with hypervisor(tmp_path, domain("deb", 7, devices)) as connection:
@@ -352,7 +354,8 @@ def test_what_this_user_must_not_read_libvirt_has_read(tmp_path, monkeypatch, by
         pool(connection, "images", tmp_path)
         connection.storagePoolLookupByName("images").createXML(
             f"<volume><name>clone.qcow2</name><capacity>1</capacity><target><format type='qcow2'/></target>"
-            f"<backingStore><path>{base}</path><format type='qcow2'/></backingStore></volume>", 0
+            f"<backingStore><path>{base}</path><format type='qcow2'/></backingStore></volume>",
+            0,
         )
         gone, kept = own(connection)
         assert gone == [mine] and set(kept) == {base}

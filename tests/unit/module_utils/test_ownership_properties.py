@@ -134,7 +134,9 @@ def test_nothing_that_another_domain_needs_and_all_that_is_only_its_own(chosen, 
         plain = {
             number
             for number, how in mine
-            if how in ("file", "raw", "by a link of its folder", "volume") and number not in world.behind and number not in needed | ambiguous
+            if how in ("file", "raw", "by a link of its folder", "volume")
+            and number not in world.behind
+            and number not in needed | ambiguous
         }
         # A relative name means another file from the folder of such a name: that is a doubt about every file.
         doubtful = any(

@@ -37,9 +37,7 @@ def disk(path, target):
     return f"<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{path}'/><target dev='{target}'/></disk>"
 
 
-def test_storage_a_disk_that_does_not_answer_is_a_fact_without_sizes(
-    run_module, fake_host, domain_xml, dead_storage, impatient, tmp_path
-):
+def test_storage_a_disk_that_does_not_answer_is_a_fact_without_sizes(run_module, fake_host, domain_xml, dead_storage, impatient, tmp_path):
     alive = tmp_path / "alive.qcow2"
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(alive), "3G"], check=True)
     uri, dummy = fake_host(

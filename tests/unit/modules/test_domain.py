@@ -255,8 +255,12 @@ def test_absent_and_its_disks(run_module, fake_host, domain_xml, tmp_path):
         return f"<disk type='file' device='{device}'><source file='{path}'/><target dev='{target}'/>{more}</disk>"
 
     vm = domain_xml(
-        "vm", 7,
-        devices=disk(own, "vda") + disk(shared, "vdb") + disk(seed, "hdc", "cdrom", "<readonly/>") + disk(library, "hdd", "cdrom", "<readonly/>"),
+        "vm",
+        7,
+        devices=disk(own, "vda")
+        + disk(shared, "vdb")
+        + disk(seed, "hdc", "cdrom", "<readonly/>")
+        + disk(library, "hdd", "cdrom", "<readonly/>"),
     )
     uri, connection = fake_host(vm, domain_xml("other", 8, devices=disk(shared, "vda")))
     told = run_module("domain", check_mode=True, uri=uri, name="vm", state="absent", remove_disks=True)

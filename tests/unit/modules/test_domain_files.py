@@ -180,7 +180,7 @@ def test_safety_22_an_undo_keeps_what_somebody_else_runs_with(run_module, fake_h
         lock = f"import fcntl,sys; f=open({path!r},'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('x', flush=True); sys.stdin.read()"
         holders.append(subprocess.Popen([sys.executable, "-c", lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
         holders[0].stdout.readline()
-        raise libvirt.libvirtError("Failed to get \"write\" lock")
+        raise libvirt.libvirtError('Failed to get "write" lock')
 
     monkeypatch.setattr(libvirt.virDomain, "createWithFlags", refuse)
     try:

@@ -67,7 +67,7 @@ def test_a_dead_worker_is_replaced_by_one_that_only_finds_out(migrate, tmp_path)
     record = json.loads(path.read_text())
     path.write_text(json.dumps({**record, "status": "running", "phase": "preparing", "finished_at": None}))
     # The worker of the first call may hold its lock for another moment; then one is to ask again.
-    for dummy in range(3):
+    for _dummy in range(3):
         result = migrate(follow=[NOSUCH], wait=5)
         if result["finished"]:
             break

@@ -33,11 +33,7 @@ def test_several_at_once(run_module, host):
     told = run_module("domain_power", check_mode=True, diff_mode=True, state="shutoff", **given)
     assert told["changed"] is True and states(connection) == {"one": True, "two": True}
     done = run_module("domain_power", diff_mode=True, state="shutoff", **given)
-    assert (
-        told["diff"]
-        == done["diff"]
-        == {"before": "one: running\ntwo: running\n", "after": "one: shutoff\ntwo: shutoff\n"}
-    )
+    assert told["diff"] == done["diff"] == {"before": "one: running\ntwo: running\n", "after": "one: shutoff\ntwo: shutoff\n"}
     assert [(each["name"], each["changed"], each["domain"]["state"]) for each in done["domains"]] == [
         ("one", True, "shutoff"),
         ("two", True, "shutoff"),

@@ -88,9 +88,7 @@ def test_suspected_3_nothing_is_withdrawn_from_a_call_that_is_at_work(run_module
 
 def test_what_cannot_start_here_leaves_nothing(run_module, fake_host, order, domain_xml, monkeypatch):
     uri, connection = fake_host(domain_xml("vm2", 8))
-    answer = run_module("domain_restart", uri=uri, instances=[{**order, "files": ["/nowhere/vm.qcow2"]}])["instances"][
-        0
-    ]
+    answer = run_module("domain_restart", uri=uri, instances=[{**order, "files": ["/nowhere/vm.qcow2"]}])["instances"][0]
     assert answer["status"] == "failed" and "does not have /nowhere/vm.qcow2" in answer["message"]
     twin = {**order, "name": "vm2", "xml": domain_xml("vm2", 7)}
     answer = run_module("domain_restart", uri=uri, instances=[twin])["instances"][0]

@@ -85,9 +85,7 @@ def test_what_numbers_cannot_say_is_refused_before_it_is_shut_down(domain_xml, e
 def test_the_rest_of_the_xml_stays(domain_xml):
     from ansible_collections.drover.compute.plugins.module_utils import _resize
 
-    text = domain_xml("vm", 7, extra=EXTRA).replace(
-        "<vcpu>2<", "<currentMemory unit='MiB'>32</currentMemory><vcpu current='1'>2<"
-    )
+    text = domain_xml("vm", 7, extra=EXTRA).replace("<vcpu>2<", "<currentMemory unit='MiB'>32</currentMemory><vcpu current='1'>2<")
     new = _resize.resized(text, vcpus=4, memory_mb=64, flavor="big")
     assert "<app:info" in new and ">kept<" in new and "currentMemory" not in new and "current=" not in new
     assert 'sockets="2"' in new and "<drover:flavor>big</drover:flavor>" in new
@@ -115,9 +113,7 @@ def test_images_that_others_need_are_kept(run_module, fake_host, domain_xml, tmp
     for name in ("own", "base", "far"):
         subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", paths[name], "1M"], check=True)
     for name, behind in (("top", "base"), ("clone", "top")):
-        subprocess.run(
-            ["qemu-img", "create", "-q", "-f", "qcow2", "-b", paths[behind], "-F", "qcow2", paths[name]], check=True
-        )
+        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", paths[behind], "-F", "qcow2", paths[name]], check=True)
     library = str(tmp_path / "vm.iso")
     mine = str(tmp_path / f"vm-{UUID[:8]}-seed.iso")
     for path in (library, mine):
@@ -128,9 +124,7 @@ def test_images_that_others_need_are_kept(run_module, fake_host, domain_xml, tmp
 
     devices = disk(paths["own"], "vda") + disk(paths["base"], "vdb") + disk(paths["far"], "vdc")
     devices += disk(library, "hdc", "cdrom", "<readonly/>") + disk(mine, "hdd", "cdrom", "<readonly/>")
-    uri, connection = fake_host(
-        domain_xml("vm", 7, devices=devices), domain_xml("other", 8, devices=disk(paths["clone"], "vda"))
-    )
+    uri, connection = fake_host(domain_xml("vm", 7, devices=devices), domain_xml("other", 8, devices=disk(paths["clone"], "vda")))
     given = {"uri": uri, "uuid": UUID, "state": "absent", "remove_disks": True, "used_elsewhere": [paths["far"]]}
     told = run_module("domain", check_mode=True, **given)
     done = run_module("domain", **given)
@@ -140,6 +134,4 @@ def test_images_that_others_need_are_kept(run_module, fake_host, domain_xml, tmp
         paths["far"]: "a domain of another hypervisor uses it",
         library: "it is read-only and its name does not say that it is this instance's",
     }
-    assert sorted(os.listdir(tmp_path)) == sorted(
-        ["node0.xml", "vm.iso", *(f"{name}.qcow2" for name in ("base", "far", "top", "clone"))]
-    )
+    assert sorted(os.listdir(tmp_path)) == sorted(["node0.xml", "vm.iso", *(f"{name}.qcow2" for name in ("base", "far", "top", "clone"))])

@@ -23,9 +23,27 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
     assert result["changed"] is False
     host = result["hypervisor"]
     assert set(host) == {
-        "uri", "hypervisor_hostname", "hypervisor_type", "hypervisor_version", "libvirt_version", "host_uuid", "cpu",
-        "memory_mb", "memory_used_mb", "numa_cells", "storage", "pools", "networks", "supported_instances",
-        "pci_devices", "mdev_devices", "domains", "mounts", "block_devices", "images", "untold_domains",
+        "uri",
+        "hypervisor_hostname",
+        "hypervisor_type",
+        "hypervisor_version",
+        "libvirt_version",
+        "host_uuid",
+        "cpu",
+        "memory_mb",
+        "memory_used_mb",
+        "numa_cells",
+        "storage",
+        "pools",
+        "networks",
+        "supported_instances",
+        "pci_devices",
+        "mdev_devices",
+        "domains",
+        "mounts",
+        "block_devices",
+        "images",
+        "untold_domains",
     }
     assert host["hypervisor_type"] == "TEST"
     assert host["memory_mb"] == 3072
@@ -36,18 +54,42 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
     assert host["numa_cells"][0]["cpus"][1] == {"id": 1, "socket": 0, "core": 1, "siblings": [1]}
     assert ["i686", "test", "hvm"] in host["supported_instances"]
     assert [pool["path"] for pool in host["pools"]] == ["/default-pool"]
-    assert host["networks"] == [
-        {"name": "default", "uuid": host["networks"][0]["uuid"], "bridge": "virbr0", "active": True}
-    ]
+    assert host["networks"] == [{"name": "default", "uuid": host["networks"][0]["uuid"], "bridge": "virbr0", "active": True}]
     domain = host["domains"][0]
     assert set(domain) == {
-        "uuid", "name", "state", "vcpus", "memory_mb", "persistent", "autostart", "managed_save", "snapshots",
-        "disks", "interfaces", "hostdevs", "metadata", "title", "xml",
+        "uuid",
+        "name",
+        "state",
+        "vcpus",
+        "memory_mb",
+        "persistent",
+        "autostart",
+        "managed_save",
+        "snapshots",
+        "disks",
+        "interfaces",
+        "hostdevs",
+        "metadata",
+        "title",
+        "xml",
     }
     assert (domain["name"], domain["state"], domain["vcpus"], domain["memory_mb"]) == ("test", "running", 2, 8192)
     assert set(domain["disks"][0]) == {
-        "target", "device", "bus", "type", "source", "format", "cache", "readonly", "shareable", "capacity_bytes", "allocation_bytes",
-        "path", "real_path", "shared_id", "chain",
+        "target",
+        "device",
+        "bus",
+        "type",
+        "source",
+        "format",
+        "cache",
+        "readonly",
+        "shareable",
+        "capacity_bytes",
+        "allocation_bytes",
+        "path",
+        "real_path",
+        "shared_id",
+        "chain",
     }
     assert domain["interfaces"] == [
         {"mac": "aa:bb:cc:dd:ee:ff", "type": "network", "source": "default", "model": None, "target": "testnet0", "addresses": []}

@@ -46,9 +46,9 @@ def check_moves(columns, instances, moves, drained=(), limits=None):
                 room = (column["total"][row[target]] - column["reserved"][row[target]]) * column["ratio"][row[target]]
                 if used[rc][row[target]] > room:
                     errors.append(f"wave {wave}: {rc} of {target}: {used[rc][row[target]]} > {room}")
-            if group and groups[group]["policy"] == "anti-affinity":
-                if members_on(group, target, arriving) > groups[group]["max_server_per_host"]:
-                    errors.append(f"wave {wave}: too many of {group} on {target}")
+            apart = group and groups[group]["policy"] == "anti-affinity"
+            if apart and members_on(group, target, arriving) > groups[group]["max_server_per_host"]:
+                errors.append(f"wave {wave}: too many of {group} on {target}")
         for key, attribute in (("per_source", "from_host"), ("per_destination", "host")):
             for host in {move[attribute] for move in running}:
                 if limits.get(key) and sum(move[attribute] == host for move in running) > limits[key]:

@@ -302,9 +302,7 @@ def test_policies_of_instances():
     ]
     plan, _columns = drain(THREE, guests)
     assert {move["name"]: move["live"] for move in plan["moves"]} == {"cold": False, "live": True}
-    assert reasons(plan) == {
-        "off": "it is shut off and its migration policy is 'live'; start it first, or change the policy"
-    }
+    assert reasons(plan) == {"off": "it is shut off and its migration policy is 'live'; start it first, or change the policy"}
     assert [each["name"] for each in plan["shutdowns"]] == ["stop"]
     assert "To be shut down by their policy: stop." in plan["lines"]
     with pytest.raises(PlanError, match="migration policy 'often', which does not exist; there are: never, cold"):
@@ -337,18 +335,14 @@ def test_others_step_aside_when_that_is_allowed():
         ("big", "kvm2", False, 2),
     ]
     assert plan["lines"][0] == "Drain of kvm1: 1 instance to move and 1 elsewhere to make room in 2 waves."
-    plan, _columns = drain(
-        nodes, [guests[0], {**guests[1], "policy": "never"}], others=[{**guests[1], "policy": "never"}]
-    )
+    plan, _columns = drain(nodes, [guests[0], {**guests[1], "policy": "never"}], others=[{**guests[1], "policy": "never"}])
     assert plan["status"] == "infeasible"
     assert plan["proof"] == "no host that big may go to could hold it, even if all that can move had left it"
 
 
 def test_too_little_room_in_all_is_proven():
     nodes = [host("kvm1"), host("kvm2", memory_mb=100), host("kvm3", memory_mb=100)]
-    guests = [guest("a", memory_mb=60), guest("b", memory_mb=60)] + [
-        guest(f"x{i}", host=f"kvm{i}", memory_mb=50) for i in (2, 3)
-    ]
+    guests = [guest("a", memory_mb=60), guest("b", memory_mb=60)] + [guest(f"x{i}", host=f"kvm{i}", memory_mb=50) for i in (2, 3)]
     plan, _columns = drain(nodes, guests, others=guests[2:], extra_moves=20)
     assert plan["status"] == "infeasible"
     assert plan["proof"] == (
@@ -373,9 +367,7 @@ def test_what_only_the_exact_model_could_settle_says_so(monkeypatch):
 @pytest.mark.skipif(not milp.AVAILABLE, reason="highspy is not installed")
 def test_the_exact_model_proves_it():
     nodes = [host("kvm1"), host("kvm2", memory_mb=100), host("kvm3", memory_mb=100)]
-    plan, _columns = drain(
-        nodes, [guest(name, memory_mb=60) for name in "abc"], others=[], extra_moves=5, solver_seconds=5
-    )
+    plan, _columns = drain(nodes, [guest(name, memory_mb=60) for name in "abc"], others=[], extra_moves=5, solver_seconds=5)
     assert plan["status"] == "infeasible" and "exact model" in plan["proof"] and plan["hint"] is None
 
 

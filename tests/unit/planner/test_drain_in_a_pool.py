@@ -52,12 +52,12 @@ def test_packing_and_making_room_in_a_full_pool():
         guest("d", host="kvm3", vcpus=1, disk_gb=10),
     ]
     nodes = [host("kvm1", vcpus=8), host("kvm2", vcpus=4), host("kvm3", vcpus=4)]
-    columns = on_pools({name: (3, 40) for name in ("kvm1", "kvm2", "kvm3")}, nodes, guests)
+    columns = on_pools(dict.fromkeys(("kvm1", "kvm2", "kvm3"), (3, 40)), nodes, guests)
     plan = drained(columns, guests, extra_moves=2)
     assert plan["status"] == "ok" and len(plan["moves"]) == 2
     tight = [host("kvm1", vcpus=8), host("kvm2", vcpus=4), host("kvm3", vcpus=3)]
     more = [*guests[:1], guest("b", vcpus=1, disk_gb=10), *guests[2:]]
-    columns = on_pools({name: (3, 40) for name in ("kvm1", "kvm2", "kvm3")}, tight, more)
+    columns = on_pools(dict.fromkeys(("kvm1", "kvm2", "kvm3"), (3, 40)), tight, more)
     plan = drained(columns, more, extra_moves=2)
     assert plan["status"] == "ok" and plan["extra_moves"] == 1
 

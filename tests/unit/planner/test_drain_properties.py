@@ -41,9 +41,13 @@ def worlds(draw):
             free[node["host"]][key] += amount
         group = draw(st.sampled_from([None, None, *GROUPS]))
         here = members.get(group, [])
-        if group == "close" and here and here[0] != node["host"]:
-            group = None
-        elif group in ("apart", "pairs") and here.count(node["host"]) >= GROUPS[group][1]:
+        if (
+            group == "close"
+            and here
+            and here[0] != node["host"]
+            or group in ("apart", "pairs")
+            and here.count(node["host"]) >= GROUPS[group][1]
+        ):
             group = None
         members.setdefault(group, []).append(node["host"])
         guests.append(guest(f"vm{number}", host=node["host"], state=draw(STATES), group=group, **size))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 
 import pytest
+
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import capacity
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
@@ -42,9 +43,7 @@ def test_a_spare_host_makes_batches_smaller():
 
 def test_anti_affinity_keeps_batches_small():
     guests = half_full(group="web")
-    plan = plan_rolling(
-        fleet(*FOUR, host("kvm5"), instances=guests, groups={"web": ("anti-affinity", 1)}), guests, POLICY
-    )
+    plan = plan_rolling(fleet(*FOUR, host("kvm5"), instances=guests, groups={"web": ("anti-affinity", 1)}), guests, POLICY)
     assert max(len([name for name in batch if name != "kvm5"]) for batch in plan["batches"]) == 1
 
 
@@ -72,9 +71,7 @@ def test_rebalancing_evens_out_and_stops():
 
 def test_capacity_with_and_without_the_loss_of_a_host():
     guests = half_full()
-    found = plan_capacity(
-        fleet(*FOUR, instances=guests), {"name": "new", "vcpus": 1, "memory_mb": 25, "disk_gb": 0}, POLICY, guests
-    )
+    found = plan_capacity(fleet(*FOUR, instances=guests), {"name": "new", "vcpus": 1, "memory_mb": 25, "disk_gb": 0}, POLICY, guests)
     assert [each["count"] for each in found["hosts"]] == [2, 2, 2, 2]
     assert {each["short"] for each in found["hosts"]} == {"MEMORY_MB"}
     assert found["total"] == 8
@@ -83,9 +80,7 @@ def test_capacity_with_and_without_the_loss_of_a_host():
 
 def test_capacity_when_a_loss_cannot_be_borne():
     guests = [guest("huge", memory_mb=90), guest("b", host="kvm2", memory_mb=20)]
-    found = plan_capacity(
-        fleet(*FOUR[:2], instances=guests), {"name": "new", "vcpus": 1, "memory_mb": 10, "disk_gb": 0}, POLICY, guests
-    )
+    found = plan_capacity(fleet(*FOUR[:2], instances=guests), {"name": "new", "vcpus": 1, "memory_mb": 10, "disk_gb": 0}, POLICY, guests)
     assert found["with_loss"] == {"total": 0, "host": "kvm1", "survives": False}
 
 
@@ -100,9 +95,7 @@ def test_the_worst_loss_is_the_same_without_looking_at_every_host(monkeypatch):
     """The bound never hides a host whose loss is worse."""
     rng = random.Random(5)
     nodes = [(f"kvm{number:02}", rng.choice([8, 16]), rng.choice([100, 200])) for number in range(12)]
-    guests = [
-        guest(f"vm{number}", host=rng.choice(nodes)[0], memory_mb=rng.choice([5, 10, 20])) for number in range(40)
-    ]
+    guests = [guest(f"vm{number}", host=rng.choice(nodes)[0], memory_mb=rng.choice([5, 10, 20])) for number in range(40)]
     columns = fleet(*[host(name, vcpus=cpus, memory_mb=memory) for name, cpus, memory in nodes], instances=guests)
     request = {"name": "new", "vcpus": 1, "memory_mb": 15, "disk_gb": 0}
     found = plan_capacity(columns, request, POLICY, guests)["with_loss"]

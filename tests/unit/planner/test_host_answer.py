@@ -66,8 +66,7 @@ PROXIED = {
     "Connection timed out during banner exchange\r\nConnection to UNKNOWN port 65535 timed out": UNCLEAR,
     "Received disconnect from UNKNOWN port 65535:2: Too many authentication failures": REFUSED,
     "mm_receive_fd: recvmsg: expected received 1 got 0\r\nproxy dialer did not pass back a connection": SILENT,
-    "kvm1: Connection refused\r\nmm_receive_fd: recvmsg: expected received 1 got 0\r\n"
-    "proxy dialer did not pass back a connection": REFUSED,
+    "kvm1: Connection refused\r\nmm_receive_fd: recvmsg: expected received 1 got 0\r\nproxy dialer did not pass back a connection": REFUSED,
 }
 PROGRAMS = {
     "ssh: connect to host jump port 22: Connection refused\r\nkex_exchange_identification: Connection closed by remote host": UNCLEAR,
@@ -77,7 +76,7 @@ PROGRAMS = {
     "nc: connect to kvm1 port 22 (tcp) failed: Connection refused\r\nkex_exchange_identification: Connection closed by remote host": REFUSED,
     "Ncat: TIMEOUT.\r\nkex_exchange_identification: Connection closed by remote host": SILENT,
     "Ncat: No route to host.\r\nkex_exchange_identification: Connection closed by remote host": SILENT,
-    'socat[7] E connect(5, AF=2 192.0.2.1:22, 16): No route to host\r\nConnection closed by UNKNOWN port 65535': SILENT,
+    "socat[7] E connect(5, AF=2 192.0.2.1:22, 16): No route to host\r\nConnection closed by UNKNOWN port 65535": SILENT,
 }
 EVERY = {**DIRECT, **PROXIED, **PROGRAMS}
 #: As Ansible wraps them.

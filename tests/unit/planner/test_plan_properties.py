@@ -157,8 +157,7 @@ def test_batches_hold_every_host_once_and_fit(crowd, spare, back, large):
     for batch in plan["batches"]:
         # The others keep what they have, and the batch's instances fit beside it.
         need = {
-            key: sum(each[key] for each in guests if each["host"] in batch and each["policy"] != "shutdown")
-            for key in CLASSES.values()
+            key: sum(each[key] for each in guests if each["host"] in batch and each["policy"] != "shutdown") for key in CLASSES.values()
         }
         for rc, key in CLASSES.items():
             rows = [i for i, name in enumerate(columns["host"]) if name not in batch]
@@ -227,9 +226,7 @@ def test_capacity_counts_what_fits(crowd, vcpus, memory):
     request = {"name": "new", "vcpus": vcpus, "memory_mb": memory, "disk_gb": 1}
     found = plan_capacity(columns, request, POLICY, guests)
     for number, each in enumerate(found["hosts"]):
-        room = {
-            rc: columns["resources"][rc]["total"][number] - columns["resources"][rc]["used"][number] for rc in CLASSES
-        }
+        room = {rc: columns["resources"][rc]["total"][number] - columns["resources"][rc]["used"][number] for rc in CLASSES}
         assert each["count"] == min(room["VCPU"] // vcpus, room["MEMORY_MB"] // memory, room["DISK_GB"])
     assert found["total"] == sum(each["count"] for each in found["hosts"])
     assert 0 <= found["with_loss"]["total"] <= found["total"]

@@ -53,5 +53,5 @@ def test_a_swing_above_it_moves_no_instance_twice_within_the_cool_down(memory_mb
 
 def test_an_even_fleet_stays_as_it_is_however_often_it_is_asked():
     guests = steady()
-    for dummy in range(5):
+    for _dummy in range(5):
         assert plan_rebalance(fleet(*FOUR, instances=guests), guests, POLICY, threshold=0, margin=0)["moves"] == []

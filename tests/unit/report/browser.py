@@ -84,9 +84,7 @@ class Browser:
         return base64.b64decode(self.command("Page.printToPDF", printBackground=False)["data"])
 
     def _call(self, path, body):
-        request = urllib.request.Request(
-            self._base + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
-        )
+        request = urllib.request.Request(self._base + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
         try:
             with urllib.request.urlopen(request, timeout=CALL_SECONDS) as answer:
                 return json.load(answer)["value"]

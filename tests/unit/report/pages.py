@@ -128,10 +128,7 @@ def large(url, hosts=1000, instances=10):
         *[
             host(
                 f"kvm{number:04}",
-                *[
-                    domain(f"vm-{number:04}-{each}", *sizes[(number + each) % 3])
-                    for each in range(number % (2 * instances + 1))
-                ],
+                *[domain(f"vm-{number:04}-{each}", *sizes[(number + each) % 3]) for each in range(number % (2 * instances + 1))],
                 vcpus=64,
                 memory_mb=131072,
                 local_gb=1000,

@@ -73,9 +73,7 @@ def truth(url):
             ).scalar_one()
             capacity = int((row.total - row.reserved) * row.allocation_ratio)
             found.setdefault(row.host, {})[CLASSES[row.name]] = f"{held}/{capacity}"
-        query = sa.select(nodes.c.host, sa.func.count(instances.c.id)).outerjoin(
-            instances, instances.c.compute_node_id == nodes.c.id
-        )
+        query = sa.select(nodes.c.host, sa.func.count(instances.c.id)).outerjoin(instances, instances.c.compute_node_id == nodes.c.id)
         for host, count in connection.execute(query.group_by(nodes.c.host)):
             found[host]["instances"] = str(count)
     return found

@@ -105,9 +105,7 @@ def test_no_error_and_the_stores_figures(browser, small):
 def test_its_policy_stops_what_is_not_its_own(browser, small, tmp_path):
     path = tmp_path / "injected.html"
     text = small[0].read_text()
-    path.write_text(
-        text.replace("</main>", "<script>document.title = 'caught'</script><b style='color:red'>x</b></main>")
-    )
+    path.write_text(text.replace("</main>", "<script>document.title = 'caught'</script><b style='color:red'>x</b></main>"))
     browser.open(path)
     assert browser.ask("return document.title") == "Fleet report"
     assert any("Content Security Policy" in line for line in browser.console())
@@ -215,9 +213,7 @@ def test_the_keyboard_reaches_everything(browser, small):
     for _step in range(12):
         browser.command("Input.dispatchKeyEvent", type="keyDown", key="Tab", code="Tab", windowsVirtualKeyCode=9)
         browser.command("Input.dispatchKeyEvent", type="keyUp", key="Tab", code="Tab", windowsVirtualKeyCode=9)
-        seen.append(
-            browser.ask("const e = document.activeElement; return [e.textContent, getComputedStyle(e).outlineStyle]")
-        )
+        seen.append(browser.ask("const e = document.activeElement; return [e.textContent, getComputedStyle(e).outlineStyle]"))
     assert seen[0][0] == "Skip to the report" and seen[1][0] == "Summary"
     assert {outline for _text, outline in seen} == {"solid"}
 

@@ -33,10 +33,7 @@ def small_url(prepared_url):
 
 def test_every_figure_of_a_host_is_the_stores(small_url):
     read = Reader(page(small_url))
-    shown = {
-        name: {key: value for key, value in each.items() if not key.endswith("_physical")}
-        for name, each in read.hosts.items()
-    }
+    shown = {name: {key: value for key, value in each.items() if not key.endswith("_physical")} for name, each in read.hosts.items()}
     assert shown == truth(small_url)
     assert read.hosts["kvm1"]["memory_mb_physical"] == "3000/4096"
     assert read.hosts["kvm1"]["disk_gb_physical"] == "61/100"
@@ -289,9 +286,7 @@ def test_rolling_rebalance_and_the_way_home(small_url):
     assert found["plans"][0]["batches"][0]["instances"] == 4
 
 
-@pytest.mark.parametrize(
-    "plan", [{}, {"host": "kvm1"}, [], {"moves": [{"name": "x"}]}, {"moves": "x"}, {"moves": [], "unmovable": [1]}]
-)
+@pytest.mark.parametrize("plan", [{}, {"host": "kvm1"}, [], {"moves": [{"name": "x"}]}, {"moves": "x"}, {"moves": [], "unmovable": [1]}])
 def test_what_is_no_plan_is_refused(plan):
     with pytest.raises(DroverError, match="Give what"):
         plan_picture(plan, [], [])

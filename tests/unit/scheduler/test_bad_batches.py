@@ -9,6 +9,9 @@ import json
 import time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import extra_spec_operators, json_query, request_spec
@@ -19,8 +22,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy im
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, aggregates
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node_data, record
 from ansible_collections.drover.compute.tests.unit.scheduler.test_bad_input import JUNK, NESTED, OPTIONS
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 EVERYTHING = Policy.from_mapping({"enabled_filters": list(find("host_filters")), "image_props_weight_multiplier": 1.0})
 #: Text that a database or a terminal may choke on.
@@ -64,9 +65,7 @@ SPECS = st.dictionaries(
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     store = Store.open(f"sqlite:///{tmp_path_factory.mktemp('fuzz')}/store.db")
-    nodes = [
-        {"host": f"kvm{n}", "vcpus": 8, "memory_mb": 8192, "local_gb": 100, "host_ip": f"10.0.0.{n}"} for n in (1, 2)
-    ]
+    nodes = [{"host": f"kvm{n}", "vcpus": 8, "memory_mb": 8192, "local_gb": 100, "host_ip": f"10.0.0.{n}"} for n in (1, 2)]
     nodes[0].update(stats={"x": "1"}, metrics={"load": 1.0}, cpu_info={"a": {"b": "c"}}, hypervisor_version=8000000)
     with store.write() as connection:
         record.record(connection, node_data.reports(nodes, "kvm1", {}), time.time())

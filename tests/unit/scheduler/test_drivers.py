@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import (
     NoValidHost,
@@ -52,9 +53,7 @@ def test_simple_takes_the_fewest_cores_up_to_max_cores():
     ]
     batch = [request(f"vm{number}", vcpus=3) for number in range(3)]
     assert hosts(decide(fleet(*nodes), *batch, driver="simple")) == "bcb"
-    with pytest.raises(
-        NoValidHost, match=r"least loaded host, b, has 2 vCPU in use, and with 3 more it would pass max_cores \(4\)"
-    ):
+    with pytest.raises(NoValidHost, match=r"least loaded host, b, has 2 vCPU in use, and with 3 more it would pass max_cores \(4\)"):
         decide(fleet(*nodes), batch[0], driver="simple", max_cores=4)
     isolation = {"driver": "simple", "max_cores": 4, "isolated_images": ["i"], "isolated_hosts": ["a"]}
     assert hosts(decide(fleet(*nodes), request(vcpus=3, image="i"), **isolation)) == "a"
@@ -116,9 +115,7 @@ def test_ignored_hosts_go_before_forced_ones():
 
 
 def test_num_instances_with_consumption():
-    specs = RequestSpec.expand(
-        {"name": "web", "vcpus": 1, "memory_mb": 64, "num_instances": 3, "uuids": [uuid_of(n) for n in "xyz"]}
-    )
+    specs = RequestSpec.expand({"name": "web", "vcpus": 1, "memory_mb": 64, "num_instances": 3, "uuids": [uuid_of(n) for n in "xyz"]})
     assert [spec.name for spec in specs] == ["web-1", "web-2", "web-3"]
     chosen = decide(fleet(host("a", memory_mb=128), host("b", memory_mb=64)), *specs, enabled_filters=["ComputeFilter"])
     assert sorted(hosts(chosen)) == ["a", "a", "b"]
@@ -183,9 +180,7 @@ def test_traits_of_the_flavor():
     assert one(CUSTOM_SSD="forbidden")["host"] == "c"
     with pytest.raises(NoValidHost, match=r"required_traits rejected 3 \(asked CUSTOM_X, not CUSTOM_OLD\)"):
         one(CUSTOM_X="required", CUSTOM_OLD="forbidden")
-    with pytest.raises(
-        RequestError, match="the extra spec 'trait:CUSTOM_X' must be required or forbidden, not 'maybe'"
-    ):
+    with pytest.raises(RequestError, match="the extra spec 'trait:CUSTOM_X' must be required or forbidden, not 'maybe'"):
         one(CUSTOM_X="maybe")
     policy = Policy.from_mapping()
     assert "traits" not in policy.needs([request(flavor={"name": "m1", "extra_specs": {"hw:x": "1"}})])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import find
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
@@ -217,9 +218,7 @@ def test_aggregate_core_takes_the_least_ratio(vcpus, passes):
 def test_aggregate_ratios_are_read_by_their_own_keys(name, key):
     amount = {"Core": "vcpus", "Ram": "memory_mb", "Disk": "disk_gb"}[name]
     node = {amount: 100}
-    columns = fleet(
-        host("a", **node, aggregates=["low"]), host("b", **node), aggregates={"low": {f"{key}_allocation_ratio": "0.5"}}
-    )
+    columns = fleet(host("a", **node, aggregates=["low"]), host("b", **node), aggregates={"low": {f"{key}_allocation_ratio": "0.5"}})
     assert passing(f"Aggregate{name}Filter", columns, request(**{amount: 51})) == "b"
     assert passing(f"Aggregate{name}Filter", columns, request(**{amount: 50})) == "ab"
 
@@ -375,9 +374,7 @@ def test_a_query_that_compares_text_with_numbers():
     ],
 )
 def test_simple_cidr_affinity(hints, passes):
-    columns = fleet(
-        host("a", host_ip="10.0.1.1"), host("b", host_ip="10.0.2.1"), host("c"), host("d", host_ip="fe80::1")
-    )
+    columns = fleet(host("a", host_ip="10.0.1.1"), host("b", host_ip="10.0.2.1"), host("c"), host("d", host_ip="fe80::1"))
     assert passing("SimpleCIDRAffinityFilter", columns, request(hints=hints)) == passes
 
 
@@ -435,9 +432,7 @@ def test_retry(retry, passes):
     assert passing("RetryFilter", fleet(host("a"), host("b"), host("c")), request(retry=retry)) == passes
 
 
-@pytest.mark.parametrize(
-    ("name", "key", "amount"), [("Core", "vcpus", 8), ("Ram", "memory_mb", 7000), ("Disk", "disk_gb", 60)]
-)
+@pytest.mark.parametrize(("name", "key", "amount"), [("Core", "vcpus", 8), ("Ram", "memory_mb", 7000), ("Disk", "disk_gb", 60)])
 def test_exact_filters_want_equality(name, key, amount):
     columns = fleet(
         host("a", used={"memory_mb": 1000, "disk_gb": 40}, memory_mb=8000),

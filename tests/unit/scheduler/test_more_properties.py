@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import random
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import find
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import CLASSES, fleet, hosts, request, requests
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 DRIVERS = st.sampled_from(["filter_scheduler", "chance", "simple", "least_cost"])
 #: Host filters that ask for equality, which more room may break: that is what they are for.
@@ -89,12 +90,10 @@ def test_the_order_of_hosts_in_the_store_never_matters(found, spec, driver, seed
     order = list(range(len(found)))
     random.Random(seed).shuffle(order)
     mixed = {
-        key: [value[old] for old in order] if isinstance(value, list) and key != "aggregates" else value
-        for key, value in columns.items()
+        key: [value[old] for old in order] if isinstance(value, list) and key != "aggregates" else value for key, value in columns.items()
     }
     mixed["resources"] = {
-        rc: {field: [values[old] for old in order] for field, values in each.items()}
-        for rc, each in columns["resources"].items()
+        rc: {field: [values[old] for old in order] for field, values in each.items()} for rc, each in columns["resources"].items()
     }
     for each in mixed["aggregates"]:
         each["hosts"] = each["hosts"][::-1]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy as policies
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import find
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import PolicyError

@@ -9,6 +9,7 @@ import pathlib
 import re
 
 import pytest
+
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import PolicyError, SchedulerError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import schedule
@@ -65,9 +66,7 @@ def test_the_guide_s_own_filter_and_weigher_work(tmp_path):
     for path, text in blocks.items():
         kind, name = path.split("/")
         write(tmp_path, kind, name, text)
-    policy = Policy.from_mapping(
-        {"enabled_filters": ["EvenHostFilter", "RoomyFilter"], "weighers": {"NameWeigher": 2.0}}, [str(tmp_path)]
-    )
+    policy = Policy.from_mapping({"enabled_filters": ["EvenHostFilter", "RoomyFilter"], "weighers": {"NameWeigher": 2.0}}, [str(tmp_path)])
     columns = fleet(host("kvm1"), host("kvm2"), host("kvm3"), host("kvm4"), host("kvm6", memory_mb=100))
     (chosen,) = schedule(HostStates(columns), [request()], policy)
     assert (chosen["host"], chosen["weight"], [each["host"] for each in chosen["alternates"]]) == (
@@ -105,9 +104,7 @@ def test_own_filters_that_cannot_be_used(tmp_path, name, text, says):
 
 
 def test_a_collection_s_filter_that_is_not_there():
-    with pytest.raises(
-        PolicyError, match="ansible_collections.acme.cloud.plugins.plugin_utils.host_filters.gpu_filter"
-    ):
+    with pytest.raises(PolicyError, match="ansible_collections.acme.cloud.plugins.plugin_utils.host_filters.gpu_filter"):
         Policy.from_mapping({"enabled_filters": ["acme.cloud.GpuFilter"]})
 
 

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import schedule
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request, uuid_of
-from hypothesis import given
-from hypothesis import strategies as st
 
 POLICY = Policy.from_mapping({})
 ROOM_ONLY = Policy.from_mapping({"enabled_filters": ["ComputeFilter"]})
@@ -43,9 +44,7 @@ def test_what_one_host_takes_is_gone_for_all():
 
 def test_a_move_within_a_pool_needs_no_room_in_it():
     instances = [{"name": "web", "host": "a", "disk_gb": 0}]
-    states = HostStates(
-        pooled([(0, 10, 10), (0, 10, 10), (1, 10, 5)], host("a"), host("b"), host("c"), instances=instances)
-    )
+    states = HostStates(pooled([(0, 10, 10), (0, 10, 10), (1, 10, 5)], host("a"), host("b"), host("c"), instances=instances))
     spec = request("web", disk_gb=6, uuid=uuid_of("web"))
     assert states.fits(spec, "DISK_GB").tolist() == [True, True, False]
     used = states.resources["DISK_GB"].used

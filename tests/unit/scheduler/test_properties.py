@@ -31,9 +31,7 @@ def attempt(columns, batch, policy):
 
 def load(columns, rc, index, amount):
     column = columns["resources"][rc]
-    return (
-        column["used"][index] + amount <= (column["total"][index] - column["reserved"][index]) * column["ratio"][index]
-    )
+    return column["used"][index] + amount <= (column["total"][index] - column["reserved"][index]) * column["ratio"][index]
 
 
 @given(fleets.hosts(), fleets.requests(), POLICIES)
@@ -62,9 +60,7 @@ def test_a_batch_never_breaks_a_rule(nodes, batch, policy):
     for (index, rc), amount in sums.items():
         assert load(columns, rc, index, amount)
     assert len(set(members.get("close", []))) <= 1
-    most = next(
-        (s.server_group.max_server_per_host for s in batch if s.server_group and s.server_group.name == "apart"), 1
-    )
+    most = next((s.server_group.max_server_per_host for s in batch if s.server_group and s.server_group.name == "apart"), 1)
     for name in members.get("apart", []):
         assert members["apart"].count(name) <= most
 

@@ -9,6 +9,7 @@ import json
 import random
 
 import pytest
+
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost, RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import schedule
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
@@ -123,8 +124,7 @@ def test_equal_weights_go_by_host_and_node_whatever_the_order_of_the_columns():
             if isinstance(columns[key], list):
                 mixed[key] = [columns[key][old] for old in order]
         mixed["resources"] = {
-            rc: {field: [values[old] for old in order] for field, values in column.items()}
-            for rc, column in columns["resources"].items()
+            rc: {field: [values[old] for old in order] for field, values in column.items()} for rc, column in columns["resources"].items()
         }
         assert [(each["host"], each["node"]) for each in decide(mixed, *batch)] == expected
 
@@ -316,9 +316,7 @@ def test_failure_names_the_counts_and_the_nearest_misses():
 
 def test_a_few_rejected_hosts_that_are_not_near_are_named_with_the_count():
     nodes = [host("a", disabled="bad fan")] + [host(name, memory_mb=60) for name in "bcd"]
-    assert "ComputeFilter rejected 1 (a: disabled, 'bad fan'), RamFilter rejected 3;" in str(
-        refusal(fleet(*nodes), request())
-    )
+    assert "ComputeFilter rejected 1 (a: disabled, 'bad fan'), RamFilter rejected 3;" in str(refusal(fleet(*nodes), request()))
 
 
 def test_nearest_is_who_falls_at_the_fewest_filters_and_by_the_least():
@@ -338,9 +336,7 @@ def test_a_request_no_host_could_ever_hold():
     nodes = [host("small", memory_mb=1024), host("big", 16, 4096, 50, used={"memory_mb": 4000})]
     failure = refusal(fleet(*nodes), request(memory_mb=8192))
     assert failure.explanation["never"]
-    assert "no host could ever hold it: the biggest for it, big, has 16 vCPU, 4096 MiB, 50 GiB when it is empty" in str(
-        failure
-    )
+    assert "no host could ever hold it: the biggest for it, big, has 16 vCPU, 4096 MiB, 50 GiB when it is empty" in str(failure)
     assert not refusal(fleet(*nodes), request(memory_mb=2048)).explanation["never"]
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import PolicyError, SchedulerError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import schedule
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
@@ -125,9 +126,7 @@ def test_image_properties():
 
 
 def test_metrics():
-    columns = fleet(
-        host("a", metrics=[{"name": "load", "value": 3}]), host("b", metrics={"load": 1, "temp": 2}), host("c")
-    )
+    columns = fleet(host("a", metrics=[{"name": "load", "value": 3}]), host("b", metrics={"load": 1, "temp": 2}), host("c"))
     name = "MetricsWeigher"
     assert weights(name, columns) == ([0, 0, 0], [0, 0, 0])
     with pytest.raises(SchedulerError, match="Host c does not report the metric load"):

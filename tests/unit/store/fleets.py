@@ -150,10 +150,7 @@ def holdings(url):
 def snapshot(url):
     """Every row of every table, to see that nothing at all changed: dict table -> list of rows."""
     with Store.open(url).read() as connection:
-        return {
-            table.name: sorted(map(repr, connection.execute(sa.select(table)).all()))
-            for table in tables.EXPORTED
-        }
+        return {table.name: sorted(map(repr, connection.execute(sa.select(table)).all())) for table in tables.EXPORTED}
 
 
 def count_queries(connection, function, *arguments):

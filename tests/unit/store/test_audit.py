@@ -137,9 +137,7 @@ def test_an_allocation_is_mended_where_the_domain_is(fleet_url, damage):
         table = tables.instances
         write(
             fleet_url,
-            sa.update(table)
-            .where(table.c.uuid == WEB)
-            .values(compute_node_id=node_id(fleet_url, "kvm2"), state="missing"),
+            sa.update(table).where(table.c.uuid == WEB).values(compute_node_id=node_id(fleet_url, "kvm2"), state="missing"),
         )
     kind = {"missing": "allocation_missing", "wrong": "allocation_wrong", "doubled": "allocation_doubled"}
     kind = kind.get(damage, "wrong_host")
@@ -370,16 +368,12 @@ def share_disk(url):
         providers = {name: provider(connection, name) for name in ("kvm1", "kvm2", "kvm3")}
         connection.execute(sa.insert(tables.resource_providers).values(uuid=uuid_of("pool"), name="pool", generation=0))
         pool = provider(connection, "pool")
-        disk = connection.execute(
-            sa.select(tables.resource_classes.c.id).where(tables.resource_classes.c.name == "DISK_GB")
-        ).scalar_one()
+        disk = connection.execute(sa.select(tables.resource_classes.c.id).where(tables.resource_classes.c.name == "DISK_GB")).scalar_one()
         connection.execute(sa.delete(tables.inventories).where(tables.inventories.c.class_id == disk))
         row = {"total": 9, "reserved": 0, "min_unit": 1, "max_unit": 9, "step_size": 1, "allocation_ratio": 1.0}
         connection.execute(sa.insert(tables.inventories).values(provider_id=pool, class_id=disk, **row))
         connection.execute(sa.insert(tables.traits).values(name="MISC_SHARES_VIA_AGGREGATE"))
-        trait = connection.execute(
-            sa.select(tables.traits.c.id).where(tables.traits.c.name == "MISC_SHARES_VIA_AGGREGATE")
-        ).scalar_one()
+        trait = connection.execute(sa.select(tables.traits.c.id).where(tables.traits.c.name == "MISC_SHARES_VIA_AGGREGATE")).scalar_one()
         connection.execute(sa.insert(tables.provider_traits).values(provider_id=pool, trait_id=trait))
         connection.execute(sa.insert(tables.placement_aggregates).values(id=1, uuid=uuid_of("storage")))
         for key in (pool, *providers.values()):

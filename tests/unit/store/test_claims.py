@@ -154,7 +154,9 @@ def test_a_claim_is_idempotent_by_uuid(fleet_url):
 )
 def test_a_definition_that_was_changed_is_not_built_with_the_old_claim(fleet_url, more, said):
     def claim(**wanted):
-        return in_store(fleet_url, lambda connection: claims.claim(connection, [selection("web", "kvm1", **wanted)], fleets.NOW, defined=True))
+        return in_store(
+            fleet_url, lambda connection: claims.claim(connection, [selection("web", "kvm1", **wanted)], fleets.NOW, defined=True)
+        )
 
     (first,) = claim()
     before = fleets.columns(fleet_url)
@@ -174,9 +176,7 @@ def test_only_the_new_ones_of_a_batch_are_claimed(fleet_url):
     assert fleets.used(fleet_url) == {"kvm1": 2}
 
 
-@pytest.mark.parametrize(
-    "place", [{"host": "gone"}, {"host": "gone", "node": "gone"}, {"host": "kvm1", "node": "kvm2"}]
-)
+@pytest.mark.parametrize("place", [{"host": "gone"}, {"host": "gone", "node": "gone"}, {"host": "kvm1", "node": "kvm2"}])
 def test_an_unknown_place_claims_nothing(fleet_url, place):
     before = fleets.snapshot(fleet_url)
     with pytest.raises(DroverError, match="not in the store.*nothing was claimed"):
@@ -279,9 +279,7 @@ def test_members_that_are_moving_count_on_both_hosts(fleet_url):
 def test_a_move_keeps_to_its_server_group(fleet_url):
     make_group(fleet_url, "web", "anti-affinity")
     make_group(fleet_url, "db", "affinity")
-    fleets.claim(
-        fleet_url, selection("web1", "kvm1", server_group="web"), selection("web2", "kvm2", server_group="web")
-    )
+    fleets.claim(fleet_url, selection("web1", "kvm1", server_group="web"), selection("web2", "kvm2", server_group="web"))
     fleets.claim(fleet_url, *(selection(name, "kvm1", server_group="db") for name in ("db1", "db2")))
     fleets.build(fleet_url)
     begin = [migration_claims.begin, fleets.uuid_of("web1"), "kvm2", None, "migration", fleets.NOW]
@@ -298,9 +296,7 @@ def test_a_move_keeps_to_its_server_group(fleet_url):
 
 def test_a_group_given_with_the_selection_is_made(fleet_url):
     group = {"name": "web", "policy": "anti-affinity", "max_server_per_host": 2}
-    fleets.claim(
-        fleet_url, selection("web1", "kvm1", server_group=group), selection("web2", "kvm1", server_group=group)
-    )
+    fleets.claim(fleet_url, selection("web1", "kvm1", server_group=group), selection("web2", "kvm1", server_group=group))
     found = fleets.columns(fleet_url)["server_groups"]["web"]
     assert (found["policy"], found["max_server_per_host"]) == ("anti-affinity", 2)
     assert sorted(found["members"]) == sorted(map(fleets.uuid_of, ("web1", "web2")))
@@ -404,7 +400,7 @@ def attempt(url, *selections):
 
 
 def test_two_processes_race_for_the_last_room(prepared_url):
-    for dummy in ROUNDS:
+    for _dummy in ROUNDS:
         fleets.empty(prepared_url)
         fleets.discover(prepared_url, fleets.host("kvm1", vcpus=2))
         fleets.claim(prepared_url, selection("before", "kvm1"))
@@ -421,7 +417,7 @@ def test_eight_processes_race_for_five_places(prepared_url):
         # Half of them come from the other side, as the locks must not be taken in that order.
         return attempt(prepared_url, selection(f"web{number}", *(places if number % 2 else places[::-1])))
 
-    for dummy in ROUNDS:
+    for _dummy in ROUNDS:
         fleets.empty(prepared_url)
         fleets.discover(prepared_url, fleets.host("kvm1", vcpus=2), fleets.host("kvm2", vcpus=3))
         answers = fleets.race(*(lambda number=number: work(number) for number in range(8)))

@@ -55,10 +55,7 @@ class Model:
         limits = ((vcpus - reserved) * ratio, memory_mb), (vcpus, memory_mb)
         return all(
             not amounts[resource]
-            or (
-                self.used(host, resource) + amounts[resource] <= limits[0][resource]
-                and amounts[resource] <= limits[1][resource]
-            )
+            or (self.used(host, resource) + amounts[resource] <= limits[0][resource] and amounts[resource] <= limits[1][resource])
             for resource in (0, 1)
         )
 

@@ -47,9 +47,7 @@ def refused(url, consumers, cause, match):
 
 def test_replaced_in_one_transaction(fleet_url):
     found = replace(fleet_url, {A: on("kvm1", VCPU=4), B: on("kvm2", VCPU=1, DISK_GB=0)})
-    assert sorted((each["uuid"], each["generation"], each["changed"]) for each in found) == sorted(
-        [(A, 1, True), (B, 1, True)]
-    )
+    assert sorted((each["uuid"], each["generation"], each["changed"]) for each in found) == sorted([(A, 1, True), (B, 1, True)])
     # What one gives up another one takes: that needs no free room.
     replace(fleet_url, {A: on("kvm2", VCPU=1), B: on("kvm1", VCPU=4)})
     assert fleets.holdings(fleet_url) == {A: {"kvm2": {"VCPU": 1}}, B: {"kvm1": {"VCPU": 4}}}
@@ -78,9 +76,7 @@ def test_provider_generations_are_left_alone(fleet_url):
 
 
 def test_each_cause_is_told(fleet_url):
-    details = refused(
-        fleet_url, {A: on("kvm1", VCPU=3), B: on("kvm1", VCPU=2)}, "no_room", "VCPU: asked 5, used 0 of 4"
-    )
+    details = refused(fleet_url, {A: on("kvm1", VCPU=3), B: on("kvm1", VCPU=2)}, "no_room", "VCPU: asked 5, used 0 of 4")
     assert (details["resource_class"], details["asked"], details["used"], details["capacity"]) == ("VCPU", 5, 0, 4)
     assert details["provider"] == "kvm1"
     refused(fleet_url, {A: on("kvm1", VGPU=1)}, "unknown_class", "Resource class VGPU")

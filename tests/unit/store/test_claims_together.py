@@ -92,9 +92,7 @@ def test_a_claim_does_not_wait_for_another_provider(postgres):
 
 def test_killed_writers_change_no_sum(prepared_url):
     """Half of the processes are killed with -9 in the middle of what they do."""
-    fleets.discover(
-        prepared_url, host("kvm1", vcpus=10000, memory_mb=10**6), host("kvm2", vcpus=10000, memory_mb=10**6)
-    )
+    fleets.discover(prepared_url, host("kvm1", vcpus=10000, memory_mb=10**6), host("kvm2", vcpus=10000, memory_mb=10**6))
     context = multiprocessing.get_context("fork")
     done = [context.RawValue("q", 0) for dummy in range(6)]
 
@@ -135,11 +133,10 @@ def test_a_failure_half_way_leaves_nothing(prepared_url, verb, monkeypatch):
         raise RuntimeError("half way")
 
     monkeypatch.setattr(claims.allocations.inventory, "allocate", broken)
-    with pytest.raises(RuntimeError, match="half way"):
-        with Store.open(prepared_url).write(together=True) as connection:
-            if verb == "claim":
-                claims.claim(connection, [selection("new", "kvm1")], fleets.NOW)
-            else:
-                claims.release(connection, [uuid_of("old")], PROOF, fleets.NOW)
+    with pytest.raises(RuntimeError, match="half way"), Store.open(prepared_url).write(together=True) as connection:
+        if verb == "claim":
+            claims.claim(connection, [selection("new", "kvm1")], fleets.NOW)
+        else:
+            claims.release(connection, [uuid_of("old")], PROOF, fleets.NOW)
     monkeypatch.undo()
     assert fleets.snapshot(prepared_url) == before

@@ -79,9 +79,7 @@ def test_what_was_decided_is_kept_with_its_claim(fleet_url):
     (picked,) = decide(fleet_url, request("web"))
     claim(fleet_url, [picked])
     (found,) = newest(fleet_url)
-    assert {
-        key: found[key] for key in ("created_at", "purpose", "actor", "instance_uuid", "instance_name", "message")
-    } == {
+    assert {key: found[key] for key in ("created_at", "purpose", "actor", "instance_uuid", "instance_name", "message")} == {
         "created_at": NOW,
         "purpose": "place",
         "actor": "ada@desk, process 7",

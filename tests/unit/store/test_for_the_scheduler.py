@@ -9,6 +9,7 @@ import time
 
 import pytest
 import sqlalchemy as sa
+
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
@@ -36,8 +37,7 @@ def store(store_url):
 
 def reports(count, **more):
     nodes = [
-        {"host": f"kvm{n}", "vcpus": 8, "memory_mb": 8192, "local_gb": 100, "host_ip": f"10.0.0.{n}", **more}
-        for n in range(1, count + 1)
+        {"host": f"kvm{n}", "vcpus": 8, "memory_mb": 8192, "local_gb": 100, "host_ip": f"10.0.0.{n}", **more} for n in range(1, count + 1)
     ]
     nodes[0].update(stats={"rack": 1}, metrics={"load": 2.5}, num_io_ops=3, failed_builds=1, hypervisor_version=8000000)
     nodes[0]["supported_instances"] = [["x86_64", "kvm", "hvm"]]
@@ -107,9 +107,7 @@ def place(connection, host, name, state, group=None):
     nodes = tables.compute_nodes
     node = connection.execute(sa.select(nodes.c.id).where(nodes.c.host == host)).scalar_one()
     values = {"vcpus": 1, "memory_mb": 1, "disk_gb": 0, "created_at": NOW, "server_group_id": group}
-    connection.execute(
-        sa.insert(tables.instances).values(uuid=uuid_of(name), name=name, compute_node_id=node, state=state, **values)
-    )
+    connection.execute(sa.insert(tables.instances).values(uuid=uuid_of(name), name=name, compute_node_id=node, state=state, **values))
     return node
 
 
@@ -222,9 +220,7 @@ def test_a_host_is_in_one_zone(store):
 def test_no_zone_changes_under_instances(store):
     with store.write() as connection:
         aggregates.ensure(connection, "a", {"availability_zone": "az1"}, ["kvm1", "kvm2"])
-        node = connection.execute(
-            sa.select(tables.compute_nodes.c.id).where(tables.compute_nodes.c.host == "kvm1")
-        ).scalar_one()
+        node = connection.execute(sa.select(tables.compute_nodes.c.id).where(tables.compute_nodes.c.host == "kvm1")).scalar_one()
         connection.execute(
             sa.insert(tables.instances).values(
                 uuid="1b4e28ba-2fa1-11d2-883f-0016d3cca427",
@@ -250,9 +246,7 @@ def test_no_zone_changes_under_instances(store):
 
 def test_flavors(store):
     with store.write() as connection:
-        made, changed = flavors.ensure(
-            connection, "m1", {"vcpus": 2, "memory_mb": 512, "extra_specs": {"a": "1", "b": "2"}}, NOW
-        )
+        made, changed = flavors.ensure(connection, "m1", {"vcpus": 2, "memory_mb": 512, "extra_specs": {"a": "1", "b": "2"}}, NOW)
         assert changed and made["disk_gb"] == 0
         assert not flavors.ensure(connection, "m1", {"vcpus": 2}, NOW)[1]
         assert flavors.ensure(connection, "m1", {"extra_specs": {"a": None}}, NOW)[0]["extra_specs"] == {"b": "2"}

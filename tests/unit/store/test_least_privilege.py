@@ -47,10 +47,7 @@ def roles(postgres):
         for role in ("t_owner", "t_run", "t_read"):
             connection.execute(f"ALTER ROLE {role} PASSWORD '{postgres.password}'")
     password = urllib.parse.quote(postgres.password, safe="")
-    urls = {
-        name: f"postgresql://t_{name}:{password}@127.0.0.1:{postgres.port}/{DATABASE}"
-        for name in ("owner", "run", "read")
-    }
+    urls = {name: f"postgresql://t_{name}:{password}@127.0.0.1:{postgres.port}/{DATABASE}" for name in ("owner", "run", "read")}
     with psycopg.connect(dbname=DATABASE, **admin) as connection:
         for statement in filter(str.strip, blocks[1].split(";")):
             connection.execute(statement)
@@ -67,9 +64,9 @@ def run(folder, url, *tasks):
 
 REQUEST = {"name": "web1", "vcpus": 1, "memory_mb": 64}
 LOOKUPS = [
-    {"ansible.builtin.debug": {"msg": "{{ query('drover.compute.schedule', %s) }}" % REQUEST}},
+    {"ansible.builtin.debug": {"msg": f"{{{{ query('drover.compute.schedule', {REQUEST}) }}}}"}},
     {"ansible.builtin.debug": {"msg": "{{ lookup('drover.compute.drain_plan', 'kvm1') }}"}},
-    {"ansible.builtin.debug": {"msg": "{{ lookup('drover.compute.capacity', %s) }}" % REQUEST}},
+    {"ansible.builtin.debug": {"msg": f"{{{{ lookup('drover.compute.capacity', {REQUEST}) }}}}"}},
     {"ansible.builtin.debug": {"msg": "{{ lookup('drover.compute.rebalance_plan') }}"}},
     {"ansible.builtin.debug": {"msg": "{{ lookup('drover.compute.rolling_plan') }}"}},
     {"drover.compute.host_info": {}},
@@ -85,7 +82,7 @@ def test_the_role_that_runs_playbooks(roles, tmp_path):
         tmp_path,
         roles["run"],
         *LOOKUPS,
-        {"ansible.builtin.set_fact": {"picked": "{{ query('drover.compute.schedule', %s) }}" % REQUEST}},
+        {"ansible.builtin.set_fact": {"picked": f"{{{{ query('drover.compute.schedule', {REQUEST}) }}}}"}},
         {"drover.compute.allocation": {"selections": "{{ picked }}"}, "register": "claimed"},
         {
             "drover.compute.allocation": {
@@ -134,9 +131,8 @@ def test_it_changes_nothing(roles, tmp_path):
 
 
 def test_a_role_without_rights_is_told_so(roles, postgres):
-    with pytest.raises(DroverError, match="permission"):
-        with Store.open(roles["read"]).write() as connection:
-            connection.exec_driver_sql("DELETE FROM instances")
+    with pytest.raises(DroverError, match="permission"), Store.open(roles["read"]).write() as connection:
+        connection.exec_driver_sql("DELETE FROM instances")
 
 
 def test_the_password_is_in_no_log_result_or_export(roles, postgres, tmp_path):

@@ -11,9 +11,9 @@ import pytest
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import resize
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations import resizes
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import orders as migration_orders
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import resizes
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, flavors, instance_lookup
@@ -102,9 +102,7 @@ def test_on_two_hosts_it_is_left_alone(fleet_url):
 
 
 def test_while_it_is_resized(fleet_url):
-    opened = write(
-        fleet_url, migration_claims.begin_resize, uuid_of("web"), "kvm2", None, {"flavor": "big", "resources": NEW}, fleets.NOW
-    )
+    opened = write(fleet_url, migration_claims.begin_resize, uuid_of("web"), "kvm2", None, {"flavor": "big", "resources": NEW}, fleets.NOW)
     assert "open resize from kvm1 to kvm2" in refusal(fleet_url, "web")
     write(fleet_url, migration_claims.finish, opened["uuid"], PROOF, "running", fleets.NOW)
     (instance,) = find(fleet_url, "web")
@@ -148,9 +146,7 @@ def test_a_resize_can_be_gone_on_with_by_another_run(fleet_url):
     )
     assert found["old"] == {"flavor": None, "vcpus": 1, "memory_mb": 64, "disk_gb": 5}
     assert found["new"] == {"flavor": "big", "vcpus": 2, "memory_mb": 128, "disk_gb": 10}
-    assert (
-        found["order"]["destination"] == "kvm2" and found["back"]["destination"] == "kvm1" and found["arrived"] is False
-    )
+    assert found["order"]["destination"] == "kvm2" and found["back"]["destination"] == "kvm1" and found["arrived"] is False
     write(fleet_url, migration_claims.finish, opened["uuid"], PROOF, "shutoff", fleets.NOW)
     write(fleet_url, migration_claims.note, opened["uuid"], {"arrived": True}, fleets.NOW)
     with Store.open(fleet_url).read() as connection:

@@ -244,12 +244,12 @@ def test_discovery_and_moves_at_the_same_time(prepared_url):
     fleets.discover(prepared_url, host("kvm1", *domains, vcpus=40), host("kvm2", vcpus=40))
 
     def move(name):
-        for dummy in range(4):
+        for _dummy in range(4):
             undo(prepared_url, begin(prepared_url, name))
         return "done"
 
     def discover():
-        for dummy in range(6):
+        for _dummy in range(6):
             fleets.discover(prepared_url, host("kvm1", *domains, vcpus=40))
         return "done"
 

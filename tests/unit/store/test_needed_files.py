@@ -37,14 +37,16 @@ def vm(name, *disks, **more):
 def rows(url):
     with Store.open(url).read() as connection:
         table, nodes = tables.domain_files, tables.compute_nodes
-        query = sa.select(nodes.c.host, table.c.uuid, table.c.path, table.c.identity, table.c.id).join(nodes, nodes.c.id == table.c.compute_node_id)
+        query = sa.select(nodes.c.host, table.c.uuid, table.c.path, table.c.identity, table.c.id).join(
+            nodes, nodes.c.id == table.c.compute_node_id
+        )
         return sorted(map(tuple, connection.execute(query)), key=str)
 
 
 def seen(url):
     """host -> set of (path, identity)."""
     found = {}
-    for place, dummy, path, identity, dummy2 in rows(url):
+    for place, _dummy, path, identity, _dummy2 in rows(url):
         found.setdefault(place, set()).add((path, identity))
     return found
 
@@ -103,7 +105,12 @@ def test_storage_who_needs_a_file_of_an_instance_on_another_host(prepared_url):
     """By its path, and by where it is on shared storage, whatever its path is there."""
     fleets.discover(
         prepared_url,
-        host("kvm1", vm("base", disk("/srv/vms/base"), disk("/srv/vms/own"), disk("/local/x")), vm("near", disk("/y", "/srv/vms/own")), mounts=[NFS]),
+        host(
+            "kvm1",
+            vm("base", disk("/srv/vms/base"), disk("/srv/vms/own"), disk("/local/x")),
+            vm("near", disk("/y", "/srv/vms/own")),
+            mounts=[NFS],
+        ),
         host("kvm2", vm("clone", disk("/mnt/clone", "/mnt/base")), mounts=[{"path": "/mnt", "shared_id": "nfs:filer:/vms"}]),
         host("kvm3", vm("same-name", disk("/local/x"))),
     )
@@ -116,9 +123,7 @@ def test_storage_who_needs_a_file_of_an_instance_on_another_host(prepared_url):
 
 def test_what_is_behind_the_disks_of_all_is_not_looked_for(prepared_url):
     """The golden image is never removed with an instance, and thousands need it."""
-    fleets.discover(
-        prepared_url, *[host(f"kvm{each}", vm(f"vm{each}", disk(f"/vm{each}", "/golden"))) for each in range(3)]
-    )
+    fleets.discover(prepared_url, *[host(f"kvm{each}", vm(f"vm{each}", disk(f"/vm{each}", "/golden"))) for each in range(3)])
     assert elsewhere(prepared_url, "vm0", "kvm0") == []
 
 
@@ -186,7 +191,9 @@ def test_names_that_are_too_long_for_an_index(prepared_url):
 def test_an_upgrade_takes_over_what_was_seen(store_url):
     """Until every host was discovered again, the disks themselves are known."""
     test_upgrades.build(store_url, "0007")
-    facts = json.dumps({"disks": [{"type": "file", "source": "/a'b"}, {"type": "network", "source": "rbd:x"}, {"type": "file", "source": None}]})
+    facts = json.dumps(
+        {"disks": [{"type": "file", "source": "/a'b"}, {"type": "network", "source": "rbd:x"}, {"type": "file", "source": None}]}
+    )
     with test_upgrades.raw(store_url).begin() as connection:
         connection.execute(sa.text("UPDATE domains SET facts = :facts"), {"facts": facts})
     Store.open(store_url).upgrade()
@@ -206,7 +213,9 @@ def test_an_upgrade_knows_what_is_only_read(store_url):
     Store.open(store_url).upgrade()
     with Store.open(store_url).read() as connection:
         for path in ("/golden", "/iso"):
-            assert files.user(connection, path, None, uuid_of("new")) and not files.user(connection, path, None, uuid_of("new"), writes=True)
+            assert files.user(connection, path, None, uuid_of("new")) and not files.user(
+                connection, path, None, uuid_of("new"), writes=True
+            )
 
 
 def test_what_a_move_has_to_know(prepared_url):
@@ -251,7 +260,10 @@ def test_a_pattern_that_means_everything_is_refused(prepared_url, pattern):
 
 def test_one_look_however_many_there_are(prepared_url):
     """Twelve thousand instances over one golden image: one query, and no more time than it takes to find a few rows."""
-    nodes = [host(f"kvm{number}", *[vm(f"vm{number}-{each}", disk(f"/vms/{number}-{each}", "/golden")) for each in range(120)]) for number in range(100)]
+    nodes = [
+        host(f"kvm{number}", *[vm(f"vm{number}-{each}", disk(f"/vms/{number}-{each}", "/golden")) for each in range(120)])
+        for number in range(100)
+    ]
     fleets.discover(prepared_url, *nodes)
     with Store.open(prepared_url).read() as connection:
         sent = fleets.count_queries(connection, lambda each: used_files.elsewhere(each, uuid_of("vm7-7"), "kvm7"))

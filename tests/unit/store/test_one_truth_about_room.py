@@ -129,9 +129,7 @@ def test_of_several_pools_the_one_with_the_most_room_is_claimed(pool_url):
 
     write(pool_url, more)
     made = place(pool_url, *(asked(f"web{number}", disk_gb=size) for number, size in enumerate((70, 35, 25))))
-    from_pools = [
-        next(name for name, amounts in held(pool_url)[each["uuid"]].items() if "DISK_GB" in amounts) for each in made
-    ]
+    from_pools = [next(name for name, amounts in held(pool_url)[each["uuid"]].items() if "DISK_GB" in amounts) for each in made]
     assert from_pools == ["pool/nfs", "old", "pool/nfs"]
     assert all(each["allocations"] for each in made)
     assert all(spare["allocations"] for each in made for spare in each["alternates"])
@@ -158,9 +156,7 @@ def test_a_full_pool_can_be_drained_from_host_to_host(prepared_url):
 
 def test_a_class_of_the_request(gpu_url):
     (made,) = place(gpu_url, asked("web", resources={"CUSTOM_LICENCE": 1}))
-    assert made["host"] == "kvm3" and made["allocations"] == {
-        made["provider"]: {"VCPU": 1, "MEMORY_MB": 64, "CUSTOM_LICENCE": 1}
-    }
+    assert made["host"] == "kvm3" and made["allocations"] == {made["provider"]: {"VCPU": 1, "MEMORY_MB": 64, "CUSTOM_LICENCE": 1}}
     assert held(gpu_url)[uuid_of("web")] == {"kvm3": {"VCPU": 1, "MEMORY_MB": 64, "CUSTOM_LICENCE": 1}}
     with pytest.raises(DroverError, match=r"CUSTOM_LICENCE rejected 3 \(asked 1, no host has that free\)"):
         decide(gpu_url, asked("db", resources={"CUSTOM_LICENCE": 1}))
@@ -191,9 +187,7 @@ def test_alternates_say_what_they_would_take_and_are_claimed_so(gpu_url):
     assert spare["allocations"] and {"VGPU": 1} in spare["allocations"].values()
     full = {each["host"]: each for each in (made, spare)}["kvm2"]
     place(gpu_url, asked("db", resources={"VGPU": 1}, host="kvm2"))
-    (claimed,) = fleets.claim(
-        gpu_url, {**made, **full, "alternates": [each for each in (made, spare) if each["host"] == "kvm1"]}
-    )
+    (claimed,) = fleets.claim(gpu_url, {**made, **full, "alternates": [each for each in (made, spare) if each["host"] == "kvm1"]})
     assert claimed["host"] == "kvm1"
 
 

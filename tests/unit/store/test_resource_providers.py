@@ -238,9 +238,7 @@ def test_inventories_that_are_wrong(given, words):
 def test_wrong_inventories_leave_nothing_half_written(prepared_url):
     put(prepared_url, "a")
     with refused(prepared_url, "Resource provider a, inventory of DISK_GB: total must be from 1"):
-        put(
-            prepared_url, "a", inventories={"VCPU": {"total": 1}, "DISK_GB": {"total": -1}}, traits=["STORAGE_DISK_SSD"]
-        )
+        put(prepared_url, "a", inventories={"VCPU": {"total": 1}, "DISK_GB": {"total": -1}}, traits=["STORAGE_DISK_SSD"])
     with refused(prepared_url, "is no uuid"):
         put(prepared_url, "new", inventories={"VCPU": {"total": 1}}, aggregates=["fast"])
 
@@ -332,9 +330,7 @@ def test_names_in_use_are_not_deleted(prepared_url):
     for number in range(7):
         put(prepared_url, f"p{number}", traits=["CUSTOM_GOLD"], inventories={"CUSTOM_GPU": {"total": 1}})
     for kind, name in ((classes_and_traits.TRAIT, "CUSTOM_GOLD"), (classes_and_traits.RESOURCE_CLASS, "CUSTOM_GPU")):
-        with refused(
-            prepared_url, f"{kind.word} {name} is in use by the resource providers p0, p1, p2, p3, p4 and 2 more"
-        ):
+        with refused(prepared_url, f"{kind.word} {name} is in use by the resource providers p0, p1, p2, p3, p4 and 2 more"):
             drop(prepared_url, kind, "CUSTOM_TIN", name)
     for number in range(7):
         put(prepared_url, f"p{number}", traits=[], inventories={})
@@ -412,9 +408,7 @@ def test_loops_are_refused(prepared_url):
 
 def test_an_unknown_parent_is_refused(prepared_url):
     put(prepared_url, "rack1")
-    with refused(
-        prepared_url, "Resource provider a: there is no resource provider rack2 to be its parent. Is rack1 meant?"
-    ):
+    with refused(prepared_url, "Resource provider a: there is no resource provider rack2 to be its parent. Is rack1 meant?"):
         put(prepared_url, "a", parent="rack2")
     for unknown in (uuid_of("nobody"), NASTY, "y" * 300):
         with refused(prepared_url, "Make the parent first"):
@@ -460,10 +454,7 @@ def test_what_discovery_owns_is_not_changed(prepared_url):
         remove(prepared_url, "kvm1")
     # What is as it is, is no change; and taking all away is all of one's own.
     (before,) = find(prepared_url, "kvm1")
-    given = {
-        name: {k: v for k, v in each.items() if k not in ("used", "capacity")}
-        for name, each in before["inventories"].items()
-    }
+    given = {name: {k: v for k, v in each.items() if k not in ("used", "capacity")} for name, each in before["inventories"].items()}
     assert put(prepared_url, "kvm1", inventories=given, traits=["HW_CPU_X86_AVX"], parent="") == before
     assert put(prepared_url, "kvm1", inventories={}, traits=[], aggregates=[]) == before
 
@@ -633,9 +624,7 @@ def test_allocations_of_consumers(held):
             "user": "eve",
             "generation": 1,
             "expires_at": None,
-            "allocations": [
-                {"provider": "a", "provider_uuid": row_of_a["uuid"], "resources": {"DISK_GB": 10, "VCPU": 1}}
-            ],
+            "allocations": [{"provider": "a", "provider_uuid": row_of_a["uuid"], "resources": {"DISK_GB": 10, "VCPU": 1}}],
         }
     ]
     assert answer["usages"] == {"DISK_GB": 10, "VCPU": 1}
@@ -683,9 +672,8 @@ class Model:
 
     def put(self, name, parent):
         """False when it is refused."""
-        if parent:
-            if parent not in self.parents or (name in self.parents and name in self._above(parent)):
-                return False
+        if parent and (parent not in self.parents or (name in self.parents and name in self._above(parent))):
+            return False
         if parent is not None or name not in self.parents:
             self.parents[name] = parent or None
         return True

@@ -293,9 +293,7 @@ def test_a_dry_run_writes_nothing(prepared_url):
 
 def test_discoveries_at_the_same_moment_make_one_provider(prepared_url):
     names = [f"kvm{number}" for number in range(6)]
-    answers = fleets.race(
-        *(lambda name=name: fleets.discover(prepared_url, on_pool(name, domain(name, disk_gb=2))) for name in names)
-    )
+    answers = fleets.race(*(lambda name=name: fleets.discover(prepared_url, on_pool(name, domain(name, disk_gb=2))) for name in names))
     assert all(isinstance(answer, dict) for answer in answers), answers
     assert disks(prepared_url) == {"pool/nfs": (100, 12)}
     assert counted(prepared_url)
@@ -360,9 +358,7 @@ def test_contradicting_definitions_are_refused_with_both(prepared_url):
         fleets.discover(prepared_url, routed("kvm1", pools=A), routed("kvm2", pools=B))
     fleets.discover(prepared_url, routed("kvm1", pools=A))
     before = fleets.snapshot(prepared_url)
-    with pytest.raises(
-        DroverError, match=r"kvm1 has 192.0.2.1-192.0.2.14, kvm2 has 192.0.2.17-192.0.2.30.*nothing was"
-    ):
+    with pytest.raises(DroverError, match=r"kvm1 has 192.0.2.1-192.0.2.14, kvm2 has 192.0.2.17-192.0.2.30.*nothing was"):
         fleets.discover(prepared_url, routed("kvm2", pools=B))
     assert fleets.snapshot(prepared_url) == before
     # The same in another spelling is the same.
@@ -390,8 +386,7 @@ def test_ten_thousand_nodes_in_fifty_pools(tmp_path):
     url = f"sqlite:///{tmp_path}/store.db"
     pools = [{**POOL, "name": f"p{number}", "shared_id": f"nfs:filer{number}:/"} for number in range(50)]
     nodes = [
-        on_pool(f"kvm{number:05}", domain(f"web{number}", disk_gb=1), pool=pools[number % 50], local_gb=1000)
-        for number in range(10_000)
+        on_pool(f"kvm{number:05}", domain(f"web{number}", disk_gb=1), pool=pools[number % 50], local_gb=1000) for number in range(10_000)
     ]
     began = time.monotonic()
     fleets.discover(url, *nodes)

@@ -205,7 +205,7 @@ def test_safety_23_the_file_is_for_its_owner_in_a_folder_that_is_there(tmp_path,
             found = {each.name: each.stat().st_mode & 0o777 for each in tmp_path.iterdir()}
     finally:
         os.umask(before)
-    assert found == {name: 0o600 for name in ("store.db", "store.db-wal", "store.db-shm")}
+    assert found == dict.fromkeys(("store.db", "store.db-wal", "store.db-shm"), 384)
     assert tmp_path.stat().st_mode & 0o777 == 0o755
 
 
@@ -265,10 +265,9 @@ def test_a_relative_path_and_a_home_are_resolved_once(tmp_path, monkeypatch):
 def test_a_failure_rolls_everything_back(prepared_url):
     fleets.discover(prepared_url, fleets.host("kvm1"))
     before = fleets.snapshot(prepared_url)
-    with pytest.raises(RuntimeError, match="half way"):
-        with Store.open(prepared_url).write() as connection:
-            connection.execute(sa.update(tables.services).values(disabled=True))
-            raise RuntimeError("half way")
+    with pytest.raises(RuntimeError, match="half way"), Store.open(prepared_url).write() as connection:
+        connection.execute(sa.update(tables.services).values(disabled=True))
+        raise RuntimeError("half way")
     assert fleets.snapshot(prepared_url) == before
 
 
@@ -282,9 +281,8 @@ def test_a_reader_cannot_write_the_database_itself_refuses(prepared_url):
         "CREATE TABLE mine (n INTEGER)",
         "DROP TABLE domains",
     ):
-        with pytest.raises(DroverError, match="read-?only"):
-            with Store.open(prepared_url).read() as connection:
-                connection.execute(sa.text(statement))
+        with pytest.raises(DroverError, match="read-?only"), Store.open(prepared_url).read() as connection:
+            connection.execute(sa.text(statement))
     assert fleets.snapshot(prepared_url) == before
 
 
@@ -315,7 +313,7 @@ def test_writers_do_not_lose_each_others_updates(prepared_url):
     table = tables.compute_nodes
 
     def add():
-        for dummy in range(10):
+        for _dummy in range(10):
             with Store.open(prepared_url).write() as connection:
                 value = connection.execute(sa.select(table.c.memory_mb_used)).scalar_one() or 0
                 connection.execute(sa.update(table).values(memory_mb_used=value + 1))
@@ -397,9 +395,7 @@ def test_writers_together_and_writers_alone(postgres):
         with Store.open(url).write(together=True) as one, Store.open(url).write(together=True) as other:
             assert one.execute(query).scalar_one() == 2
             with pytest.raises(DroverError, match="lock timeout"):
-                alone = Store.open(
-                    sa.make_url(url).update_query_dict({"options": "-c lock_timeout=200"}).render_as_string(False)
-                )
+                alone = Store.open(sa.make_url(url).update_query_dict({"options": "-c lock_timeout=200"}).render_as_string(False))
                 with alone.write():
                     pytest.fail("it did not wait")
             assert other.execute(query).scalar_one() == 2
@@ -409,16 +405,14 @@ def test_a_deleted_file_is_told(prepared_url, tmp_path):
     if not prepared_url.startswith("sqlite"):
         return
     store, path = Store.open(prepared_url), tmp_path / "store.db"
-    with pytest.raises(DroverError, match="was deleted or replaced while it was written to"):
-        with store.write(together=True) as connection:
-            connection.execute(sa.insert(tables.traits).values(name="CUSTOM_X"))
-            path.unlink()
+    with pytest.raises(DroverError, match="was deleted or replaced while it was written to"), store.write(together=True) as connection:
+        connection.execute(sa.insert(tables.traits).values(name="CUSTOM_X"))
+        path.unlink()
     for leftover in tmp_path.iterdir():
         leftover.unlink()
     for transaction in (store.read, lambda: store.write(together=True)):
-        with pytest.raises(DroverError, match="There is no store at"):
-            with transaction():
-                pytest.fail("there is a store")
+        with pytest.raises(DroverError, match="There is no store at"), transaction():
+            pytest.fail("there is a store")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -554,13 +548,12 @@ def test_check_mode_changes_nothing(prepared_url):
 def test_check_mode_makes_no_store(store_url, tmp_path):
     store = Store.open(store_url, check_mode=True)
     assert store.upgrade() is None
-    for dummy in range(2):
+    for _dummy in range(2):
         with store.write() as connection:
             connection.execute(sa.insert(tables.traits).values(name="CUSTOM_X"))
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(DroverError, match="discover"):
-        with Store.open(store_url).read():
-            pytest.fail("there is a store")
+    with pytest.raises(DroverError, match="discover"), Store.open(store_url).read():
+        pytest.fail("there is a store")
 
 
 def test_check_mode_makes_no_folder(tmp_path):

@@ -32,7 +32,7 @@ def everything(url):
 
 
 def test_latest_is_the_head_of_the_migrations():
-    assert schema.LATEST == schema.head()
+    assert schema.head() == schema.LATEST
 
 
 def test_migrations_make_what_the_tables_say(store_url):
@@ -88,9 +88,8 @@ def test_a_newer_store_is_refused_and_left_alone(store_url, use):
 
 
 def test_reading_without_a_store_says_to_discover(store_url):
-    with pytest.raises(DroverError, match="drover.compute.discover"):
-        with Store.open(store_url).read():
-            pytest.fail("there is nothing to read")
+    with pytest.raises(DroverError, match="drover.compute.discover"), Store.open(store_url).read():
+        pytest.fail("there is nothing to read")
     if store_url.startswith("sqlite"):
         assert not pathlib.Path(sa.make_url(store_url).database).exists()
     else:

@@ -61,9 +61,8 @@ def export(url, path, now=NOW, **options):
 
 
 def load(url, path, check_mode=False):
-    with transfer_file.Export(str(path)) as export_file:
-        with Store.open(url, check_mode).write() as connection:
-            return transfer.load(connection, export_file)
+    with transfer_file.Export(str(path)) as export_file, Store.open(url, check_mode).write() as connection:
+        return transfer.load(connection, export_file)
 
 
 def everything(url):
@@ -83,17 +82,13 @@ def fill_at_random(url, seed, rows=40):
     chance = random.Random(seed)
     with Store.open(url).write() as connection:
         for table in tables.EXPORTED:
-            own = [
-                column.name for column in table.columns if any(key.column.table is table for key in column.foreign_keys)
-            ]
+            own = [column.name for column in table.columns if any(key.column.table is table for key in column.foreign_keys)]
             made, seen = [], set()
             for number in range(rows):
                 row = {column.name: value_of(connection, chance, column, table, number) for column in table.columns}
                 row.update(dict.fromkeys(own))
                 key = tuple(row[column.name] for column in table.primary_key.columns)
-                references = tuple(
-                    row[column.name] for column in table.columns if column.foreign_keys and not column.nullable
-                )
+                references = tuple(row[column.name] for column in table.columns if column.foreign_keys and not column.nullable)
                 if key not in seen and (not references or references not in seen):
                     made.append(row)
                     seen |= {key, references}
@@ -214,9 +209,8 @@ def test_a_store_with_rows_is_refused_unless_they_are_the_same(fleet_url, tmp_pa
 def test_check_mode_tries_it_all_and_keeps_nothing(fleet_url, other_url, tmp_path):
     export(fleet_url, tmp_path / "x")
     assert load(other_url, tmp_path / "x", check_mode=True)["changed"] is True
-    with pytest.raises(DroverError, match=r"discover"):
-        with Store.open(other_url).read():
-            pytest.fail("nothing is there")
+    with pytest.raises(DroverError, match=r"discover"), Store.open(other_url).read():
+        pytest.fail("nothing is there")
 
 
 def edit(text, how):
@@ -316,10 +310,9 @@ def test_what_is_no_file_cannot_be_imported(tmp_path, path, sentence):
     ],
 )
 def test_another_revision_is_refused_with_what_to_do(fleet_url, tmp_path, monkeypatch, revision, advice):
-    with monkeypatch.context() as patched:
-        with Store.open(fleet_url).read() as connection:
-            patched.setattr(schema, "LATEST", revision)
-            transfer.export(connection, str(tmp_path / "x"), NOW)
+    with monkeypatch.context() as patched, Store.open(fleet_url).read() as connection:
+        patched.setattr(schema, "LATEST", revision)
+        transfer.export(connection, str(tmp_path / "x"), NOW)
     with pytest.raises(DroverError, match=f"schema {revision}.*{advice}.*nothing was imported"):
         load(f"sqlite:///{tmp_path / 'new.db'}", tmp_path / "x")
 
@@ -364,13 +357,10 @@ def test_a_row_that_the_database_refuses(fleet_url, postgres, tmp_path):
         connection.execute(sa.update(tables.instances).values(project="x" * 300))
     export(fleet_url, tmp_path / "x")
     with postgres.database() as url:
-        with pytest.raises(
-            DroverError, match="row of instances that the database refuses: .*255.*nothing was imported"
-        ):
+        with pytest.raises(DroverError, match="row of instances that the database refuses: .*255.*nothing was imported"):
             load(url, tmp_path / "x")
-        with pytest.raises(DroverError, match="discover"):
-            with Store.open(url).read():
-                pytest.fail("nothing is there")
+        with pytest.raises(DroverError, match="discover"), Store.open(url).read():
+            pytest.fail("nothing is there")
 
 
 def test_no_password_is_exported(fleet_url, tmp_path):

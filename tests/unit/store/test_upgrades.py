@@ -136,9 +136,7 @@ def raw(url):
 def upgrade_to(connection, revision):
     """Run the migrations up to a revision, as a version of the collection did whose newest it was."""
     scripts = schema._scripts()
-    with EnvironmentContext(
-        Config(), scripts, fn=lambda current, context: scripts._upgrade_revs(revision, current)
-    ) as environment:
+    with EnvironmentContext(Config(), scripts, fn=lambda current, context: scripts._upgrade_revs(revision, current)) as environment:
         environment.configure(connection=connection, transactional_ddl=True)
         environment.run_migrations()
 
@@ -155,11 +153,7 @@ def build(url, revision):
             # As if the rows had come one by one.
             for table in sa.inspect(connection).get_table_names():
                 if "id" in {column["name"] for column in sa.inspect(connection).get_columns(table)}:
-                    connection.execute(
-                        sa.text(
-                            f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), (SELECT max(id) FROM {table}))"
-                        )
-                    )
+                    connection.execute(sa.text(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), (SELECT max(id) FROM {table}))"))
     found = contents(url)
     assert [name for name, (dummy, rows) in found.items() if not rows] == [], "write rows of these tables into ROWS"
     return found
@@ -207,18 +201,19 @@ def test_the_engine_uses_it_after_an_upgrade(store_url, tmp_path, revision):
     fleets.discover(store_url, host("kvm3"))
     with Store.open(store_url).read() as connection:
         transfer.export(connection, str(tmp_path / "x"), NOW)
-    with transfer_file.Export(str(tmp_path / "x")) as export_file:
-        with Store.open(f"sqlite:///{tmp_path / 'copy.db'}").write() as connection:
-            transfer.load(connection, export_file)
+    with transfer_file.Export(str(tmp_path / "x")) as export_file, Store.open(f"sqlite:///{tmp_path / 'copy.db'}").write() as connection:
+        transfer.load(connection, export_file)
     assert fleets.columns(f"sqlite:///{tmp_path / 'copy.db'}") == fleets.columns(store_url)
 
 
 @pytest.mark.parametrize("revision", each_of(REVISIONS[:-1]))
 def test_an_older_store_is_not_read_but_told_how_to_upgrade(store_url, revision):
     before = build(store_url, revision)
-    with pytest.raises(DroverError, match=f"older schema {revision}.*needs {schema.LATEST}.*drover.compute.store"):
-        with Store.open(store_url).read():
-            pytest.fail("it must not be read")
+    with (
+        pytest.raises(DroverError, match=f"older schema {revision}.*needs {schema.LATEST}.*drover.compute.store"),
+        Store.open(store_url).read(),
+    ):
+        pytest.fail("it must not be read")
     assert contents(store_url) == before
 
 

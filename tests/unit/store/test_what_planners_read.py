@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 import sqlalchemy as sa
+
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import told, wanted_to_move
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
@@ -88,15 +89,9 @@ def test_all_resource_classes_and_none_of_those_that_hold_two_places(prepared_ur
     discover(prepared_url)
     with Store.open(prepared_url).write() as connection:
         consumer = connection.scalar(sa.select(tables.consumers.c.id).where(tables.consumers.c.uuid == uuid_of("web")))
-        provider = connection.scalar(
-            sa.select(tables.allocations.c.provider_id).where(tables.allocations.c.consumer_id == consumer)
-        )
-        number = connection.execute(sa.insert(tables.resource_classes).values(name="CUSTOM_GOLD")).inserted_primary_key[
-            0
-        ]
-        connection.execute(
-            sa.insert(tables.allocations).values(consumer_id=consumer, provider_id=provider, class_id=number, used=3)
-        )
+        provider = connection.scalar(sa.select(tables.allocations.c.provider_id).where(tables.allocations.c.consumer_id == consumer))
+        number = connection.execute(sa.insert(tables.resource_classes).values(name="CUSTOM_GOLD")).inserted_primary_key[0]
+        connection.execute(sa.insert(tables.allocations).values(consumer_id=consumer, provider_id=provider, class_id=number, used=3))
     assert read(prepared_url)["web"]["resources"]["CUSTOM_GOLD"] == 3
     with Store.open(prepared_url).read() as connection:
         instances = read_host_instances(connection, "kvm1")

@@ -26,7 +26,14 @@ from ansible_collections.drover.compute.tests.unit.store import fleets
 PLUGINS = pathlib.Path(__file__).resolve().parents[3] / "plugins"
 DISK = {"target": "vda", "device": "disk", "bus": "virtio", "type": "file", "source": "/srv/web.qcow2", "format": "qcow2", "cache": None,
         "readonly": False, "shareable": False, "capacity_bytes": 2**40, "allocation_bytes": 200704}  # fmt: skip
-NIC = {"mac": "52:54:00:00:00:01", "type": "network", "source": "default", "model": "virtio", "target": None, "addresses": ["192.0.2.5", "fe80::1"]}
+NIC = {
+    "mac": "52:54:00:00:00:01",
+    "type": "network",
+    "source": "default",
+    "model": "virtio",
+    "target": None,
+    "addresses": ["192.0.2.5", "fe80::1"],
+}
 FACTS = {
     "uri": "qemu:///system",
     "hypervisor_hostname": "kvm1.example.com",
@@ -176,7 +183,9 @@ EVERYWHERE = [path for path in paths(FACTS) if path]
 
 @settings(max_examples=400, deadline=None)
 @given(
-    strategies.lists(strategies.tuples(strategies.sampled_from(EVERYWHERE), strategies.sampled_from(HOSTILE) | strategies.text(max_size=8)), max_size=3)
+    strategies.lists(
+        strategies.tuples(strategies.sampled_from(EVERYWHERE), strategies.sampled_from(HOSTILE) | strategies.text(max_size=8)), max_size=3
+    )
 )
 def test_safety_10_whatever_a_host_says_is_recorded_as_it_must_be_or_refused_in_words(changes):
     facts = copy.deepcopy(FACTS)
@@ -227,7 +236,9 @@ def test_safety_10_the_uri_is_made_of_the_name_in_the_inventory(host, uri):
     described = node.describe(facts, {"host": host})
     assert described["columns"]["migration_uri"] == uri
     if uri is None:
-        assert f"Host {host} cannot be reached by its name" in described["warnings"][0] and "drover_migration_uri" in described["warnings"][0]
+        assert (
+            f"Host {host} cannot be reached by its name" in described["warnings"][0] and "drover_migration_uri" in described["warnings"][0]
+        )
     else:
         parts = urllib.parse.urlsplit(uri)
         assert (parts.hostname, parts.path, parts.query, parts.fragment) == (host, "/system", "", "")
@@ -241,7 +252,9 @@ def test_safety_10_the_uri_is_made_of_the_name_in_the_inventory(host, uri):
 def discover(url, monkeypatch, facts):
     answers = {"hypervisor_info": {"hypervisor": facts}}
     monkeypatch.setattr(
-        compute_node.ActionModule, "_execute_module", lambda self, module_name, **more: copy.deepcopy(answers[module_name.rpartition(".")[2]])
+        compute_node.ActionModule,
+        "_execute_module",
+        lambda self, module_name, **more: copy.deepcopy(answers[module_name.rpartition(".")[2]]),
     )
     return run("compute_node", {"inventory_hostname": "kvm1"}, store_url=url)
 
@@ -263,7 +276,9 @@ def test_safety_10_a_host_that_says_nonsense_is_told_from_a_dead_one(prepared_ur
 
 def test_safety_10_a_guest_with_a_hostile_name_blinds_nobody(prepared_url, monkeypatch):
     hostile = [{**fleets.domain(f"evil{number}"), "name": name} for number, name in enumerate(("\0", "x" * 300, 5))]
-    found = discover(prepared_url, monkeypatch, {**FACTS, "domains": [fleets.domain("web"), *hostile], "uri": "qemu+ssh://kvm9/system?command=x"})
+    found = discover(
+        prepared_url, monkeypatch, {**FACTS, "domains": [fleets.domain("web"), *hostile], "uri": "qemu+ssh://kvm9/system?command=x"}
+    )
     assert found["adopted"] == ["_", "web", "x" * 255] and len(found["warnings"]) == 3
     with Store.open(prepared_url).read() as connection:
         (row,) = connection.execute(tables.compute_nodes.select()).all()
@@ -282,7 +297,11 @@ def test_safety_14_a_host_with_a_guest_that_cannot_be_told_of_is_not_empty(prepa
     [
         ({}, {}, False),
         ({"drover_probe_kvm": True}, {"probe_kvm": True}, True),
-        ({"drover_probe_kvm": True, "drover_cpu": {"model": "qemu64"}}, {"probe_kvm": True, "probe_cpu": {"mode": "custom", "model": "qemu64"}}, True),
+        (
+            {"drover_probe_kvm": True, "drover_cpu": {"model": "qemu64"}},
+            {"probe_kvm": True, "probe_cpu": {"mode": "custom", "model": "qemu64"}},
+            True,
+        ),
         ({"drover_probe_kvm": True, "drover_domain_type": "qemu"}, {}, False),
     ],
 )

@@ -120,9 +120,7 @@ def test_several_uris_of_one_machine_get_names_of_their_own():
     assert found == ["a", "a (test:///1)", "b"]
 
 
-@pytest.mark.parametrize(
-    ("text", "cpus"), [("0", {0}), ("0-3,8,^2", {0, 1, 3, 8}), (" 1 , 3-4 ", {1, 3, 4}), ("^1,0-2", {0, 2}), (5, {5})]
-)
+@pytest.mark.parametrize(("text", "cpus"), [("0", {0}), ("0-3,8,^2", {0, 1, 3, 8}), (" 1 , 3-4 ", {1, 3, 4}), ("^1,0-2", {0, 2}), (5, {5})])
 def test_cpu_sets_as_nova_writes_them(text, cpus):
     assert node.parse_cpu_set(text, "cpu_shared_set") == cpus
 

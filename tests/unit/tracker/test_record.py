@@ -91,9 +91,7 @@ def test_a_first_discovery_and_a_second(prepared_url):
 
 def test_a_second_discovery_is_a_heartbeat(prepared_url):
     fleets.discover(prepared_url, host("kvm1"))
-    assert fleets.columns(prepared_url, LATER, 60)["down_reason"] == [
-        "last seen 1000 s ago, more than service_down_time (60 s)"
-    ]
+    assert fleets.columns(prepared_url, LATER, 60)["down_reason"] == ["last seen 1000 s ago, more than service_down_time (60 s)"]
     # A clock that runs ahead is no sign of life either.
     assert fleets.columns(prepared_url, fleets.NOW - 61, 60)["up"] == [False]
     assert fleets.columns(prepared_url, LATER)["up"] == [True]
@@ -456,7 +454,9 @@ def test_a_moved_domain_seen_from_one_side_at_a_time(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("web")), host("kvm2"))
     # kvm2 reports first: kvm1 showed it when it last reported, so this may be a second copy.
     found = fleets.discover(prepared_url, host("kvm2", domain("web")))
-    assert found["doubled"] == [{"uuid": uuid_of("web"), "name": "web", "nodes": ["kvm1", "kvm2"], "states": BOTH_RUN, "one_machine": False}]
+    assert found["doubled"] == [
+        {"uuid": uuid_of("web"), "name": "web", "nodes": ["kvm1", "kvm2"], "states": BOTH_RUN, "one_machine": False}
+    ]
     assert fleets.where(prepared_url) == {"web": "kvm1"}
     # kvm1 does not show it any more, and kvm2 does: nothing is lost, and the next look at kvm2 settles it.
     assert told(fleets.discover(prepared_url, host("kvm1"))) == {}
@@ -468,7 +468,9 @@ def test_a_domain_on_two_hosts_is_told_and_its_record_stays(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("web")), host("kvm2"))
     both = [host("kvm1", domain("web")), host("kvm2", domain("web"))]
     found = fleets.discover(prepared_url, *both)
-    assert told(found) == {"doubled": [{"uuid": uuid_of("web"), "name": "web", "nodes": ["kvm1", "kvm2"], "states": BOTH_RUN, "one_machine": False}]}
+    assert told(found) == {
+        "doubled": [{"uuid": uuid_of("web"), "name": "web", "nodes": ["kvm1", "kvm2"], "states": BOTH_RUN, "one_machine": False}]
+    }
     assert (fleets.where(prepared_url), fleets.used(prepared_url)) == ({"web": "kvm1"}, {"kvm1": 1})
     assert told(fleets.discover(prepared_url, both[1]))["doubled"][0]["name"] == "web"
     assert fleets.where(prepared_url) == {"web": "kvm1"}
@@ -483,7 +485,7 @@ def test_one_machine_under_two_names(prepared_url, first):
     fleets.discover(prepared_url, names[first])
     (found,) = fleets.discover(prepared_url, names[second])["doubled"]
     assert (found["nodes"], found["one_machine"]) == (["kvm1", "old"], True)
-    for dummy in range(2):
+    for _dummy in range(2):
         in_store(prepared_url, record.record, {"old": []}, fleets.NOW)
         found = fleets.discover(prepared_url, names["kvm1"])
     assert found["doubled"] == [] and told(found) == {}

@@ -70,9 +70,7 @@ def _problem(seen, instance, held, where, shown):
     :param shown: how many hosts show its domain.
     """
     # Trees of nodes that are gone have no node; sharing providers are no tree of anybody's.
-    trees = {
-        (seen.node_of[key], seen.place(key)) for key in held if seen.node_of[key] is not None or key in seen.former
-    }
+    trees = {(seen.node_of[key], seen.place(key)) for key in held if seen.node_of[key] is not None or key in seen.former}
     here = seen.host(where)
     on = ", ".join(sorted(name for dummy, name in trees))
     if len(trees) > 1:
@@ -140,9 +138,7 @@ def _amounts(sizes):
 
 
 def _words(seen, holding):
-    return (
-        "; ".join(f"{_amounts(amounts)} on {seen.place(key)}" for key, amounts in sorted(holding.items())) or "nothing"
-    )
+    return "; ".join(f"{_amounts(amounts)} on {seen.place(key)}" for key, amounts in sorted(holding.items())) or "nothing"
 
 
 def examine_domains(seen, found):
@@ -183,11 +179,7 @@ def examine_consumers(seen, found, now, release_expired):
         migration = seen.migrations.get(uuid)
         what = {
             "uuid": uuid,
-            "name": instance.name
-            if instance is not None
-            else migration.instance_name
-            if migration is not None
-            else None,
+            "name": instance.name if instance is not None else migration.instance_name if migration is not None else None,
             "host": ", ".join(sorted({seen.place(key) for key in seen.held.get(uuid, {})})) or None,
         }
         if instance is not None:

@@ -44,8 +44,7 @@ KINDS = {
     "node_without_provider": ("problem", "Run drover.compute.discover on the host, which makes it again."),
     "provider_without_node": (
         "problem",
-        "Run drover.compute.discover if the host still exists. If not, remove what is allocated on the provider, then "
-        "the provider.",
+        "Run drover.compute.discover if the host still exists. If not, remove what is allocated on the provider, then the provider.",
     ),
     "use_miscounted": ("problem", "Run the audit with drover_heal=true, which counts again."),
     "over_capacity": ("information", "Nothing new is claimed there. Drain it, or raise its allocation ratio or room."),
@@ -87,9 +86,7 @@ class Findings:
         """
         level, advice = KINDS[kind]
         named = {name: what.get(name) for name in ("uuid", "name", "host", "provider", "resource")}
-        self.rows.append(
-            {"kind": kind, "level": level, **named, "why": why, "advice": advice, "safe": safe, "heal": heal}
-        )
+        self.rows.append({"kind": kind, "level": level, **named, "why": why, "advice": advice, "safe": safe, "heal": heal})
 
     def listing(self):
         """All findings, the gravest kinds first, then by host and name."""

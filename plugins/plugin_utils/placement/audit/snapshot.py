@@ -12,8 +12,8 @@ try:
 except ImportError:
     sa = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sharing_providers import SHARES
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sharing_providers import SHARES
 
 # Every provider of a compute node has it, and keeps it when the node goes.
 NODE_TRAIT = "COMPUTE_NODE"
@@ -47,9 +47,7 @@ class Picture:
         roots = {key: row.root_id or key for key, row in self.providers.items()}
         # The node that a provider is part of; none for a sharing provider and for a node that is gone.
         self.node_of = {key: by_uuid.get(self.providers[root].uuid) for key, root in roots.items()}
-        self.former = {
-            key for key, root in roots.items() if self.node_of[key] is None and NODE_TRAIT in self.traits.get(root, ())
-        }
+        self.former = {key for key, root in roots.items() if self.node_of[key] is None and NODE_TRAIT in self.traits.get(root, ())}
         self.open = {}
         for row in self.migrations.values():
             if row.status in tables.HOLDING_MIGRATION:

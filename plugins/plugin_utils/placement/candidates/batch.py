@@ -78,7 +78,7 @@ class Rooms:
             place = self._place_of[uuid]
             for name, amount in resources.items():
                 self._topology.inventories[name].used[self._at[name][place]] += sign * amount
-            for dummy, asked in self._asked.values():
+            for _dummy, asked in self._asked.values():
                 asked.look_again(place, resources)
 
     def most(self, name, node):
@@ -130,9 +130,7 @@ class _Asked:
         empty = {name: replace(each, used=np.zeros_like(each.used)) for name, each in topology.inventories.items()}
         self._options = viable.options(replace(topology, inventories=empty), query)
         self.roots = np.zeros(topology.size + 1, dtype=bool)
-        self._several = len({name for slot in self._slots for name in slot.resources}) < sum(
-            len(slot.resources) for slot in self._slots
-        )
+        self._several = len({name for slot in self._slots for name in slot.resources}) < sum(len(slot.resources) for slot in self._slots)
         if self._options is not None:
             self._room = [self._has_room(slot, option.places) for slot, option in zip(self._slots, self._options)]
             # The pairs in the order of their providers.
@@ -150,8 +148,7 @@ class _Asked:
     def _rows_of(self, place):
         ranges = [np.searchsorted(option.anchors, [place, place + 1]) for option in self._options]
         options = [
-            viable.Option(option.anchors[first:last], option.places[first:last])
-            for option, (first, last) in zip(self._options, ranges)
+            viable.Option(option.anchors[first:last], option.places[first:last]) for option, (first, last) in zip(self._options, ranges)
         ]
         rooms = [room[first:last] for room, (first, last) in zip(self._room, ranges)]
         found = [rows for _anchors, rows in self._candidates(options, rooms)]

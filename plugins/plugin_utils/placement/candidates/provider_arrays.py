@@ -45,10 +45,7 @@ class Inventory:
     def fits(self, amount):
         """bool array: who has room for an amount (N10.2)."""
         return (
-            (self.used + amount <= self.capacity)
-            & (self.min_unit <= amount)
-            & (self.max_unit >= amount)
-            & (amount % self.step_size == 0)
+            (self.used + amount <= self.capacity) & (self.min_unit <= amount) & (self.max_unit >= amount) & (amount % self.step_size == 0)
         )
 
 
@@ -127,9 +124,7 @@ def _read(connection, query):
     room, owned, joined = column_reader.together(
         connection,
         column_reader.where(statements.room, _of_classes(wanted, class_ids)),
-        column_reader.where(
-            statements.owned, column_reader.among("trait_id", [each for each in deciding.values() if each is not None])
-        ),
+        column_reader.where(statements.owned, column_reader.among("trait_id", [each for each in deciding.values() if each is not None])),
         column_reader.where(statements.joined, _of_aggregates(connection, query, deciding[sharing_providers.SHARES], topology)),
     )
     read_inventories = _inventories(room, wanted, places)
@@ -249,9 +244,7 @@ class _Statements:
         self.plain = text(sa.select(providers.id, providers.uuid, providers.name))
         self.providers = text(column_reader.select(sqlite, providers.id, providers.uuid, providers.name))
         self.nested = text(
-            column_reader.select(sqlite, providers.id, providers.parent_id, providers.root_id).where(
-                providers.parent_id.is_not(None)
-            )
+            column_reader.select(sqlite, providers.id, providers.parent_id, providers.root_id).where(providers.parent_id.is_not(None))
         )
         self.room = text(column_reader.select(sqlite, *key, inventories.min_unit, inventories.max_unit, inventories.step_size))
         self.shown = text(column_reader.select(sqlite, *key))

@@ -112,9 +112,7 @@ def checked(query):
     if "" in named:
         raise refused("same_subtree", "", "suffixes; the group without one cannot be named")
     if not any(group.resources for group in query.groups.values()):
-        raise DroverError(
-            "The query asks for no resources: give resources, as {VCPU: 1}, to it or to one of its groups."
-        )
+        raise DroverError("The query asks for no resources: give resources, as {VCPU: 1}, to it or to one of its groups.")
     for suffix, group in query.groups.items():
         if not group.resources and suffix not in named:
             raise DroverError(
@@ -126,18 +124,12 @@ def checked(query):
             )
         check_traits(group)
     for suffix in sorted(named - set(query.groups)):
-        raise refused(
-            "same_subtree", suffix, f"suffixes of groups of this query: {_either(sorted(set(query.groups) - {''}))}"
-        )
+        raise refused("same_subtree", suffix, f"suffixes of groups of this query: {_either(sorted(set(query.groups) - {''}))}")
     both = query.root_required & query.root_forbidden
     if both:
-        raise DroverError(
-            f"root_required both requires and forbids {', '.join(sorted(both))}: take one of the two out."
-        )
+        raise DroverError(f"root_required both requires and forbids {', '.join(sorted(both))}: take one of the two out.")
     if query.group_policy is None and len(set(query.groups) - {""}) > 1:
-        raise DroverError(
-            "group_policy is missing: with two or more groups say isolate (each on a provider of its own) or none."
-        )
+        raise DroverError("group_policy is missing: with two or more groups say isolate (each on a provider of its own) or none.")
     query.groups = dict(sorted(query.groups.items(), key=lambda pair: pair[0] != ""))
     return query
 

@@ -133,9 +133,7 @@ def _paired(topology, places, lent):
     """Providers with their own roots, and those of ``lent`` (bool array or None) with every root they serve."""
     anchors = topology.roots[places]
     if lent is not None:
-        more = [
-            (roots[roots != topology.roots[place]], place) for place, roots in topology.reached.items() if lent[place]
-        ]
+        more = [(roots[roots != topology.roots[place]], place) for place, roots in topology.reached.items() if lent[place]]
         if more:
             anchors = np.concatenate([anchors, *[roots for roots, _place in more]])
             places = np.concatenate([places, *[np.full(len(roots), place) for roots, place in more]])

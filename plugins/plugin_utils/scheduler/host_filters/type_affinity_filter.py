@@ -34,7 +34,5 @@ class TypeAffinityFilter(HostFilter):
         return result
 
     def lacks(self, states, spec, index):
-        others = sorted(
-            name for name, counts in states.flavor_counts.items() if counts[index] and name != spec.flavor.name
-        )
+        others = sorted(name for name, counts in states.flavor_counts.items() if counts[index] and name != spec.flavor.name)
         return f"flavor: is {spec.flavor.name}, the host holds instances of {', '.join(others)}"

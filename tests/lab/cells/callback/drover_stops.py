@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A callback of the tests: it stops a play before and after each task until the harness lets it go on (see ../stops.py)."""
+
 from __future__ import annotations
 
 import os

@@ -53,12 +53,8 @@ def upgrade():
         sa.Column("generation", sa.Integer(), nullable=False),
         sa.Column("parent_id", sa.Integer(), nullable=True),
         sa.Column("root_id", sa.Integer(), nullable=True),
-        sa.ForeignKeyConstraint(
-            ["parent_id"], ["resource_providers.id"], name=op.f("fk_resource_providers_parent_id_resource_providers")
-        ),
-        sa.ForeignKeyConstraint(
-            ["root_id"], ["resource_providers.id"], name=op.f("fk_resource_providers_root_id_resource_providers")
-        ),
+        sa.ForeignKeyConstraint(["parent_id"], ["resource_providers.id"], name=op.f("fk_resource_providers_parent_id_resource_providers")),
+        sa.ForeignKeyConstraint(["root_id"], ["resource_providers.id"], name=op.f("fk_resource_providers_root_id_resource_providers")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_resource_providers")),
         sa.UniqueConstraint("name", name=op.f("uq_resource_providers_name")),
         sa.UniqueConstraint("uuid", name=op.f("uq_resource_providers_uuid")),
@@ -120,19 +116,11 @@ def upgrade():
         sa.Column("class_id", sa.Integer(), nullable=False),
         sa.Column("consumer_id", sa.Integer(), nullable=False),
         sa.Column("used", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["class_id"], ["resource_classes.id"], name=op.f("fk_allocations_class_id_resource_classes")
-        ),
-        sa.ForeignKeyConstraint(
-            ["consumer_id"], ["consumers.id"], name=op.f("fk_allocations_consumer_id_consumers"), ondelete="CASCADE"
-        ),
-        sa.ForeignKeyConstraint(
-            ["provider_id"], ["resource_providers.id"], name=op.f("fk_allocations_provider_id_resource_providers")
-        ),
+        sa.ForeignKeyConstraint(["class_id"], ["resource_classes.id"], name=op.f("fk_allocations_class_id_resource_classes")),
+        sa.ForeignKeyConstraint(["consumer_id"], ["consumers.id"], name=op.f("fk_allocations_consumer_id_consumers"), ondelete="CASCADE"),
+        sa.ForeignKeyConstraint(["provider_id"], ["resource_providers.id"], name=op.f("fk_allocations_provider_id_resource_providers")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_allocations")),
-        sa.UniqueConstraint(
-            "consumer_id", "provider_id", "class_id", name=op.f("uq_allocations_consumer_id_provider_id_class_id")
-        ),
+        sa.UniqueConstraint("consumer_id", "provider_id", "class_id", name=op.f("uq_allocations_consumer_id_provider_id_class_id")),
     )
     op.create_index(op.f("ix_allocations_class_id"), "allocations", ["class_id"], unique=False)
     op.create_index(op.f("ix_allocations_consumer_id"), "allocations", ["consumer_id"], unique=False)
@@ -177,9 +165,7 @@ def upgrade():
         sa.Column("max_unit", sa.BigInteger(), nullable=False),
         sa.Column("step_size", sa.BigInteger(), nullable=False),
         sa.Column("allocation_ratio", sa.Double(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["class_id"], ["resource_classes.id"], name=op.f("fk_inventories_class_id_resource_classes")
-        ),
+        sa.ForeignKeyConstraint(["class_id"], ["resource_classes.id"], name=op.f("fk_inventories_class_id_resource_classes")),
         sa.ForeignKeyConstraint(
             ["provider_id"],
             ["resource_providers.id"],
@@ -240,12 +226,8 @@ def upgrade():
         sa.Column("user", sa.String(length=255), nullable=True),
         sa.Column("flavor", sa.String(length=255), nullable=True),
         sa.Column("created_at", sa.Double(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["compute_node_id"], ["compute_nodes.id"], name=op.f("fk_instances_compute_node_id_compute_nodes")
-        ),
-        sa.ForeignKeyConstraint(
-            ["server_group_id"], ["server_groups.id"], name=op.f("fk_instances_server_group_id_server_groups")
-        ),
+        sa.ForeignKeyConstraint(["compute_node_id"], ["compute_nodes.id"], name=op.f("fk_instances_compute_node_id_compute_nodes")),
+        sa.ForeignKeyConstraint(["server_group_id"], ["server_groups.id"], name=op.f("fk_instances_server_group_id_server_groups")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_instances")),
         sa.UniqueConstraint("uuid", name=op.f("uq_instances_uuid")),
     )

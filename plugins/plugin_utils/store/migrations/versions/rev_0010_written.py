@@ -33,5 +33,7 @@ def _fill(connection):
                 names = {disk.get(key) for key in ("path", "source", "real_path")} - {None}
                 rows += [{"its_node": node, "its_uuid": uuid, "its_path": name} for name in sorted(names)]
     if rows:
-        named = [table.c[key] == sa.bindparam(f"its_{word}") for key, word in (("compute_node_id", "node"), ("uuid", "uuid"), ("path", "path"))]
+        named = [
+            table.c[key] == sa.bindparam(f"its_{word}") for key, word in (("compute_node_id", "node"), ("uuid", "uuid"), ("path", "path"))
+        ]
         connection.execute(sa.update(table).where(*named).values(written=sa.true()), rows)
