@@ -33,8 +33,8 @@ options:
     default: drained by drover.compute
   unmovable:
     description:
-      - What to do about instances that cannot move. V(fail) stops before anything is changed. V(skip) leaves them running on the host,
-        which then stays disabled and is not set to maintenance. V(shutdown) shuts them down in good order once the others have moved.
+      - What to do about instances that cannot move. V(fail) stops before anything is changed. V(skip) leaves them running; the host
+        then stays disabled and does not go into maintenance. V(shutdown) shuts them down in good order once the others have moved.
     type: str
     choices: [fail, skip, shutdown]
     default: fail

@@ -23,10 +23,10 @@ description:
   - An instance that runs and is to move cold is shut down in good order, moved and started again. If it does not move, it is started where
     it was.
   - A move that fails leaves the instance at its source. It is listed in RV(failed_moves) and the task goes on with the others.
-  - With O(state=aborted) it aborts what is being moved off the host, by this run or another, or was left by one that was killed. The
-    instance goes on at its source, with its room as before, and the migration is C(cancelled).
-  - That takes no lease away. The hypervisor is told; a run that is following the move sees it C(cancelled), gives the room at the
-    destination back and goes on with the others. It does not move that instance again. Where no run has the lease, this task does all that.
+  - With O(state=aborted) it aborts the moves off the host, whichever run began them. Each instance goes on at its source, with its
+    room as before, and its migration is C(cancelled).
+  - An abort takes no lease away. It is sent to the hypervisor. If a run follows the move, that run frees the room at the destination,
+    goes on with the others and does not move the instance again. If no run has the lease, this task frees the room.
 options:
   state:
     description:

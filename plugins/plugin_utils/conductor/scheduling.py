@@ -143,7 +143,7 @@ class ExactRoom:
         return resource_class not in self._told or any(resource_class in dict(group.resources) for group in spec.groups)
 
     def fits(self, spec, resource_class=None):
-        """bool array over the nodes: room for all that is asked, or for one class of it."""
+        """bool array over the nodes: where there is room for all amounts of the request, or for one class of them."""
         return self._rooms.fits(self._query(spec, resource_class))
 
     def left(self, resource_class, node):
