@@ -204,7 +204,9 @@ def _find(path):
             child.ask(pickle.dumps((function, [(argument,)])), FIND)
             return child.answer(FIND)[1]
 
-        *_dummy, (_place, real) = _steps(path, lambda here: ask(_link, here))
+        # Where one does not answer, `place` and `real` are the last ones that did.
+        for place, real in _steps(path, lambda here: ask(_link, here)):  # noqa: B007
+            pass
         # The kernel may answer for links and folders from its cache; for this it always calls the server.
         ask(os.statvfs, real)
         # All of it answers: it is the file alone.
