@@ -93,66 +93,6 @@ options:
       - How live moves are carried out. Roles take it from the variable C(drover_migration).
       - What contradicts itself is refused before anything is moved, and so is what the libvirt of one of the hosts does not know.
     type: dict
-    suboptions:
-      bandwidth_mib:
-        description: At most so many MiB per second, of memory and of disks each, after a switch to post-copy too.
-        type: int
-      parallel_connections:
-        description: Send memory over so many connections at once, 2 or more. For networks that one connection cannot fill.
-        type: int
-      auto_converge:
-        description: Slow the guest's CPUs down when it writes to memory faster than it can be sent.
-        type: bool
-      post_copy:
-        description:
-          - Begin the migration so that it can be switched over to post-copy, where the guest runs at the destination
-            and fetches its memory from the source. With O(options.on_timeout=post_copy) it is.
-          - It always ends, but a guest that has been switched over needs both hosts and the network between them until it has.
-          - QEMU needs userfaultfd at the destination (sysctl C(vm.unprivileged_userfaultfd=1) where it does not run as root).
-        type: bool
-      tls:
-        description:
-          - Encrypt memory and copied disks between the two QEMUs. The hosts need certificates for it
-            (C(migrate_tls_x509_cert_dir) in C(qemu.conf)), made out to their host names.
-        type: bool
-      tunnelled:
-        description:
-          - Send memory through libvirt's own connection, which is encrypted by SSH mostly. Slower, and not for copied disks.
-        type: bool
-      compression:
-        description:
-          - V(xbzrle) sends only what changed of a page that was sent before.
-          - V(zlib) and V(zstd) compress pages on several connections, and need O(options.parallel_connections) and libvirt 9.4.
-        type: str
-        choices: [xbzrle, zlib, zstd]
-      max_downtime_ms:
-        description: For how many milliseconds the guest may stand still at the end of a live move; by default QEMU's own 300.
-        type: int
-      timeout_per_gib:
-        description:
-          - Seconds that a live move may take for each GiB of memory and of each disk to copy, each of them counted as 2 GiB at least.
-          - By default 800, as in Nova.
-        type: int
-      on_timeout:
-        description:
-          - What is done with a live move that is not done by then. In each case it ends, and one host has the guest.
-          - V(abort), the default, aborts it. The guest goes on at the source.
-          - V(post_copy) switches it over to post-copy, which O(options.post_copy) must allow. If that cannot be done
-            in as much time again, it is aborted.
-          - V(pause) pauses the guest, so that nothing changes any more. It goes on at the destination.
-            If nothing more of it is sent for 60 seconds, it is aborted and goes on at the source.
-          - V(shutdown) aborts it, shuts the guest down in good order, moves it cold and starts it at the destination. A guest that does
-            not shut down within 180 seconds stays at the source, and one that cannot be moved then is started there again.
-        type: str
-        choices: [abort, post_copy, pause, shutdown]
-      copy_storage:
-        description:
-          - V(auto), the default, copies the disks that are on storage of their host only. A disk that is on shared storage which
-            the destination does not see is refused, as it is to be mounted there.
-          - V(never) refuses to move an instance with disks that would be copied.
-          - V(always) also copies disks off shared storage that the destination does not see.
-        type: str
-        choices: [auto, never, always]
 attributes:
   check_mode:
     support: full
@@ -162,6 +102,7 @@ attributes:
     support: full
 extends_documentation_fragment:
   - drover.compute.store
+  - drover.compute.migration_options
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
 """
