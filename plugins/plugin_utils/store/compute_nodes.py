@@ -119,7 +119,7 @@ def write_domains(connection, reported, now, leaving=()):
             for domain in domains.values()
         ],
     )
-    bulk.insert(connection, table, [{name: row[name] for name in table.c} for row in kept])
+    bulk.insert(connection, table, kept)
 
 
 def write_domain(connection, node_id, domain, now):
