@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 
 class DroverError(Exception):
     """A failure told in a sentence: what, where, why, what to do.
@@ -44,3 +46,25 @@ def require(name, module):
             f"The Python package {name} is missing on this controller. Install what drover.compute "
             "needs with: pip install -r requirements.txt (the file is in the collection's folder)."
         )
+
+
+class MissingPackage:
+    """Stands in for a Python package that is not installed: false, and each use raises require()'s sentence.
+
+    :param name: the package as pip knows it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __getattr__(self, attribute: str) -> NoReturn:
+        # Python itself looks for names such as __wrapped__, and takes an AttributeError for "there is none".
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        self()
+
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        require(self._name, None)

@@ -65,12 +65,17 @@ VIOLATIONS = {
         ("plugin_utils/planner/part.py", f"from {PACKAGE}.plugin_utils.tracker import part"),
         ("plugin_utils/planner/part.py", f"from {PACKAGE}.plugin_utils.report import part"),
     ],
-    "sql-in-three-packages-only": [
+    "database-in-the-store-only": [
         ("plugin_utils/tracker/part.py", "import sqlalchemy as sa"),
-        ("plugin_utils/conductor/part.py", "import sqlalchemy as sa"),
+        ("plugin_utils/placement/part.py", "import sqlalchemy as sa"),
         ("action/part.py", "from sqlalchemy import orm"),
         ("plugin_utils/placement/part.py", "import psycopg"),
         ("plugin_utils/migrations/part.py", "import sqlite3"),
+    ],
+    "sql-in-three-packages-only": [
+        ("plugin_utils/tracker/part.py", f"from {PACKAGE}.plugin_utils.store.sql import sa"),
+        ("plugin_utils/conductor/part.py", f"from {PACKAGE}.plugin_utils.store.sql import sa"),
+        ("action/part.py", f"from {PACKAGE}.plugin_utils.store.sql import sa"),
     ],
     "libvirt-on-hypervisors-only": [
         ("plugin_utils/tracker/part.py", "import libvirt"),
@@ -118,6 +123,7 @@ TREE = (
     "module_utils/part.py",
     "modules/part.py",
     "plugin_utils/ansible_border/part.py",
+    "plugin_utils/arrays.py",
     "plugin_utils/certainty.py",
     "plugin_utils/conductor/building.py",
     "plugin_utils/conductor/evacuate.py",
@@ -141,6 +147,7 @@ TREE = (
     "plugin_utils/scheduler/part.py",
     "plugin_utils/storage_identity.py",
     "plugin_utils/store/part.py",
+    "plugin_utils/store/sql.py",
     "plugin_utils/tracker/part.py",
     "plugin_utils/uuids.py",
 )
@@ -264,13 +271,22 @@ def short(path):
 @pytest.mark.parametrize("path", python_files("."), ids=short)
 def test_database_is_named_in_its_packages_only(path):
     """Also for folders without an __init__.py beside folders with one, which import-linter skips."""
-    found = top_level(imported_names(path)) & {"sqlalchemy", "alembic", "sqlite3", "psycopg"}
+    names = imported_names(path)
     package = path.relative_to(PLUGINS).parts[:2]
-    if package == ("plugin_utils", "store"):
-        return
-    if package in (("plugin_utils", "migrations"), ("plugin_utils", "placement")):
-        found.discard("sqlalchemy")
-    assert not found, f"{short(path)} imports {sorted(found)}: SQL belongs to plugin_utils/store"
+    if package != ("plugin_utils", "store"):
+        found = top_level(names) & {"sqlalchemy", "alembic", "sqlite3", "psycopg"}
+        assert not found, f"{short(path)} imports {sorted(found)}: SQL belongs to plugin_utils/store"
+    if package not in [("plugin_utils", each) for each in ("store", "migrations", "placement")]:
+        assert f"{PACKAGE}.plugin_utils.store.sql" not in names, f"{short(path)}: SQL belongs to plugin_utils/store"
+
+
+GUARDS = {"numpy": "plugin_utils/arrays.py", "sqlalchemy": "plugin_utils/store/sql.py", "alembic": "plugin_utils/store/sql.py"}
+
+
+@pytest.mark.parametrize("path", python_files("."), ids=short)
+def test_a_package_that_may_be_missing_is_imported_in_one_file(path):
+    found = {name for name in top_level(imported_names(path)) & set(GUARDS) if path != PLUGINS / GUARDS[name]}
+    assert not found, f"{short(path)} imports {sorted(found)}: import it from {[GUARDS[name] for name in sorted(found)]}"
 
 
 @pytest.mark.parametrize("path", python_files("modules", "module_utils"), ids=short)

@@ -13,11 +13,6 @@ Held in this order: migrations, server groups, instances, then as in claims.
 
 from __future__ import annotations
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import limits as migration_limits
@@ -26,6 +21,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement.claim_des
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.claims import find_node
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, clock, files, migrations_open, orders, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import EVACUATION, RESIZE
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 UNDER_WAY = tables.OPEN_MIGRATION
 SIZES = {"vcpus": "VCPU", "memory_mb": "MEMORY_MB", "disk_gb": "DISK_GB"}

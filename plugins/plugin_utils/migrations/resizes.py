@@ -6,14 +6,10 @@
 
 from __future__ import annotations
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import orders as migration_orders
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.compute_nodes import DEFAULT_URI
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 
 def describe(connection, migration_uuid):

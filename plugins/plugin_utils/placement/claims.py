@@ -11,16 +11,12 @@ runs that race for the last room exactly one gets it, and none of them can wait 
 
 from __future__ import annotations
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, provider_trees, server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.claim_destination import Chooser, Place
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, decisions, files, orders, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 BUILDING = "building"
 # What a decision that is claimed was for, see decisions.row().

@@ -15,13 +15,9 @@ try:
 except ImportError:
     os_resource_classes = os_traits = None
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require, some
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 CUSTOM = "CUSTOM_"
 MAX_LENGTH = 255

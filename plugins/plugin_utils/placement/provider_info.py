@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import functools
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import classes_and_traits, provider_query, providers
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.inventory import Room
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 
 def listing(connection, name=None, uuid=None, in_tree=None, group=None):

@@ -11,15 +11,11 @@ The tree of providers: parents, roots, and moving a part of it (N10.1).
 
 from __future__ import annotations
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import providers
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.providers import inventories
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sharing_providers import SHARES
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 
 class Supply:

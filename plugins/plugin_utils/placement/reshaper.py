@@ -10,17 +10,13 @@ from __future__ import annotations
 
 import uuid as uuids
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, providers, selections
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import inventory as placement_inventory
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.claim_destination import class_ids
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.inventory import DEFAULTS
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 
 def replace(connection, consumers, now):

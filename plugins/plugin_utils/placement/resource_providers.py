@@ -10,11 +10,6 @@ from __future__ import annotations
 
 import difflib
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, some
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
     classes_and_traits,
@@ -27,6 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import inventory as inventory_values
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.provider_query import uuid_of
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 MAX_NAME = 200
 # Standard traits that say what a hypervisor can do: only discovery knows.

@@ -12,14 +12,10 @@ from __future__ import annotations
 
 import hashlib
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, providers
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sharing_providers import SHARES
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 PREFIXES = ("pool/", "ip/")
 # Longer names are refused elsewhere.

@@ -8,11 +8,7 @@ N+1: what is left for more instances when the worst host is lost.
 
 from __future__ import annotations
 
-try:
-    import numpy as np
-except ImportError:
-    np = None
-
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import packing
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import Reach, board_of
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import Mover

@@ -5,13 +5,9 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import Mover, is_to_shut_down, spec_of, why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.packing_state import Board
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
 
 #: A move never goes where these say no, whatever the policy leaves out: the claim would refuse it,
 #: or the instance would land on a host that is being emptied itself.

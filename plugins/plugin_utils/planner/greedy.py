@@ -5,13 +5,9 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import movers as ordering
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import Ranking, Series
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
 
 
 class Attempt:

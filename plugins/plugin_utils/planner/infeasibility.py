@@ -5,12 +5,8 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import number
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
 
 UNITS = {"VCPU": "vCPU", "MEMORY_MB": "MiB", "DISK_GB": "GiB"}
 

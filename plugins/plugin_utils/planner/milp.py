@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-try:
-    import numpy as np
-except ImportError:
-    np = None
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+
 try:
     import highspy
 except ImportError:

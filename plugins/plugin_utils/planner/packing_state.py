@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import AggregateCapacityFilter, CapacityFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Narrowing, asked
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.server_group_affinity_filter import (
@@ -13,11 +14,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filt
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.server_group_anti_affinity_filter import (
     ServerGroupAntiAffinityFilter,
 )
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
 
 #: Host filters whose rule the board itself keeps, with every placing.
 KEPT = (CapacityFilter, ServerGroupAntiAffinityFilter, ServerGroupAffinityFilter)

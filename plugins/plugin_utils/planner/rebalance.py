@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import board_of, may_step_aside
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_order import move_seconds, plan_seconds, plan_waves
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import is_live
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
 
 #: The fleet is left alone while its score is not above this.
 THRESHOLD = 0.01

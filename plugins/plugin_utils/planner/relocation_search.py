@@ -5,12 +5,8 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import packing
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
 
 #: How many steps aside may hang on each other: X makes room for Y, which makes room for the one.
 DEPTH = 2

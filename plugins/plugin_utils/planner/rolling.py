@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import itertools
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import packing
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import board_of
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import is_to_shut_down, why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
 
 #: In fleets of more nodes than this a batch keeps the places it has found when another host joins it.
 LARGE = 60

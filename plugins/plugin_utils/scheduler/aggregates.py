@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import math
 
-try:
-    import numpy as np
-except ImportError:
-    np = None
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 
 
 class Membership:

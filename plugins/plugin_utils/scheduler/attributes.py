@@ -12,12 +12,8 @@ from __future__ import annotations
 import json
 import operator
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.categorical import Distinct
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
 
 
 class Numbers:

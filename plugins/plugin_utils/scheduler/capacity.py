@@ -8,11 +8,7 @@ Also room by a ratio that an aggregate sets, and limits on how many of something
 
 from __future__ import annotations
 
-try:
-    import numpy as np
-except ImportError:
-    np = None
-
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
 
 

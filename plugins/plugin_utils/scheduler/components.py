@@ -17,13 +17,9 @@ import pkgutil
 import re
 from collections.abc import Mapping
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.attributes import NAMES, READ_ON_WISH, lookup
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import SchedulerError
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
 
 PACKAGE = "ansible_collections.drover.compute.plugins.plugin_utils.scheduler"
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import attributes, filter_scheduler
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Narrowing
@@ -18,11 +19,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filt
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.isolated_hosts_filter import (
     IsolatedHostsFilter,
 )
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
 
 
 def schedule(states, specs, policy, explain=True):

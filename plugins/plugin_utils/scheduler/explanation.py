@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import some
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import ClassFilter, number
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Narrowing, asked
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.prefilters import traits_asked
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
 
 NEAREST = 3
 SHOWN = 2

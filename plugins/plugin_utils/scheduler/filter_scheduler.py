@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import random
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost, RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.explanation import explain_failure
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Narrowing
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.weighing import Weighing, at, best
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
 
 #: How many hosts an explanation shows.
 TOP = 5

@@ -5,15 +5,10 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import ClassFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import SchedulerError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.prefilters import pre_filters
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
-
 
 #: The classes that every host has.
 USUAL = ("VCPU", "MEMORY_MB", "DISK_GB")

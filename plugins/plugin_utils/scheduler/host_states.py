@@ -5,16 +5,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import require
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.aggregates import Aggregates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.attributes import OPTIONAL
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.categorical import Distinct, decoded
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError, SchedulerError
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
 
 NO_LIMIT = 2147483647
 #: The key of an aggregate's metadata that makes it a zone.
@@ -141,7 +136,6 @@ class HostStates:
     """
 
     def __init__(self, columns):
-        require("numpy", np)
         self.size = len(columns["host"])
         self.host = list(columns["host"])
         self.node = list(columns["node"])

@@ -16,13 +16,9 @@ from __future__ import annotations
 import json
 import operator
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import attributes
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.attributes import Numbers
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
 
 COMPARE = {"=": operator.eq, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
 OPERATORS = (*COMPARE, "in", "not", "or", "and")

@@ -14,14 +14,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.availability_zone_filter import (
     AvailabilityZoneFilter,
 )
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
 
 #: Policy keys and defaults, by Nova's names.
 OPTIONS = {

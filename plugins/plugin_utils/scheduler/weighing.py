@@ -5,13 +5,9 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import PACKAGE
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import SchedulerError
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
 
 
 def normalise(raw, minval, maxval):

@@ -9,11 +9,7 @@ import functools
 import json
 import uuid
 
-try:
-    import sqlalchemy as sa
-    from sqlalchemy.dialects import postgresql
-except ImportError:
-    sa = None
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import postgresql, sa
 
 # Past this many values one scan of the table is faster than naming them (and SQLite has a limit).
 NAMED_VALUES = 1000

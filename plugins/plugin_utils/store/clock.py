@@ -11,12 +11,8 @@ from __future__ import annotations
 
 import time
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 #: Seconds that a controller's clock may differ from the database's.
 TOLERANCE = 60

@@ -12,11 +12,8 @@ from __future__ import annotations
 import contextlib
 import gc
 
-try:
-    import numpy as np
-    import sqlalchemy as sa
-except ImportError:
-    np = sa = None
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 #: Between values of one column; in no uuid and no name.
 SEPARATOR = "\x1f"

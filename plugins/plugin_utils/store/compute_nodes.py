@@ -5,12 +5,8 @@
 
 from __future__ import annotations
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 #: The libvirt URI of a node that was recorded without one.
 DEFAULT_URI = "qemu:///system"

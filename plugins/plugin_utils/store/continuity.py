@@ -16,13 +16,9 @@ from __future__ import annotations
 import contextlib
 import os
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, some
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, clock, power, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 #: The rule that may be lifted by this name.
 UNREAD = "unread_hosts"

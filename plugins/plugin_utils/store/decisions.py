@@ -12,12 +12,8 @@ import functools
 import json
 import math
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 #: So many are kept, counted by their ids, and at most PRUNED_EVERY more.
 KEPT = 10_000

@@ -9,12 +9,8 @@ the instances that ran and were shut down for the drain, until each has been sta
 
 from __future__ import annotations
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, migrations_open, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 SHUT_DOWN = "shut_down"
 #: States of a domain that is off.

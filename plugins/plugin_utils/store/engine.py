@@ -17,14 +17,9 @@ import sqlite3
 import time
 import weakref
 
-try:
-    import sqlalchemy as sa
-    from sqlalchemy import event, exc, pool
-except ImportError:
-    sa = None
-
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import continuity, schema
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import event, exc, pool, sa
 
 # A writer waits this long (seconds) for another one: a fleet's hosts report at the same moment.
 SQLITE_BUSY_TIMEOUT = 60
@@ -82,7 +77,6 @@ class Store:
 
         :raises DroverError: SQLAlchemy is missing, or the URL is malformed or of an unknown kind.
         """
-        require("SQLAlchemy", sa)
         return cls(_parse(url), check_mode)
 
     @property

@@ -5,14 +5,10 @@
 
 from __future__ import annotations
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, files, instances_for_plans, power, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.compute_nodes import DEFAULT_URI
 from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import EVACUATION
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 
 def instances(connection, host):

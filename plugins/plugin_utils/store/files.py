@@ -7,12 +7,8 @@ from __future__ import annotations
 
 import hashlib
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 _LONGEST = 1024
 

@@ -12,13 +12,9 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 
-try:
-    import numpy as np
-    import sqlalchemy as sa
-except ImportError:
-    np = sa = None
-
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, column_reader, services, sharing_providers, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 RESOURCE_CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
 #: In place of names: every instance, every server group with its members.

@@ -5,11 +5,6 @@
 
 from __future__ import annotations
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.store import (
     host_columns,
     instances,
@@ -17,6 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import (
     services,
     tables,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 _FIGURES = (("vcpus", "VCPU"), ("memory_mb", "MEMORY_MB"), ("disk_gb", "DISK_GB"))
 

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import uuid as uuid_module
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, migrations_open, orders, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances import located, state_of
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 
 def find(connection, wanted, unknown=None):

@@ -5,14 +5,10 @@
 
 from __future__ import annotations
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.store import aggregates, files, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import RESOURCE_CLASSES
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances import located, state_of
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 
 def read_zones(connection):

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import fnmatch
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.store import aggregates as aggregate_rows
 from ansible_collections.drover.compute.plugins.plugin_utils.store import hosts, instances, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 FIGURES = ("vcpus", "memory_mb", "disk_gb")
 # Few values: Ansible looks at each one of each host.

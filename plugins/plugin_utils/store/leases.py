@@ -10,13 +10,9 @@ that process is proven to live.
 
 from __future__ import annotations
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 # Longer than any call on a hypervisor that renews nothing in between, as a module over slow SSH.
 SECONDS = 300

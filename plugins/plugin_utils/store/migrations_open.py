@@ -5,13 +5,9 @@
 
 from __future__ import annotations
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances import on_its_node
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 # Types of migrations that are told apart from mere moves.
 RESIZE, EVACUATION = "resize", "evacuation"

@@ -9,12 +9,8 @@ down, one that is doubled, one that somebody moved or started by hand.
 
 from __future__ import annotations
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.store import orders, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 OFF = "shutoff"
 

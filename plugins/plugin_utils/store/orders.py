@@ -9,13 +9,9 @@ another order; the next run settles it first, at the hypervisor. A move's order 
 
 from __future__ import annotations
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, instances, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 #: Nova's task states: it is being built; its domain, disks and record are being removed.
 SPAWNING, DELETING = "spawning", "deleting"

@@ -5,11 +5,6 @@
 
 from __future__ import annotations
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.store import (
     aggregates,
     decisions,
@@ -18,6 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import (
     rolling,
     tables,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 #: How many of the newest migrations, decisions, power actions and instances are read.
 NEWEST = 100

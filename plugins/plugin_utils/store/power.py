@@ -5,13 +5,9 @@
 
 from __future__ import annotations
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 _SHOWN = ("uuid", "host", "action", "driver", "status", "power_state", "boot_id", "message", "created_at", "updated_at")
 # The driver of a fencing that a person stands for.

@@ -5,12 +5,8 @@
 
 from __future__ import annotations
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.store import services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 #: What is being done with a host, in this order. A stage is written down before it is begun.
 STAGES = (

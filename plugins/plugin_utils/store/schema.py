@@ -7,15 +7,8 @@ from __future__ import annotations
 
 import os
 
-try:
-    import sqlalchemy as sa
-    from alembic.config import Config
-    from alembic.runtime.environment import EnvironmentContext
-    from alembic.script import ScriptDirectory
-except ImportError:
-    sa = ScriptDirectory = None
-
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Config, EnvironmentContext, ScriptDirectory, sa
 
 
 def head():
@@ -25,7 +18,6 @@ def head():
 
 def revisions():
     """Every revision this version of the collection can upgrade, as a set."""
-    require("alembic", ScriptDirectory)
     return {script.revision for script in _scripts().walk_revisions()}
 
 
@@ -80,7 +72,6 @@ def upgrade(connection, shown_url):
     found = revision(connection)
     if found == LATEST:
         return found
-    require("alembic", ScriptDirectory)
     if found is not None:
         _refuse_newer(found, shown_url)
     _run(connection)

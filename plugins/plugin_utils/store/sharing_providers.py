@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-try:
-    import numpy as np
-    import sqlalchemy as sa
-except ImportError:
-    np = sa = None
-
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 # The trait of a provider that serves every tree with a provider in one of its aggregates.
 SHARES = "MISC_SHARES_VIA_AGGREGATE"

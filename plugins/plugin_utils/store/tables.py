@@ -8,15 +8,12 @@ Times are seconds since 1970 (UTC) as floating point. Sizes are MiB or GiB as th
 
 from __future__ import annotations
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 # Which instances are claimed and have no domain yet; in SQL, as an index has to be asked for in its own words.
 IS_BUILDING = "state = 'building'"
 
-if sa is not None:
+if sa:
     metadata = sa.MetaData(
         naming_convention={
             "ix": "ix_%(table_name)s_%(column_0_name)s",

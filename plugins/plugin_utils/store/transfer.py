@@ -11,14 +11,9 @@ from __future__ import annotations
 import itertools
 import json
 
-try:
-    import sqlalchemy as sa
-    from sqlalchemy import exc
-except ImportError:
-    sa = exc = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import continuity, schema, tables, transfer_file
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import exc, sa
 
 # Rows in memory at a time.
 _ROWS = 2000

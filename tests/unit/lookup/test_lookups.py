@@ -17,6 +17,7 @@ from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 
+from ansible_collections.drover.compute.plugins.plugin_utils import errors
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, aggregates, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record
 from ansible_collections.drover.compute.tests.unit.lookup.conftest import domain, report
@@ -140,7 +141,7 @@ def test_no_store_yet(tmp_path):
 @pytest.mark.parametrize(("module", "name", "package"), [("scheduler.host_states", "np", "numpy"), ("store.engine", "sa", "SQLAlchemy")])
 def test_a_missing_package_is_named(fleet_url, monkeypatch, module, name, package):
     base = "ansible_collections.drover.compute.plugins.plugin_utils"
-    monkeypatch.setattr(f"{base}.{module}.{name}", None)
+    monkeypatch.setattr(f"{base}.{module}.{name}", errors.MissingPackage(package))
     said = refusal("schedule", REQUEST, store_url=fleet_url)
     assert f"The Python package {package} is missing on this controller" in said
     assert "pip install -r requirements.txt" in said

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 
-try:
-    import sqlalchemy as sa
-except ImportError:
-    sa = None
-
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sharing_providers import SHARES
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 # Every provider of a compute node has it, and keeps it when the node goes.
 NODE_TRAIT = "COMPUTE_NODE"

@@ -11,11 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-try:
-    import numpy as np
-except ImportError:
-    np = None
-
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import response, search, viable
 
 #: Up to so many nodes are looked at one by one, without going through all.

@@ -5,11 +5,7 @@
 
 from __future__ import annotations
 
-try:
-    import numpy as np
-except ImportError:
-    np = None
-
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import viable
 
 

@@ -12,15 +12,10 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, field
 
-try:
-    import numpy as np
-    import sqlalchemy as sa
-except ImportError:
-    np = sa = None
-
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import require
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import classes_and_traits
 from ansible_collections.drover.compute.plugins.plugin_utils.store import column_reader, sharing_providers, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 #: More than there will be resource classes.
 KEY = 1048576
@@ -89,7 +84,6 @@ def read(connection, query):
     :param query: placement.candidates.query.Query.
     :raises DroverError: the query names a class or a trait that does not exist.
     """
-    require("NumPy", np)
     with column_reader.uncollected():
         return _read(connection, query)
 

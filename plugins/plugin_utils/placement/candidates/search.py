@@ -12,11 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-try:
-    import numpy as np
-except ImportError:
-    np = None
-
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import combining, viable
 
 #: Combinations that are held in memory at a time.

@@ -5,15 +5,10 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.attributes import follow
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.extra_spec_operators import satisfied
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
-
 
 ARCHITECTURES = {
     "i386": "i686",

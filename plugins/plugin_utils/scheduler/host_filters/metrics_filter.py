@@ -5,13 +5,9 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.metrics import by_name
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
 
 
 class MetricsFilter(HostFilter):

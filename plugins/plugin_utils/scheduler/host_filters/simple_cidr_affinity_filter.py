@@ -8,12 +8,8 @@ from __future__ import annotations
 import ipaddress
 import socket
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
 
 
 class SimpleCIDRAffinityFilter(HostFilter):

@@ -5,13 +5,9 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Weigher
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import image_pairs
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
 
 
 class ImagePropertiesWeigher(Weigher):

@@ -5,14 +5,10 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Weigher
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import SchedulerError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.metrics import by_name
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
 
 
 class MetricsWeigher(Weigher):

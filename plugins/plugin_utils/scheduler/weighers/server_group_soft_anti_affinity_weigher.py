@@ -5,12 +5,8 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Weigher
-
-try:
-    import numpy as np
-except ImportError:
-    np = None
 
 
 class ServerGroupSoftAntiAffinityWeigher(Weigher):

@@ -5,11 +5,7 @@
 
 from __future__ import annotations
 
-try:
-    import sqlalchemy as sa
-    from alembic import op
-except ImportError:
-    sa = op = None
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import op, sa
 
 revision = "0002"
 down_revision = "0001"

@@ -1,0 +1,13 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NumPy for the whole engine, or what names the missing package where an array is first made."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import MissingPackage
+
+try:
+    import numpy as np
+except ImportError:
+    np = MissingPackage("numpy")
