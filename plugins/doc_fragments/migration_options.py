@@ -136,14 +136,17 @@ images_there:
 """
 
 
-def _below(option, *texts):
-    """A part of a fragment: the suboptions of an option (its name), as the texts have them."""
+def _below(option: str, *texts: str) -> str:
+    """A part of a fragment: the suboptions of an option, as the texts have them."""
     return f"  {option}:\n    suboptions:\n" + "".join(textwrap.indent(text.lstrip("\n"), " " * 6) for text in texts)
+
+
+_START = (_MOVE, _OPTIONS.replace("{prefix}", "start[]"))
 
 
 class ModuleDocFragment:
     """Documentation fragments ``drover.compute.migration_options`` and, with what else a move has, ``.moves``."""
 
-    DOCUMENTATION = "options:\n" + _below("options", _OPTIONS.replace("{prefix}", "options"))
-    _START = (_MOVE, _OPTIONS.replace("{prefix}", "start[]"))
-    MOVES = "options:\n" + _below("start", *_START) + _below("abort", *_START)
+    # With their types, as ansible-test reads those without as constants.
+    DOCUMENTATION: str = "options:\n" + _below("options", _OPTIONS.replace("{prefix}", "options"))
+    MOVES: str = "options:\n" + _below("start", *_START) + _below("abort", *_START)
