@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NoReturn
 
 
 class DroverError(Exception):
@@ -14,7 +15,7 @@ class DroverError(Exception):
     ``details`` (a dict of plain types) is added to the result of the task.
     """
 
-    def __init__(self, message, **details):
+    def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)
         self.details = details
 
@@ -23,19 +24,19 @@ class PlanError(DroverError):
     """A plan cannot even be begun, told in a sentence."""
 
 
-def some(names, most=8):
+def some(names: Sequence[str], most: int = 8) -> str:
     """The first of a list of names for a sentence, and how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def refuse_unknown_rules(lifted, rules):
+def refuse_unknown_rules(lifted: Iterable[str], rules: Collection[str]) -> None:
     """Raise DroverError where somebody lifts a rule that does not exist."""
     unknown = sorted(set(lifted) - set(rules))
     if unknown:
         raise DroverError(f"There is no rule named {', '.join(unknown)} to lift; the rules are {', '.join(rules)}. Nothing was changed.")
 
 
-def require(name, module):
+def require(name: str, module: object) -> None:
     """Raise DroverError when a guarded import left nothing behind.
 
     :param name: the package as pip knows it.
