@@ -43,10 +43,14 @@ def require(name: str, module: object) -> None:
     :param module: the imported module, or None.
     """
     if module is None:
-        raise DroverError(
-            f"The Python package {name} is missing on this controller. Install what drover.compute "
-            "needs with: pip install -r requirements.txt (the file is in the collection's folder)."
-        )
+        raise _missing(name)
+
+
+def _missing(name: str) -> DroverError:
+    return DroverError(
+        f"The Python package {name} is missing on this controller. Install what drover.compute "
+        "needs with: pip install -r requirements.txt (the file is in the collection's folder)."
+    )
 
 
 class MissingPackage:
@@ -65,7 +69,7 @@ class MissingPackage:
         # Python itself looks for names such as __wrapped__, and takes an AttributeError for "there is none".
         if attribute.startswith("__"):
             raise AttributeError(attribute)
-        self()
+        raise _missing(self._name)
 
     def __call__(self, *args: object, **kwargs: object) -> NoReturn:
-        require(self._name, None)
+        raise _missing(self._name)
