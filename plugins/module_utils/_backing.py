@@ -17,6 +17,8 @@ import re
 import stat
 import struct
 import urllib.parse
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, BinaryIO
 
 from ansible_collections.drover.compute.plugins.module_utils import _files
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
@@ -42,7 +44,7 @@ class Reference:
     :ivar words: its text where it is not understood, else None.
     """
 
-    def __init__(self, paths=(), servers=(), words=None):
+    def __init__(self, paths: Iterable[str] = (), servers: Iterable[str] = (), words: str | None = None) -> None:
         self.paths, self.servers, self.words = list(paths), list(servers), words
 
 
@@ -54,11 +56,18 @@ class Chain:
     :ivar troubles: why it may be longer than is known, sentences without a full stop.
     """
 
-    def __init__(self):
-        self.files, self.servers, self.troubles = [], [], []
+    def __init__(self) -> None:
+        self.files: list[str] = []
+        self.servers: list[str] = []
+        self.troubles: list[str] = []
 
 
-def chain(path, image_format=None, known=None, ask=None):
+def chain(
+    path: str,
+    image_format: str | None = None,
+    known: dict[str, Any] | None = None,
+    ask: Callable[[str], list[Reference] | None] | None = None,
+) -> Chain:
     """The Chain of an image.
 
     :param image_format: what the domain takes it for; nothing can be behind ``raw``, whatever its first bytes say.
@@ -93,7 +102,7 @@ def chain(path, image_format=None, known=None, ask=None):
     return found
 
 
-def learn(images, known, deep=True):
+def learn(images: Iterable[str], known: dict[str, Any], deep: bool = True) -> None:
     """Read the headers of images, and of all behind them, with few looks.
 
     :param known: a dict that takes up what each names, a list of Reference, or why it cannot be read, an exception.
@@ -114,7 +123,7 @@ def learn(images, known, deep=True):
         images = list(dict.fromkeys(image for image in behind if image not in known))
 
 
-def by_libvirt(conn, path):
+def by_libvirt(conn: Any, path: str) -> list[Reference] | None:
     """What an image names, as libvirt has read it when its pool was last looked at; None where libvirt does not know the file.
 
     libvirt may read what a user in its group may not.
@@ -127,12 +136,12 @@ def by_libvirt(conn, path):
     return [reference_of(behind, path)] if behind else []
 
 
-def reason_of(error):
+def reason_of(error: Exception) -> str:
     """Why a file could not be looked at, in a few words."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
-def references_of(path):
+def references_of(path: str) -> list[Reference]:
     """What the header of an image names, as a list of Reference; [] of what is no image with anything behind it.
 
     :raises OSError: it cannot be read, or its header is damaged.
@@ -146,11 +155,11 @@ def references_of(path):
     return [reference_of(name, path) for name in names]
 
 
-def _damaged():
+def _damaged() -> OSError:
     return OSError(errno.EINVAL, "its header is damaged")
 
 
-def _names_in(handle, head):
+def _names_in(handle: BinaryIO, head: bytes) -> list[str]:
     if head[:4] == b"QFI\xfb":
         return _qcow2_names(handle, head)
     if head[:4] == b"QED\0":
@@ -163,12 +172,12 @@ def _names_in(handle, head):
     return []
 
 
-def _at(handle, offset, length):
+def _at(handle: BinaryIO, offset: int, length: int) -> bytes:
     handle.seek(offset)
     return handle.read(length)
 
 
-def _name_at(handle, offset, length):
+def _name_at(handle: BinaryIO, offset: int, length: int) -> list[str]:
     """The name that a header points at, [] where it points nowhere."""
     if not offset or not length:
         return []
@@ -180,7 +189,7 @@ def _name_at(handle, offset, length):
     return [os.fsdecode(found)]
 
 
-def _qcow2_names(handle, head):
+def _qcow2_names(handle: BinaryIO, head: bytes) -> list[str]:
     if len(head) < 20:
         return []
     version, offset, length = struct.unpack_from(">IQI", head, 4)
@@ -202,7 +211,7 @@ def _qcow2_names(handle, head):
     raise _damaged()
 
 
-def _qed_names(handle, head):
+def _qed_names(handle: BinaryIO, head: bytes) -> list[str]:
     if len(head) < 64:
         return []
     features = struct.unpack_from("<Q", head, 16)[0]
@@ -210,12 +219,12 @@ def _qed_names(handle, head):
     return _name_at(handle, offset, length) if features & 1 else []
 
 
-def _vmdk_names(text):
-    text = text.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+def _vmdk_names(descriptor: bytes) -> list[str]:
+    text = descriptor.partition(b"\0")[0].decode("utf-8", "surrogateescape")
     return _PARENT.findall(text) + _EXTENT.findall(text)
 
 
-def reference_of(name, path):
+def reference_of(name: str, path: str) -> Reference:
     """What a name in the header of the image ``path`` may mean."""
     if name.startswith("json:"):
         return _of_json(name, path)
@@ -227,7 +236,7 @@ def reference_of(name, path):
     return _of_server(name)
 
 
-def _below(name, path):
+def _below(name: str, path: str) -> list[str]:
     """A name relative to an image is so to the folder by which the image was opened, be it a link or not."""
     found, folders = [], [os.path.dirname(path)]
     if not os.path.isabs(name):
@@ -241,7 +250,7 @@ def _below(name, path):
     return found
 
 
-def _of_server(name):
+def _of_server(name: str) -> Reference:
     if "://" in name:
         try:
             parts = urllib.parse.urlsplit(name)
@@ -257,18 +266,19 @@ def _of_server(name):
     return Reference(words=name)
 
 
-def _of_json(name, path):
+def _of_json(name: str, path: str) -> Reference:
     try:
         found = json.loads(name[5:])
     except ValueError:
         return Reference(words=name)
-    paths, servers = [], []
+    paths: list[str] = []
+    servers: list[str] = []
     if not isinstance(found, dict) or not _collect(found, path, paths, servers):
         return Reference(words=name)
     return Reference(list(dict.fromkeys(paths)), servers)
 
 
-def _collect(found, path, paths, servers):
+def _collect(found: Mapping[str, Any], path: str, paths: list[str], servers: list[str]) -> bool:
     """Take up what QEMU's description of a block device names; whether all of it was understood."""
     understood = True
     for key, value in found.items():
@@ -295,7 +305,7 @@ def _collect(found, path, paths, servers):
     return understood
 
 
-def _is_socket(found, key):
+def _is_socket(found: Mapping[str, Any], key: str) -> bool:
     above, dummy, word = key.rpartition(".")
     above += "." if above else ""
     return word == "socket" or found.get(f"{above}type") == "unix" or found.get(f"{above}driver") == "nbd"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _files
 
@@ -25,7 +26,7 @@ WORLDWIDE = ("naa.", "eui.", "uuid.")
 _FOLDERS = ("mapper", "disk/by-id", "disk/by-path", "disk/by-partuuid", "disk/by-uuid")
 
 
-def identity(path):
+def identity(path: str) -> str | None:
     """The text that a device has on every host that sees it, or None where it has none.
 
     :param path: a device, by whichever of its names.
@@ -36,7 +37,7 @@ def identity(path):
         return None
 
 
-def _identity_of_path(path):
+def _identity_of_path(path: str) -> str | None:
     status = os.stat(path)
     if not stat.S_ISBLK(status.st_mode):
         return None
@@ -44,7 +45,7 @@ def _identity_of_path(path):
     return _identity(os.path.realpath(os.path.join(SYSFS, "dev/block", number)))
 
 
-def _identity(device):
+def _identity(device: str) -> str | None:
     """The same of a folder of sysfs."""
     partition = _read(device, "partition")
     if partition:
@@ -55,15 +56,16 @@ def _identity(device):
         return name if name.startswith(WORLDWIDE) else None
     mapped = _read(device, "dm/uuid")
     below = {_identity(os.path.realpath(os.path.join(device, "slaves", each))) for each in _names(os.path.join(device, "slaves"))}
-    if not mapped or not below or None in below:
+    known = sorted(each for each in below if each is not None)
+    if not mapped or not known or None in below:
         return None
     if mapped.startswith("mpath-"):
         # Several ways to one disk.
-        return below.pop() if len(below) == 1 else None
-    return f"{mapped}@{'+'.join(sorted(below))}"
+        return known[0] if len(known) == 1 else None
+    return f"{mapped}@{'+'.join(known)}"
 
 
-def listing():
+def listing() -> list[dict[str, Any]]:
     """The devices of this host that have an identity: list of dicts id and names, all their paths, sorted."""
     try:
         return _files.call(_listing)
@@ -71,8 +73,8 @@ def listing():
         return []
 
 
-def _listing():
-    names = {}
+def _listing() -> list[dict[str, Any]]:
+    names: dict[int, list[str]] = {}
     groups = [each for each in _names(DEV) if os.path.isdir(os.path.join(DEV, each))]
     for place in ("", *_FOLDERS, *(each for each in groups if each not in ("mapper", "disk", "fd", "shm", "pts", "mqueue", "hugepages"))):
         for each in _names(os.path.join(DEV, place)):
@@ -91,14 +93,14 @@ def _listing():
     return sorted(found, key=lambda each: each["id"])
 
 
-def _names(folder):
+def _names(folder: str) -> list[str]:
     try:
         return sorted(os.listdir(folder))
     except OSError:
         return []
 
 
-def _read(folder, name):
+def _read(folder: str, name: str) -> str | None:
     try:
         with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as handle:
             return handle.read().strip() or None

@@ -11,19 +11,24 @@ https://libvirt.org/formatdomaincaps.html.
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from typing import Any
+from xml.etree.ElementTree import Element
 
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, integer, parse, size_bytes
 
 
-def parse_capabilities(text):
+def parse_capabilities(text: str) -> dict[str, Any]:
     """Parse the capabilities XML.
 
     Returns ``host_uuid``, ``cpu`` (arch, model, vendor, features and topology), ``numa_cells``
     and ``supported_instances``.
-    Raises ValueError when it is not XML.
+    Raises ValueError when it is not XML, or not that of capabilities.
     """
     root = parse(text)
     host = root.find("host")
+    if host is None:
+        raise ValueError("not capabilities XML: there is no <host>")
     cells = numa_cells(host)
     return {
         "host_uuid": child_text(host, "uuid"),
@@ -33,7 +38,7 @@ def parse_capabilities(text):
     }
 
 
-def _cpu(element, cells):
+def _cpu(element: Element | None, cells: Sequence[Any]) -> dict[str, Any]:
     topology = element.find("topology") if element is not None else None
     values = {} if topology is None else topology.attrib
     # dies and clusters multiply the cores of a socket for whoever counts as Nova does.
@@ -53,7 +58,7 @@ def _cpu(element, cells):
     }
 
 
-def numa_cells(host):
+def numa_cells(host: Element) -> list[dict[str, Any]]:
     """The NUMA cells below a ``<host>`` element: memory in MiB, CPUs, counts of page sizes in KiB."""
     cells = []
     for cell in host.findall("topology/cells/cell"):
@@ -78,7 +83,7 @@ def numa_cells(host):
     return cells
 
 
-def parse_cpu_set(text):
+def parse_cpu_set(text: str | None) -> list[int]:
     """``'0-2,8'`` to ``[0, 1, 2, 8]`` (libvirt's cpuset syntax, ``^n`` takes one out)."""
     chosen = set()
     for part in str(text or "").split(","):
@@ -95,20 +100,20 @@ def parse_cpu_set(text):
     return sorted(chosen)
 
 
-def supported_instances(root):
+def supported_instances(root: Element) -> list[list[str]]:
     """``[[arch, domain type, os type], ...]`` for each guest the hypervisor can run."""
     found = []
     for guest in root.findall("guest"):
         os_type = child_text(guest, "os_type")
         for arch in guest.findall("arch"):
             for domain in arch.findall("domain"):
-                entry = [arch.get("name"), domain.get("type"), os_type]
-                if None not in entry and entry not in found:
+                entry = [word for word in (arch.get("name"), domain.get("type"), os_type) if word is not None]
+                if len(entry) == 3 and entry not in found:
                     found.append(entry)
     return found
 
 
-def cpu_element(text):
+def cpu_element(text: str) -> str | None:
     """The ``<cpu>`` element of a host's capabilities as XML text, or None when it names no model."""
     element = parse(text).find("host/cpu")
     if element is None or element.find("model") is None:
@@ -116,7 +121,7 @@ def cpu_element(text):
     return _to_text(element)
 
 
-def host_model_cpu(text):
+def host_model_cpu(text: str) -> str | None:
     """The CPU that ``host-model`` stands for, from domain capabilities, as a ``<cpu>`` element's text.
 
     None when the hypervisor does not support host-model (TCG of another architecture, say).
@@ -132,16 +137,16 @@ def host_model_cpu(text):
     return _to_text(mode)
 
 
-def features_of(text):
+def features_of(text: str) -> list[str]:
     """The names of the features that a ``<cpu>`` element requires."""
     return sorted(
         {
-            feature.get("name")
+            feature.get("name", "")
             for feature in parse(text).findall("feature")
             if feature.get("name") and feature.get("policy", "require") in ("require", "force")
         }
     )
 
 
-def _to_text(element):
+def _to_text(element: Element) -> str:
     return ET.tostring(element, encoding="unicode")

@@ -17,19 +17,21 @@ import pickle
 import signal
 import socket
 import struct
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from ansible_collections.drover.compute.plugins.module_utils._detach import let_go
 
 _LENGTH = struct.Struct(">Q")
 
 #: The process ids of those that are to end.
-_ENDING = []
+_ENDING: list[int] = []
 
 #: Whether this process is such a child.
 _SELF = {"is_child": False}
 
 
-def is_child():
+def is_child() -> bool:
     """Whether this process is such a child."""
     return _SELF["is_child"]
 
@@ -40,7 +42,7 @@ class Child:
     :raises OSError: no process can be made.
     """
 
-    def __init__(self, function, many):
+    def __init__(self, function: Callable[..., Any], many: Sequence[tuple[Any, ...]]) -> None:
         _bury()
         self._line, theirs = socket.socketpair()
         self._heard = b""
@@ -50,7 +52,7 @@ class Child:
             _work(theirs, function, many)
         theirs.close()
 
-    def ask(self, request, seconds):
+    def ask(self, request: bytes, seconds: float) -> None:
         """Have it do more.
 
         :param request: a pickled (function, many).
@@ -58,7 +60,7 @@ class Child:
         self._line.settimeout(seconds)
         self._line.sendall(_LENGTH.pack(len(request)) + request)
 
-    def answer(self, seconds):
+    def answer(self, seconds: float) -> tuple[bool, Any]:
         """The next outcome: (whether the function returned, what it returned or raised).
 
         :raises socket.timeout: it does not come in time.
@@ -68,23 +70,23 @@ class Child:
         data, self._heard = _receive(self._line, self._heard)
         return pickle.loads(data)
 
-    def close(self):
+    def close(self) -> None:
         """Let it end by itself."""
         self._line.close()
         _ENDING.append(self._pid)
 
-    def kill(self):
+    def kill(self) -> None:
         """End it, without waiting for that: what is blocked in the kernel ends when the kernel lets it."""
         self.close()
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
 
-    def forget(self):
+    def forget(self) -> None:
         """In a fork of this process: the child is not the fork's."""
         self._line.close()
 
 
-def outcome(function, args):
+def outcome(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[bool, Any]:
     """(whether the function returned, what it returned or raised)."""
     try:
         return True, function(*args)
@@ -92,7 +94,7 @@ def outcome(function, args):
         return False, exc
 
 
-def _bury():
+def _bury() -> None:
     """Take leave of those that have ended."""
     for pid in list(_ENDING):
         try:
@@ -107,7 +109,7 @@ def _bury():
 os.register_at_fork(after_in_child=_ENDING.clear)
 
 
-def _receive(line, heard):
+def _receive(line: socket.socket, heard: bytes) -> tuple[bytes, bytes]:
     """(One message, what was heard after it)."""
     length = None
     while length is None or len(heard) < length:
@@ -124,7 +126,7 @@ def _receive(line, heard):
 # -- the child's side -------------------------------------------------------------------------
 
 
-def _work(line, function, many):
+def _work(line: socket.socket, function: Callable[..., Any], many: Sequence[tuple[Any, ...]]) -> NoReturn:
     """Work until the other process ends; does not return."""
     _SELF["is_child"] = True
     try:
@@ -146,7 +148,7 @@ def _work(line, function, many):
     os._exit(0)
 
 
-def _packed(found):
+def _packed(found: tuple[bool, Any]) -> bytes:
     """An outcome as bytes; where it cannot be pickled, an error with its text instead."""
     try:
         data = pickle.dumps(found)

@@ -16,9 +16,11 @@ import resource
 import select
 import signal
 import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 
-def spawn(work):
+def spawn(work: Callable[[Callable[[str], None]], object]) -> int:
     """Run ``work(say)`` in a process of its own session, without terminal, and return at once.
 
     ``say(word)`` sends one word back, the first time it is called. Returns a descriptor for
@@ -46,7 +48,7 @@ def spawn(work):
     return ear
 
 
-def _become_nobodys_child(mouth):
+def _become_nobodys_child(mouth: int) -> None:
     for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -56,7 +58,7 @@ def _become_nobodys_child(mouth):
     let_go(mouth)
 
 
-def let_go(kept):
+def let_go(kept: int) -> None:
     """Close every descriptor but ``kept``; whatever else is open belongs to the module (SSH's pipes, libvirt's connections)."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
@@ -66,10 +68,10 @@ def let_go(kept):
     os.closerange(kept + 1, last + 1)
 
 
-def _once(mouth):
-    said = []
+def _once(mouth: int) -> Callable[[str], None]:
+    said: list[str] = []
 
-    def say(word):
+    def say(word: str) -> None:
         if said:
             return
         said.append(word)
@@ -82,7 +84,7 @@ def _once(mouth):
     return say
 
 
-def hear(ears, seconds):
+def hear(ears: Mapping[Any, int], seconds: float) -> dict[Any, str | None]:
     """The word that each of ``ears`` (``{key: descriptor}``) hears, within ``seconds``; None if none came."""
     words = dict.fromkeys(ears)
     open_ears = {descriptor: key for key, descriptor in ears.items()}

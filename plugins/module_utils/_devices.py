@@ -9,11 +9,14 @@ Private to the collection. Source: https://libvirt.org/formatnode.html.
 
 from __future__ import annotations
 
+from typing import Any
+from xml.etree.ElementTree import Element
+
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, integer, parse, pci_address
 
 
-def read_devices(conn):
+def read_devices(conn: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """``(pci_devices, mdev_devices)``, each sorted by name; empty where the driver knows no devices."""
     wanted = libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV | libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV
     try:
@@ -35,7 +38,7 @@ def read_devices(conn):
     return sorted(pci, key=lambda d: d["name"]), sorted(mediated, key=lambda d: d["name"])
 
 
-def _identity(element):
+def _identity(element: Element | None) -> tuple[str | None, str | None]:
     """``(id without 0x, words)`` of a ``<vendor>`` or ``<product>`` element."""
     if element is None:
         return None, None
@@ -43,7 +46,7 @@ def _identity(element):
     return (number[2:] if number and number.startswith("0x") else number), (element.text or "").strip() or None
 
 
-def _pci(root, capability):
+def _pci(root: Element, capability: Element) -> dict[str, Any]:
     vendor_id, vendor = _identity(capability.find("vendor"))
     product_id, product = _identity(capability.find("product"))
     numa = capability.find("numa")
@@ -62,7 +65,7 @@ def _pci(root, capability):
     }
 
 
-def _mdev(root, capability):
+def _mdev(root: Element, capability: Element) -> dict[str, Any]:
     kind = capability.find("type")
     return {
         "name": child_text(root, "name"),

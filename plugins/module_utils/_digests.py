@@ -16,6 +16,8 @@ import json
 import os
 import stat
 import time
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _files
 
@@ -33,11 +35,12 @@ SETTLED = 3
 class Digest:
     """Takes up the bytes of a file in their order."""
 
-    def __init__(self):
-        self._pieces, self._hash, self._block = [], hashlib.sha256(), bytearray()
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._hash, self._block = hashlib.sha256(), bytearray()
         self._size = self._done = 0
 
-    def data(self, piece):
+    def data(self, piece: bytes) -> None:
         """The next bytes."""
         self._size += len(piece)
         self._block += piece
@@ -45,7 +48,7 @@ class Digest:
             self._take(bytes(self._block[:BLOCK]))
             del self._block[:BLOCK]
 
-    def hole(self, length):
+    def hole(self, length: int) -> None:
         """So many zeros."""
         first = min(length, -len(self._block) % BLOCK)
         self.data(bytes(first))
@@ -55,14 +58,14 @@ class Digest:
         self._size += blocks * BLOCK
         self.data(bytes(rest))
 
-    def _take(self, block):
+    def _take(self, block: bytes) -> None:
         _add(self._hash, self._done, block)
         self._done += BLOCK
         if self._done % PIECE == 0:
             self._pieces.append(self._hash.hexdigest())
             self._hash = hashlib.sha256()
 
-    def end(self):
+    def end(self) -> str:
         """The digest of all of it."""
         if self._block:
             self._take(bytes(self._block.ljust(BLOCK, b"\0")))
@@ -71,17 +74,17 @@ class Digest:
         return _whole(self._size, self._pieces)
 
 
-def _add(found, offset, block):
+def _add(found: hashlib._Hash, offset: int, block: bytes) -> None:
     if block != _ZEROS:
         found.update(b"%d:" % offset)
         found.update(block)
 
 
-def _whole(size, pieces):
+def _whole(size: int, pieces: Iterable[str]) -> str:
     return hashlib.sha256(f"{size}:{':'.join(pieces)}".encode()).hexdigest()
 
 
-def _piece(path, start):
+def _piece(path: str, start: int) -> str:
     """The digest of one piece of a file; holes are not read."""
     found = hashlib.sha256()
     with open(path, "rb", buffering=0) as handle:
@@ -102,18 +105,18 @@ def _piece(path, start):
     return found.hexdigest()
 
 
-def stamp_of(status):
+def stamp_of(status: os.stat_result) -> dict[str, Any]:
     """What tells that a file is as it was: its size, and its times of change as libvirt writes them too."""
     times = [f"{each // 10**9}.{each % 10**9:09d}" for each in (status.st_mtime_ns, status.st_ctime_ns)]
     return {"size": status.st_size, "modified": times[0], "changed": times[1]}
 
 
-def is_settled(stamp):
+def is_settled(stamp: Mapping[str, Any]) -> bool:
     """Whether a file has been left alone for long enough that its times of change would tell of the next change."""
     return time.time() - float(stamp["changed"]) > SETTLED
 
 
-def of_file(path, seconds=None):
+def of_file(path: str, seconds: float | None = None) -> tuple[str | None, dict[str, Any]]:
     """``(digest, stamp)`` of a file of this host.
 
     :param seconds: the time to read it; the next call goes on from there. With 0 nothing is read: only a known digest is returned.
@@ -147,14 +150,14 @@ def of_file(path, seconds=None):
 # -- what was read before ----------------------------------------------------------------------
 
 
-def folder():
+def folder() -> str:
     """Where digests are kept: for root what outlives a reboot, else the user's."""
     if os.geteuid() == 0:
         return "/var/lib/drover/digests"
     return os.path.join(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "drover", "digests")
 
 
-def recall(name, stamp):
+def recall(name: str, stamp: Mapping[str, Any]) -> dict[str, Any] | None:
     """What is kept under a name, a dict, or None where that is of another state of the file."""
     try:
         with open(os.path.join(folder(), f"{name}.json"), encoding="utf-8") as handle:
@@ -164,7 +167,7 @@ def recall(name, stamp):
     return found if isinstance(found, dict) and found.get("stamp") == stamp else None
 
 
-def keep(name, stamp, **what):
+def keep(name: str, stamp: Mapping[str, Any], **what: Any) -> None:
     """Remember something of a file as it is; where that is not possible it is read again."""
     if not is_settled(stamp):
         return

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _backing, _block_devices, _digests, _files
+from ansible_collections.drover.compute.plugins.module_utils._mounts import Mount
 from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import real_path_id
 
@@ -20,7 +23,7 @@ from ansible_collections.drover.compute.plugins.module_utils._shared_storage imp
 READING = 20
 
 
-def _place_of(path, kind, mounts):
+def _place_of(path: str, kind: str, mounts: Sequence[Mount]) -> tuple[str | None, str]:
     """(the text of the storage that it is on or None, its real path)."""
     real = _files.real_path(path)
     found = _block_devices.identity(path) if kind == "block" else None
@@ -36,15 +39,16 @@ class DiskFacts:
     :param conn: libvirt of this host.
     """
 
-    def __init__(self, mounts, pools, conn, declared=()):
+    def __init__(self, mounts: Sequence[Mount], pools: Iterable[Mapping[str, Any]], conn: Any, declared: Iterable[str] = ()) -> None:
         self._mounts, self._conn = mounts, conn
         self._folders = {pool["name"]: pool["path"] for pool in pools if pool["type"] in FOLDER_POOLS and pool["path"]}
         self._declared = [os.path.normpath(self._folders[name]) for name in declared if name in self._folders]
-        self._places, self._references = {}, {}
+        self._places: dict[str, tuple[str | None, str | None]] = {}
+        self._references: dict[str, Any] = {}
         # The images of this host alone that are behind disks, and whether one of these is on shared storage.
-        self._local = {}
+        self._local: dict[str, bool] = {}
 
-    def add(self, disks):
+    def add(self, disks: Sequence[dict[str, Any]]) -> None:
         """Give each disk its ``path``, ``real_path``, ``shared_id`` and ``chain``; each None where it is not known."""
         for disk in disks:
             disk.update(path=self._path(disk), real_path=None, shared_id=None, chain=None)
@@ -58,20 +62,20 @@ class DiskFacts:
                 disk["chain"] = [self._layer(path) for path in chain.files]
                 self._note_local(disk)
 
-    def _layer(self, path):
+    def _layer(self, path: str) -> dict[str, Any]:
         shared_id, real_path = self._places[path]
         return {"path": path, "real_path": real_path, "shared_id": shared_id}
 
-    def _ask(self, path):
+    def _ask(self, path: str) -> list[_backing.Reference] | None:
         return _backing.by_libvirt(self._conn, path)
 
-    def _note_local(self, disk):
+    def _note_local(self, disk: Mapping[str, Any]) -> None:
         shared = self._is_shared(disk["path"], disk["shared_id"])
         for layer in disk["chain"]:
             if not self._is_shared(layer["path"], layer["shared_id"]):
                 self._local[layer["path"]] = shared or self._local.get(layer["path"], False)
 
-    def _path(self, disk):
+    def _path(self, disk: Mapping[str, Any]) -> str | None:
         if disk["source"] is None or disk["type"] not in ("file", "block", "volume"):
             return None
         if disk["type"] != "volume":
@@ -79,17 +83,17 @@ class DiskFacts:
         pool, dummy, volume = disk["source"].partition("/")
         return os.path.join(self._folders[pool], volume) if pool in self._folders else None
 
-    def _place(self, many):
+    def _place(self, many: Iterable[tuple[str, str]]) -> None:
         """Find out which storage files and devices are on."""
         new = dict(each for each in many if each[0] not in self._places)
         answers = _files.call_each(_place_of, [(path, kind, self._mounts) for path, kind in new.items()])
         self._places.update((path, answer if good else (None, None)) for path, (good, answer) in zip(new, answers))
 
-    def _is_shared(self, path, shared_id):
+    def _is_shared(self, path: str, shared_id: str | None) -> bool:
         path = os.path.normpath(path)
         return bool(shared_id) or any(path.startswith(f"{folder.rstrip('/')}/") for folder in self._declared)
 
-    def images(self, seconds):
+    def images(self, seconds: float) -> list[dict[str, Any]]:
         """The content of images that each host has by itself, behind disks on shared storage: list of dicts path, digest and stamp.
 
         :param seconds: the time to read images whose digest is not known yet. Known digests cost no time.

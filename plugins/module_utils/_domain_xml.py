@@ -10,6 +10,8 @@ Private to the collection. Source: https://libvirt.org/formatdomain.html.
 from __future__ import annotations
 
 import re
+from typing import Any
+from xml.etree.ElementTree import Element
 
 from ansible_collections.drover.compute.plugins.module_utils._xml import (
     child_text,
@@ -26,12 +28,12 @@ METADATA_NAMESPACE = "https://drover.compute/instance/1"
 STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
 
 
-def state_name(number):
+def state_name(number: int) -> str:
     """The word for libvirt's number of a domain state."""
     return STATES[number] if 0 <= number < len(STATES) else "nostate"
 
 
-def parse_domain(text):
+def parse_domain(text: str) -> dict[str, Any]:
     """What domain XML says, without what only the hypervisor knows (state, sizes, flags).
 
     Returns ``uuid``, ``name``, ``title``, ``type``, ``vcpus`` (maximum), ``memory_mb``, ``disks``,
@@ -54,7 +56,7 @@ def parse_domain(text):
     }
 
 
-def parse_disk(element):
+def parse_disk(element: Element) -> dict[str, Any]:
     """One ``<disk>``; its sizes stay None, for only the hypervisor knows them."""
     target = element.find("target")
     driver = element.find("driver")
@@ -73,7 +75,7 @@ def parse_disk(element):
     }
 
 
-def source_of(element):
+def source_of(element: Element) -> str | None:
     """What a disk's ``<source>`` names: a path, ``pool/volume`` or ``protocol:name``; None if empty."""
     source = element.find("source")
     if source is None:
@@ -86,7 +88,7 @@ def source_of(element):
     return source.get({"file": "file", "block": "dev", "dir": "dir"}.get(kind, "file"))
 
 
-def backing_files(element):
+def backing_files(element: Element) -> list[str]:
     """The paths of a disk's backing chain as far as the XML tells it (a running domain's does)."""
     paths = []
     layer = element.find("backingStore")
@@ -111,24 +113,27 @@ class Mentions:
     :ivar words: arguments for QEMU itself, which libvirt does not look into.
     """
 
-    def __init__(self):
-        self.paths, self.volumes, self.folders, self.words = {}, {}, set(), []
+    def __init__(self) -> None:
+        self.paths: dict[str, int] = {}
+        self.volumes: dict[tuple[str, str], int] = {}
+        self.folders: set[str] = set()
+        self.words: list[str] = []
 
-    def add(self, text):
+    def add(self, text: str) -> None:
         """Take up a document: of a domain, or of a snapshot, which has its domain in it."""
         self._walk(parse(text), OTHER)
 
-    def _walk(self, element, kind):
+    def _walk(self, element: Element, kind: int) -> None:
         tag = element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
         if tag in ("disk", "mirror", "backingStore", "dataStore"):
             kind = IMAGE if element.get("device", "disk") in ("disk", "lun") and not _is_raw(element) else PLAIN
         if tag in ("arg", "env"):
             self.words.extend(element.attrib.values())
-        if element.get("pool") and element.get("volume"):
-            key = (element.get("pool"), element.get("volume"))
-            self.volumes[key] = max(self.volumes.get(key, PLAIN), kind)
-        if tag == "source" and element.get("dir", "").startswith("/"):
-            self.folders.add(element.get("dir"))
+        pool, volume, folder = element.get("pool"), element.get("volume"), element.get("dir", "")
+        if pool and volume:
+            self.volumes[pool, volume] = max(self.volumes.get((pool, volume), PLAIN), kind)
+        if tag == "source" and folder.startswith("/"):
+            self.folders.add(folder)
         for value in [*element.attrib.values(), element.text or ""]:
             value = value.strip()
             if value.startswith("/"):
@@ -137,7 +142,7 @@ class Mentions:
             self._walk(child, kind)
 
 
-def _is_raw(element):
+def _is_raw(element: Element) -> bool:
     """Whether a disk, or one layer of it, is said to be raw: then QEMU does not look for others behind it."""
     for name in ("driver", "format"):
         found = element.find(name)
@@ -146,7 +151,7 @@ def _is_raw(element):
     return False
 
 
-def parse_interface(element):
+def parse_interface(element: Element) -> dict[str, Any]:
     """One ``<interface>``: MAC, type, what it is plugged into, model and the host's device."""
     source = element.find("source")
     mac = element.find("mac")
@@ -167,7 +172,7 @@ def parse_interface(element):
     }
 
 
-def parse_hostdev(element):
+def parse_hostdev(element: Element) -> dict[str, Any]:
     """One ``<hostdev>``: its type and an address that names the host's device."""
     kind = element.get("type") or element.get("mode")
     address = element.find("source/address")
@@ -184,7 +189,7 @@ def parse_hostdev(element):
     return {"type": kind, "address": ":".join(address.attrib[key] for key in sorted(address.attrib))}
 
 
-def parse_metadata(root):
+def parse_metadata(root: Element) -> dict[str, str]:
     """The texts below ``<drover:instance>``; other applications' metadata is not ours to read."""
     instance = root.find(f"metadata/{{{METADATA_NAMESPACE}}}instance")
     if instance is None:
@@ -197,7 +202,7 @@ def parse_metadata(root):
     }
 
 
-def devices_that_hold(text):
+def devices_that_hold(text: str) -> list[str]:
     """What ties a domain to its host, each in a few words: pass-through, vDPA, local file systems."""
     root = parse(text)
     reasons = []
@@ -217,14 +222,14 @@ def devices_that_hold(text):
     return reasons
 
 
-def without_passwords(text):
+def without_passwords(text: str) -> str:
     """The XML without the passwords of graphical consoles, else as it is written."""
     return re.sub(r"""(<graphics\b(?:[^>"']|"[^"]*"|'[^']*')*?)\s+passwd\s*=\s*(?:"[^"]*"|'[^']*')""", r"\1", text)
 
 
-def networks_of(text):
+def networks_of(text: str) -> dict[str, list[str]]:
     """What a domain's interfaces need at any host: ``{'network': [...], 'bridge': [...], 'dev': [...]}``."""
-    needs = {"network": [], "bridge": [], "dev": []}
+    needs: dict[str, list[str]] = {"network": [], "bridge": [], "dev": []}
     for nic in parse(text).findall("devices/interface"):
         found = parse_interface(nic)
         kind = {"network": "network", "bridge": "bridge", "direct": "dev"}.get(found["type"])
@@ -233,7 +238,7 @@ def networks_of(text):
     return needs
 
 
-def nvram_path(text):
+def nvram_path(text: str) -> str | None:
     """The file that keeps the domain's UEFI variables, or None."""
     nvram = parse(text).find("os/nvram")
     if nvram is None:
@@ -241,12 +246,12 @@ def nvram_path(text):
     return (nvram.text or "").strip() or source_of(nvram)
 
 
-def has_emulated_tpm(text):
+def has_emulated_tpm(text: str) -> bool:
     """Whether the domain has a swtpm, whose state is a folder of the host."""
     return any(b.get("type") == "emulator" for b in parse(text).findall("devices/tpm/backend"))
 
 
-def boot_files(text):
+def boot_files(text: str) -> list[tuple[str, bool]]:
     """What a domain is started from beside its disks: a list of (path, whether it is firmware of the system that nobody writes to)."""
     root, found = parse(text), []
     for name in ("loader", "kernel", "initrd", "dtb", "acpi/table"):

@@ -12,7 +12,10 @@ its threads are blocked. So libvirt opens an image here only after a child of th
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._disk_facts import DiskFacts
@@ -26,7 +29,9 @@ from ansible_collections.drover.compute.plugins.module_utils._storage import rea
 _FOLDERS = ("dir", "fs", "netfs")
 
 
-def read_domains(conn, local, warn=None, pools=()):
+def read_domains(
+    conn: Any, local: bool, warn: Callable[[str], object] | None = None, pools: Sequence[Mapping[str, Any]] = ()
+) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     """Every domain of ``conn`` as a list of dictionaries, sorted by name and uuid, and those that cannot be told of (uuid and name).
 
     ``local`` says that this runs on the hypervisor, so that sizes of disks can be read from the
@@ -65,7 +70,7 @@ def read_domains(conn, local, warn=None, pools=()):
     return sorted((entry for entry, dummy, dummy in found), key=lambda entry: (entry["name"], entry["uuid"])), untold
 
 
-def read_domain(domain, local):
+def read_domain(domain: Any, local: bool) -> dict[str, Any]:
     """One domain in the same form, for a module that works on just that one."""
     stats = {"state.state": domain.info()[0]}
     entry = _entry(domain, stats)
@@ -83,7 +88,7 @@ def read_domain(domain, local):
     return entry
 
 
-def domain_from_xml(text, state):
+def domain_from_xml(text: str, state: str) -> dict[str, Any]:
     """What :func:`read_domain` would say of a domain that is not defined yet (for check mode)."""
     # libvirt leaves passwords out of the XML of a domain too.
     entry = _from_text(without_passwords(text))
@@ -91,19 +96,19 @@ def domain_from_xml(text, state):
     return entry
 
 
-def _quietly(call, default):
+def _quietly(call: Callable[[], Any], default: Any) -> Any:
     try:
         return call()
     except libvirt.libvirtError:
         return default
 
 
-def _warn(warn, text):
+def _warn(warn: Callable[[str], object] | None, text: str) -> None:
     if warn is not None:
         warn(text)
 
 
-def _stats(conn, wanted):
+def _stats(conn: Any, wanted: int) -> list[tuple[Any, dict[str, Any]]]:
     """``[(domain, stats)]`` for all domains, in one call where the driver has it."""
     # Without NOWAIT one domain whose QEMU hangs, or that is just being migrated, holds up all.
     for stats, flags in ((wanted, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT), (wanted, 0), (0, 0)):
@@ -125,7 +130,7 @@ def _stats(conn, wanted):
     return pairs
 
 
-def _uuids(conn, flag):
+def _uuids(conn: Any, flag: int) -> set[str]:
     """The uuids of the domains with a property; none where the driver cannot filter by it."""
     try:
         return {domain.UUIDString() for domain in conn.listAllDomains(flag)}
@@ -133,7 +138,7 @@ def _uuids(conn, flag):
         return set()
 
 
-def _entry(domain, stats):
+def _entry(domain: Any, stats: Mapping[str, Any]) -> dict[str, Any]:
     # The inactive form is what a host needs to run the domain again after this one is lost.
     text = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
     entry = _from_text(text)
@@ -142,7 +147,7 @@ def _entry(domain, stats):
     return entry
 
 
-def _from_text(text):
+def _from_text(text: str) -> dict[str, Any]:
     parsed = parse_domain(text)
     parsed.pop("type")
     return {
@@ -158,7 +163,13 @@ def _from_text(text):
     }
 
 
-def _add_sizes(found, local, warn=None, pools=(), conn=None):
+def _add_sizes(
+    found: Sequence[tuple[dict[str, Any], Any, Mapping[str, Any]]],
+    local: bool,
+    warn: Callable[[str], object] | None = None,
+    pools: Sequence[Mapping[str, Any]] = (),
+    conn: Any = None,
+) -> None:
     """Virtual size and space taken of all disks, in bytes: from the file, the bulk statistics, or one call more.
 
     :param found: list of (entry, its domain, its statistics).
@@ -166,21 +177,24 @@ def _add_sizes(found, local, warn=None, pools=(), conn=None):
     """
     silent = _add_sizes_of_files([entry for entry, dummy, dummy in found], warn, pools) if local else set()
     found = [each for each in found if each[0]["uuid"] not in silent and any(_is_unknown(disk) for disk in each[0]["disks"])]
-    more = _block_stats(conn, [domain for dummy, domain, dummy in found]) if local and conn is not None and found else {}
-    for entry, domain, stats in found:
-        _add_told_sizes(entry["disks"], domain, more.get(entry["uuid"], stats), local)
+    more = _block_stats(conn, [domain for dummy, domain, dummy2 in found]) if local and conn is not None and found else {}
+    for entry, domain, told in found:
+        _add_told_sizes(entry["disks"], domain, more.get(entry["uuid"], told), local)
 
 
-def _is_unknown(disk):
+def _is_unknown(disk: Mapping[str, Any]) -> bool:
     return disk["capacity_bytes"] is None and disk["source"] is not None and disk["type"] in ("file", "block", "volume")
 
 
-def _add_sizes_of_files(entries, warn, pools):
+def _add_sizes_of_files(
+    entries: Sequence[dict[str, Any]], warn: Callable[[str], object] | None, pools: Sequence[Mapping[str, Any]]
+) -> set[str]:
     """The sizes that this machine sees by itself; returns the uuids of domains with storage that does not answer."""
     folders = {pool["name"]: pool["path"] for pool in pools if pool["type"] in _FOLDERS and pool["path"]}
     seen = [(entry, disk, _path(disk, folders)) for entry in entries for disk in entry["disks"] if _is_unknown(disk)]
     seen = [each for each in seen if each[2] is not None]
-    silent, failed = set(), {}
+    silent: set[str] = set()
+    failed: dict[str | None, list[Exception]] = {}
     looks = _files.call_each(_look, [(path, disk["type"], disk["format"]) for dummy, disk, path in seen])
     for (entry, disk, _dummy), (answered, size) in zip(seen, looks):
         if not answered:
@@ -193,7 +207,7 @@ def _add_sizes_of_files(entries, warn, pools):
     return silent
 
 
-def _path(disk, folders):
+def _path(disk: Mapping[str, Any], folders: Mapping[str, str]) -> str | None:
     """Where this machine has a disk; None where that is not known."""
     if disk["type"] != "volume":
         return disk["source"]
@@ -201,7 +215,7 @@ def _path(disk, folders):
     return os.path.join(folders[pool], name) if pool in folders else None
 
 
-def _look(path, kind, image_format):
+def _look(path: str, kind: str, image_format: str | None) -> tuple[int, int] | None:
     """The size of an image file. Of a device it is enough that it answers."""
     if kind != "block":
         return image_size(path, image_format)
@@ -218,7 +232,7 @@ def _look(path, kind, image_format):
     return None
 
 
-def _block_stats(conn, domains):
+def _block_stats(conn: Any, domains: Sequence[Any]) -> dict[str, Mapping[str, Any]]:
     """dict uuid -> statistics of some domains and their disks; empty where the driver has none."""
     wanted = libvirt.VIR_DOMAIN_STATS_STATE | libvirt.VIR_DOMAIN_STATS_BLOCK
     try:
@@ -230,21 +244,21 @@ def _block_stats(conn, domains):
     return {domain.UUIDString(): dict(values) for domain, values in pairs}
 
 
-def _add_told_sizes(disks, domain, stats, local):
+def _add_told_sizes(disks: Iterable[dict[str, Any]], domain: Any, stats: Mapping[str, Any], local: bool) -> None:
     """The sizes that are not known from a file, as libvirt tells them."""
-    by_target = {}
+    by_target: dict[Any, str] = {}
     for index in range(stats.get("block.count", 0)):
         prefix = f"block.{index}."
         by_target.setdefault(stats.get(prefix + "name"), prefix)
     for disk in filter(_is_unknown, disks):
-        prefix = by_target.get(disk["target"])
-        capacity = stats.get(f"{prefix}capacity") if prefix else None
+        told = by_target.get(disk["target"])
+        capacity = stats.get(f"{told}capacity") if told else None
         if capacity:
             disk["capacity_bytes"] = int(capacity)
-            disk["allocation_bytes"] = int(stats.get(f"{prefix}allocation", 0))
+            disk["allocation_bytes"] = int(stats.get(f"{told}allocation", 0))
             continue
         if not local or disk["type"] != "file":
             # Neither the file nor the statistics: a shut-off domain seen from afar.
-            info = _quietly(lambda target=disk["target"]: domain.blockInfo(target), None)
+            info = _quietly(functools.partial(domain.blockInfo, disk["target"]), None)
             if info is not None:
                 disk["capacity_bytes"], disk["allocation_bytes"] = int(info[0]), int(info[1])

@@ -17,6 +17,8 @@ import pickle
 import socket
 import stat
 import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, BinaryIO
 
 from ansible_collections.drover.compute.plugins.module_utils._child import Child, is_child, outcome
 from ansible_collections.drover.compute.plugins.module_utils._mounts import all_mounts, mount_of
@@ -37,7 +39,8 @@ KEPT = 8
 LINKS = 40
 
 #: Children that wait for work; until when what does not answer is left alone.
-_IDLE, _SILENT = [], {}
+_IDLE: list[Child] = []
+_SILENT: dict[str, float] = {}
 
 
 class Unresponsive(Exception):
@@ -47,15 +50,15 @@ class Unresponsive(Exception):
     with its links followed as far as they could be read.
     """
 
-    def __init__(self, message, place=None, path=None):
+    def __init__(self, message: str, place: str | None = None, path: str | None = None) -> None:
         super().__init__(message, place, path)
         self.place, self.path = place, path
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.args[0]
 
 
-def call(function, *args, limit=None):
+def call(function: Callable[..., Any], *args: Any, limit: float | None = None) -> Any:
     """What ``function(*args)`` returns; what it raises is raised here too.
 
     It is called in a child, where it may change files but nothing of this process.
@@ -69,20 +72,20 @@ def call(function, *args, limit=None):
     raise value
 
 
-def call_each(function, many, limit=None):
+def call_each(function: Callable[..., Any], many: Sequence[tuple[Any, ...]], limit: float | None = None) -> list[tuple[bool, Any]]:
     """The same for many looks at little more cost than one: (whether it returned, what it returned or raised) of each.
 
     :param many: the arguments of each, tuples. Each has so many seconds.
     """
     if is_child():
         return [outcome(function, args) for args in many]
-    answers = []
+    answers: list[tuple[bool, Any]] = []
     while len(answers) < len(many):
         answers += _answers(function, many[len(answers) :], LIMIT if limit is None else limit)
     return answers
 
 
-def real_path(path):
+def real_path(path: str) -> str:
     """``os.path.realpath(path)``; links that do not answer are taken as folders."""
     try:
         return call(os.path.realpath, path)
@@ -90,7 +93,7 @@ def real_path(path):
         return exc.path or path
 
 
-def open_regular(path):
+def open_regular(path: str) -> BinaryIO:
     """A file, opened for reading bytes. A pipe or a device in its place is an OSError rather than a wait."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -99,12 +102,13 @@ def open_regular(path):
     return os.fdopen(descriptor, "rb")
 
 
-def _answers(function, many, limit, fresh=False):
+def _answers(function: Callable[..., Any], many: Sequence[tuple[Any, ...]], limit: float, fresh: bool = False) -> list[tuple[bool, Any]]:
     """The answers of :func:`call_each`, up to the first that does not come in time.
 
     :param fresh: only a child that is made now will do.
     """
     silent = _silent_places()
+    work: tuple[Callable[..., Any], Sequence[tuple[Any, ...]]]
     if silent:
         work = _carefully, [(silent, function, *args) for args in many]
     else:
@@ -114,13 +118,13 @@ def _answers(function, many, limit, fresh=False):
     except (pickle.PicklingError, AttributeError, TypeError):
         # Not known by a name, as a lambda: a child that is made now has it.
         request = None
-    answers = []
+    answers: list[tuple[bool, Any]] = []
     try:
         child, kept = _child(None if fresh else request, work)
     except OSError as exc:
         return [(False, Unresponsive(f"No process can be made on {socket.gethostname()} to look at files: {exc.strerror}."))]
     try:
-        if kept:
+        if kept and request is not None:
             child.ask(request, limit)
         while len(answers) < len(many):
             answers.append(child.answer(limit))
@@ -143,7 +147,7 @@ def _answers(function, many, limit, fresh=False):
     return answers
 
 
-def _child(request, work):
+def _child(request: bytes | None, work: tuple[Callable[..., Any], Sequence[tuple[Any, ...]]]) -> tuple[Child, bool]:
     """(A child, whether it was there before, so that it has to be asked)."""
     if request is not None:
         with contextlib.suppress(IndexError):
@@ -151,7 +155,7 @@ def _child(request, work):
     return Child(*work), False
 
 
-def _forget():
+def _forget() -> None:
     """A fork of this process has children of its own."""
     for child in _IDLE:
         child.forget()
@@ -164,18 +168,18 @@ os.register_at_fork(after_in_child=_forget)
 # -- what does not answer ---------------------------------------------------------------------
 
 
-def _path_of(args):
+def _path_of(args: Sequence[Any]) -> str | None:
     return next((each for each in args if isinstance(each, str) and each.startswith("/")), None)
 
 
-def _silent_places():
+def _silent_places() -> list[str]:
     now = time.monotonic()
     for place in [place for place, until in list(_SILENT.items()) if until <= now]:
         _SILENT.pop(place, None)
     return sorted(_SILENT.copy())
 
 
-def _unresponsive(args, when):
+def _unresponsive(args: Sequence[Any], when: str) -> Unresponsive:
     """Find out what it is that does not answer, remember it, and say it."""
     path = _path_of(args)
     if path is None:
@@ -185,14 +189,14 @@ def _unresponsive(args, when):
     return Unresponsive(_sentence(path, place, when), place, real)
 
 
-def _sentence(path, place, when):
+def _sentence(path: str, place: str, when: str) -> str:
     what = f"{path} on {socket.gethostname()} did not answer {when}"
     if place == path:
         return f"{what}, though its file system does: look at the device that it is on."
     return f"{what}: look at the server of what is mounted at {place}, or unmount it."
 
 
-def _find(path):
+def _find(path: str) -> tuple[str, str]:
     """(What does not answer, where the path leads)."""
     place = real = path
     child = None
@@ -200,7 +204,7 @@ def _find(path):
         child = Child(os.getpid, [()])
         child.answer(FIND)
 
-        def ask(function, argument):
+        def ask(function: Callable[..., Any], argument: str) -> Any:
             child.ask(pickle.dumps((function, [(argument,)])), FIND)
             return child.answer(FIND)[1]
 
@@ -218,18 +222,19 @@ def _find(path):
             child.kill()
 
 
-def _carefully(silent, function, *args):
+def _carefully(silent: Collection[str], function: Callable[..., Any], *args: Any) -> Any:
     """``function(*args)`` where the way to its path does not lead through something that did not answer before."""
     path = _path_of(args)
-    if path in silent:
+    if path is not None and path in silent:
         raise Unresponsive(_sentence(path, path, "before"), path, path)
+    # One after the other: what does not answer must not be touched.
     for place, real in _steps(path, _link) if path is not None else ():
-        if place in silent:
+        if path is not None and place in silent:
             raise Unresponsive(_sentence(path, place, "before"), place, real)
     return function(*args)
 
 
-def _steps(path, link):
+def _steps(path: str, link: Callable[[str], str | None]) -> Iterator[tuple[str, str]]:
     """(Mount point, path with its links followed so far) of each place on the way to a path, before it is touched.
 
     :param link: what touches it; returns where it leads if it is a link.
@@ -253,11 +258,11 @@ def _steps(path, link):
             rest += _names(target)
 
 
-def _names(path):
+def _names(path: str) -> list[str]:
     return [name for name in reversed(path.split("/")) if name not in ("", ".")]
 
 
-def _link(path):
+def _link(path: str) -> str | None:
     """Where a link leads; None for what is none."""
     try:
         return os.readlink(path) if stat.S_ISLNK(os.lstat(path).st_mode) else None

@@ -14,6 +14,8 @@ import errno
 import hashlib
 import os
 import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, BinaryIO
 
 from ansible_collections.drover.compute.plugins.module_utils import _digests, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
@@ -28,15 +30,15 @@ ATTEMPTS = 30
 PAUSE = 0.5
 
 
-def _escape(text):
+def _escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _pool_xml(name, path):
+def _pool_xml(name: str, path: str) -> str:
     return f"<pool type='dir'><name>{name}</name><target><path>{_escape(path)}</path></target></pool>"
 
 
-def folder_is_seen(conn, path):
+def folder_is_seen(conn: Any, path: str) -> bool:
     """Whether the hypervisor behind ``conn`` has a folder of that path.
 
     Asked by starting a transient pool on it, which libvirt refuses when the folder is missing. No
@@ -56,37 +58,37 @@ def folder_is_seen(conn, path):
     return True
 
 
-def _is_missing(error):
+def _is_missing(error: Any) -> bool:
     return error.get_int1() == errno.ENOENT or "No such file or directory" in str(error)
 
 
 class Folder:
     """A folder of the hypervisor behind ``conn``; every method raises :class:`LibvirtProblem`."""
 
-    def __init__(self, conn, path):
+    def __init__(self, conn: Any, path: str) -> None:
         self.conn = conn
         self.path = os.path.normpath(path)
 
-    def stat(self, name):
+    def stat(self, name: str) -> dict[str, Any] | None:
         """``{capacity, physical, allocation, format, modified}`` of a file in bytes and seconds, or None if it is not there."""
 
-        def look(pool):
+        def look(pool: Any) -> dict[str, Any] | None:
             volume = _volume(pool, name)
             return None if volume is None else _sizes(volume)
 
         return self._within(look, missing=None)
 
-    def room(self):
+    def room(self) -> int | None:
         """Bytes that are free, or None where the folder does not exist yet."""
         return self._within(lambda pool: pool.info()[3], missing=None)
 
-    def create(self, name, capacity, image_format):
+    def create(self, name: str, capacity: int, image_format: str) -> None:
         """Make an empty image; libvirt refuses if the file exists. The folder is made if missing."""
 
         # libvirt would make qcow2 files of the oldest kind.
         compat = "<compat>1.1</compat>" if image_format == "qcow2" else ""
 
-        def make(pool):
+        def make(pool: Any) -> None:
             pool.createXML(
                 f"<volume><name>{_escape(name)}</name><capacity>{int(capacity)}</capacity><allocation>0</allocation>"
                 f"<target><format type='{image_format}'/>{compat}<permissions><mode>0600</mode></permissions></target></volume>",
@@ -95,10 +97,10 @@ class Folder:
 
         self._within(make, build=True)
 
-    def drop(self, name):
+    def drop(self, name: str) -> bool:
         """Remove a file that _ownership.why_copy_stays() has let go; True if it was there."""
 
-        def delete(pool):
+        def delete(pool: Any) -> bool:
             volume = _volume(pool, name)
             if volume is None:
                 return False
@@ -107,10 +109,10 @@ class Folder:
 
         return self._within(delete, missing=False)
 
-    def upload(self, name, path, progress=None):
+    def upload(self, name: str, path: str, progress: Callable[[int], object] | None = None) -> None:
         """Fill the file from the local file ``path``, holes kept; ``progress(bytes)`` is called now and then."""
 
-        def send(pool):
+        def send(pool: Any) -> None:
             volume = _volume(pool, name)
             if volume is None:
                 raise LibvirtProblem(f"{name} has vanished from {self.path} on {self.conn.getHostname()} while it was filled.")
@@ -119,14 +121,14 @@ class Folder:
 
         self._within(send)
 
-    def digest(self, name, known=()):
+    def digest(self, name: str, known: Iterable[Mapping[str, Any]] = ()) -> tuple[str | None, int | None] | None:
         """The digest of a file as _digests.of_file() makes it, read through libvirt unless it is known already.
 
         :param known: dicts path, digest and the stamp (size, modified, changed) that the file had then.
         :returns: ``(digest, size)``; None if the file is not there; a digest of None if it changed while it was read.
         """
 
-        def fetch(pool):
+        def fetch(pool: Any) -> tuple[str | None, int | None] | None:
             volume = _volume(pool, name)
             if volume is None:
                 return None
@@ -137,7 +139,7 @@ class Folder:
                     return each["digest"], stamp["size"]
             kept = hashlib.sha256(f"{self._host()}:{path}".encode("utf-8", "surrogateescape")).hexdigest()
             found = _digests.recall(kept, stamp) if stamp else None
-            if found:
+            if stamp and found:
                 return found["digest"], stamp["size"]
             digest = _receive(self.conn, volume)
             pool.refresh(0)
@@ -152,7 +154,7 @@ class Folder:
 
     # -- the pool ----------------------------------------------------------------------------
 
-    def _within(self, action, build=False, **missing):
+    def _within(self, action: Callable[[Any], Any], build: bool = False, **missing: Any) -> Any:
         """Call ``action(pool)`` with a running, fresh pool on the folder."""
         trouble = None
         for attempt in range(ATTEMPTS):
@@ -178,13 +180,13 @@ class Folder:
                     _quietly(undo)
         raise LibvirtProblem(f"libvirt of {self._host()} is too busy with the folder {self.path}: {_libvirt.text_of(trouble)}")
 
-    def _host(self):
+    def _host(self) -> str:
         try:
             return self.conn.getHostname()
         except libvirt.libvirtError:
             return "the destination"
 
-    def _pool(self, build):
+    def _pool(self, build: bool) -> tuple[Any, Callable[[], object] | None]:
         """``(pool, what to call after use or None)``; ``(None, None)`` if the folder does not exist."""
         for pool in self.conn.listAllStoragePools(0):
             try:
@@ -211,7 +213,7 @@ class Folder:
         return pool, pool.destroy
 
 
-def _passes(error):
+def _passes(error: Exception) -> bool:
     """Whether the trouble is another worker's doing and soon over."""
     if _libvirt.code_of(error) in (libvirt.VIR_ERR_NO_STORAGE_POOL,):
         return True
@@ -232,7 +234,7 @@ def _passes(error):
     )
 
 
-def busy_passes(call):
+def busy_passes(call: Callable[[], Any]) -> Any:
     """Call, and again for as long as libvirt is busy with another worker's doing.
 
     :raises libvirt.libvirtError: what else it says, or that it is still busy in the end.
@@ -247,14 +249,14 @@ def busy_passes(call):
     return None
 
 
-def _quietly(call):
+def _quietly(call: Callable[[], object]) -> None:
     try:
         call()
     except libvirt.libvirtError:
         pass
 
 
-def _volume(pool, name):
+def _volume(pool: Any, name: str) -> Any:
     try:
         return pool.storageVolLookupByName(name)
     except libvirt.libvirtError as exc:
@@ -263,7 +265,7 @@ def _volume(pool, name):
         raise
 
 
-def _sizes(volume):
+def _sizes(volume: Any) -> dict[str, Any]:
     kind, capacity, allocation = volume.info()
     try:
         physical = volume.infoFlags(libvirt.VIR_STORAGE_VOL_GET_PHYSICAL)[2]
@@ -280,23 +282,23 @@ def _sizes(volume):
     }
 
 
-def _stamp(volume):
+def _stamp(volume: Any) -> dict[str, Any] | None:
     """As _digests.stamp_of() of the file that a volume is; None where libvirt does not tell."""
     root = parse(volume.XMLDesc(0))
-    times = [child_text(root, f"target/timestamps/{name}") for name in ("mtime", "ctime")]
+    modified, changed = (child_text(root, f"target/timestamps/{name}") for name in ("mtime", "ctime"))
     size = _sizes(volume)["physical"]
-    if None in times or size is None:
+    if modified is None or changed is None or size is None:
         return None
-    return dict(zip(("size", "modified", "changed"), (size, *(_nanoseconds(each) for each in times))))
+    return {"size": size, "modified": _nanoseconds(modified), "changed": _nanoseconds(changed)}
 
 
-def _nanoseconds(text):
+def _nanoseconds(text: str) -> str:
     """libvirt leaves the part after the point out where it is zero."""
     seconds, dummy, rest = text.partition(".")
     return f"{seconds}.{rest.ljust(9, '0')}"
 
 
-def _receive(conn, volume):
+def _receive(conn: Any, volume: Any) -> str:
     """The digest of what a volume holds."""
     found, stream = _digests.Digest(), conn.newStream(0)
     volume.download(stream, 0, 0, libvirt.VIR_STORAGE_VOL_DOWNLOAD_SPARSE_STREAM)
@@ -309,20 +311,20 @@ def _receive(conn, volume):
     return found.end()
 
 
-def _send(conn, volume, handle, progress):
+def _send(conn: Any, volume: Any, handle: BinaryIO, progress: Callable[[int], object] | None) -> None:
     """Upload a file into a volume with its holes."""
     descriptor = handle.fileno()
     total = os.fstat(descriptor).st_size
     stream = conn.newStream(0)
     volume.upload(stream, 0, total, libvirt.VIR_STORAGE_VOL_UPLOAD_SPARSE_STREAM)
 
-    def data(_stream, count, _opaque):
+    def data(_stream: Any, count: int, _opaque: Any) -> bytes:
         chunk = os.read(descriptor, count)
         if progress is not None:
             progress(os.lseek(descriptor, 0, os.SEEK_CUR))
         return chunk
 
-    def hole(_stream, _opaque):
+    def hole(_stream: Any, _opaque: Any) -> tuple[bool, int]:
         """``(is data here, bytes up to where that changes)``."""
         here = os.lseek(descriptor, 0, os.SEEK_CUR)
         if here >= total:
@@ -345,7 +347,7 @@ def _send(conn, volume, handle, progress):
         os.lseek(descriptor, here, os.SEEK_SET)
         return True, end - here
 
-    def skip(_stream, length, _opaque):
+    def skip(_stream: Any, length: int, _opaque: Any) -> int:
         os.lseek(descriptor, length, os.SEEK_CUR)
         return 0
 

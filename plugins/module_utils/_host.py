@@ -9,6 +9,9 @@ Private to the collection.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.module_utils import _block_devices
 from ansible_collections.drover.compute.plugins.module_utils._capabilities import (
     cpu_element,
@@ -28,7 +31,9 @@ from ansible_collections.drover.compute.plugins.module_utils._storage import (
 )
 
 
-def read_hypervisor(conn, uri, instances_path, warn, shared_pools=()):
+def read_hypervisor(
+    conn: Any, uri: str, instances_path: str, warn: Callable[[str], object], shared_pools: Collection[str] = ()
+) -> dict[str, Any]:
     """The facts of the hypervisor behind ``conn``; plain JSON types only.
 
     ``shared_pools`` are names of storage pools that are shared though that cannot be seen.
@@ -42,8 +47,8 @@ def read_hypervisor(conn, uri, instances_path, warn, shared_pools=()):
     mounts = read_mounts(instances_path) if local else None
     pools = read_pools(conn, mounts)
     domains, untold = read_domains(conn, local, warn, pools)
-    disk_facts = DiskFacts(mounts, pools, conn, shared_pools) if local else None
-    if local:
+    disk_facts = DiskFacts(mounts, pools, conn, shared_pools) if mounts is not None else None
+    if disk_facts is not None:
         disk_facts.add([disk for domain in domains for disk in domain["disks"]])
     addresses = read_addresses(conn)
     for domain in domains:
@@ -63,9 +68,9 @@ def read_hypervisor(conn, uri, instances_path, warn, shared_pools=()):
         "numa_cells": capabilities["numa_cells"],
         "storage": read_instances_storage(conn, mounts, instances_path, domains, pools, warn),
         "pools": pools,
-        "mounts": network_mounts(mounts) if local else None,
+        "mounts": network_mounts(mounts) if mounts is not None else None,
         "block_devices": _block_devices.listing() if local else None,
-        "images": disk_facts.images(READING) if local else None,
+        "images": disk_facts.images(READING) if disk_facts is not None else None,
         "networks": read_networks(conn),
         "supported_instances": capabilities["supported_instances"],
         "pci_devices": pci_devices,
@@ -78,7 +83,7 @@ def read_hypervisor(conn, uri, instances_path, warn, shared_pools=()):
     return facts
 
 
-def _cpu(conn, cpu, text, info):
+def _cpu(conn: Any, cpu: Mapping[str, Any], text: str, info: Sequence[Any]) -> dict[str, Any]:
     online = _online(conn, int(info[2]))
     return {
         "arch": cpu["arch"] or info[0],
@@ -92,7 +97,7 @@ def _cpu(conn, cpu, text, info):
     }
 
 
-def _online(conn, active):
+def _online(conn: Any, active: int) -> list[int]:
     """The numbers of the CPUs that are online; the first ``active`` ones if libvirt does not say."""
     try:
         states = conn.getCPUMap(0)[1]
@@ -101,7 +106,7 @@ def _online(conn, active):
     return [number for number, online in enumerate(states) if online]
 
 
-def _all_features(conn, text):
+def _all_features(conn: Any, text: str) -> list[str]:
     """The features of the host's CPU with those that its model implies, or [] if not to be had.
 
     The capabilities list only what the host has beyond its model; Nova expands it the same way.
@@ -115,7 +120,7 @@ def _all_features(conn, text):
         return []
 
 
-def memory_used_mb(conn):
+def memory_used_mb(conn: Any) -> int | None:
     """MiB in use: total less free, buffers and cached, as Nova counts; None if the driver cannot tell."""
     try:
         stats = conn.getMemoryStats(libvirt.VIR_NODE_MEMORY_STATS_ALL_CELLS, 0)

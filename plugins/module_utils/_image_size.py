@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.module_utils._files import open_
 _QCOW2_MAGIC = b"QFI\xfb"
 
 
-def image_size(path, image_format):
+def image_size(path: str, image_format: str | None) -> tuple[int, int] | None:
     """``(virtual bytes, allocated bytes)`` of the image file, or None if it cannot be read.
 
     A raw file's virtual size is its length. The space taken is what the file system gave it.
@@ -27,9 +27,7 @@ def image_size(path, image_format):
         info = os.stat(path)
         if not stat.S_ISREG(info.st_mode):
             return None
-        virtual = info.st_size
-        if image_format == "qcow2":
-            virtual = qcow2_virtual_size(path)
+        virtual = qcow2_virtual_size(path) if image_format == "qcow2" else info.st_size
     except (OSError, ValueError):
         return None
     if virtual is None:
@@ -37,7 +35,7 @@ def image_size(path, image_format):
     return virtual, info.st_blocks * 512
 
 
-def qcow2_virtual_size(path):
+def qcow2_virtual_size(path: str) -> int | None:
     """The virtual size in bytes that a qcow2 header states, or None when it is no qcow2 file."""
     with open_regular(path) as handle:
         header = handle.read(32)

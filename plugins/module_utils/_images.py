@@ -13,6 +13,10 @@ import json
 import os
 import secrets
 import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.drover.compute.plugins.module_utils import _ownership
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import host_name
@@ -30,7 +34,7 @@ class ImageProblem(Exception):
     """A disk or seed cannot be made or accepted; the text says why and what to do."""
 
 
-def check_disk(module, disk):
+def check_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> bool:
     """Whether the disk has to be made: True if it is missing, False if the right one is there.
 
     Raises :class:`ImageProblem` when it cannot be made or another file is in its place.
@@ -77,7 +81,7 @@ def check_disk(module, disk):
     return False
 
 
-def _holds_data(module, path, found):
+def _holds_data(module: AnsibleModule, path: str, found: Mapping[str, Any]) -> bool:
     """Whether something was written to an image: one that was made and never used is empty.
 
     :param found: what qemu-img info says of it.
@@ -93,19 +97,17 @@ def _holds_data(module, path, found):
         return any(any(os.pread(handle.fileno(), each["length"], each["offset"])) for each in written)
 
 
-def wanted_size(disk, base):
+def wanted_size(disk: Mapping[str, Any], base: Mapping[str, Any] | None) -> int:
     """The virtual size in bytes of a disk: ``size_gb``, or that of the image it is backed by."""
-    if disk["size_gb"] is not None:
-        return disk["size_gb"] * GIB
-    return base["virtual-size"]
+    return disk["size_gb"] * GIB if base is None or disk["size_gb"] is not None else base["virtual-size"]
 
 
-def image_info(module, path):
+def image_info(module: AnsibleModule, path: str) -> dict[str, Any]:
     """What ``qemu-img info`` says of an image, also while a running domain uses it."""
     return json.loads(_qemu_img(module, ["info", "--output=json", "-U", path], f"reading {path}"))
 
 
-def make_disk(module, disk):
+def make_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> _ownership.Candidate:
     """Make the disk under a name of its own and link it into place, which fails if one is there; the Candidate of what was made."""
     path = disk["path"]
     part = _part_name(path)
@@ -124,12 +126,12 @@ def make_disk(module, disk):
         _ownership.drop_temporary(part)
 
 
-def grow(module, path, image_format, size):
+def grow(module: AnsibleModule, path: str, image_format: str, size: int) -> None:
     """Make an image that no domain has open larger; qemu-img itself refuses to make it smaller."""
     _qemu_img(module, ["resize", "-q", "-f", image_format, path, str(size)], f"making {path} larger")
 
 
-def check_seed(path, content):
+def check_seed(path: str, content: bytes) -> bool:
     """Whether the seed has to be made; raises :class:`ImageProblem` if another file is there."""
     _check_folder(path)
     if not os.path.lexists(path):
@@ -147,7 +149,7 @@ def check_seed(path, content):
     return False
 
 
-def make_seed(path, content):
+def make_seed(path: str, content: bytes) -> _ownership.Candidate:
     """Write the seed, readable by root only, for it may hold passwords; the Candidate of what was made."""
     part = _part_name(path)
     try:
@@ -162,7 +164,7 @@ def make_seed(path, content):
         _ownership.drop_temporary(part)
 
 
-def _check_folder(path):
+def _check_folder(path: str) -> None:
     folder = os.path.dirname(path)
     if not os.path.isabs(path) or not folder:
         raise ImageProblem(f"The path {path!r} is not absolute: give the full path of the file.")
@@ -170,12 +172,12 @@ def _check_folder(path):
         raise ImageProblem(f"The folder {folder} for {os.path.basename(path)} does not exist on {host_name()}: make or mount it first.")
 
 
-def _part_name(path):
+def _part_name(path: str) -> str:
     folder, name = os.path.split(path)
     return os.path.join(folder, f".drover-{secrets.token_hex(4)}-{name[:200]}.part")
 
 
-def _put_in_place(part, path):
+def _put_in_place(part: str, path: str) -> _ownership.Candidate:
     """Give the finished file its name without ever replacing a file of that name."""
     try:
         made = _ownership.made(part, path)
@@ -194,7 +196,7 @@ def _put_in_place(part, path):
         raise ImageProblem(f"The file {path} cannot be made on {host_name()}: {exc.strerror}.") from exc
 
 
-def _qemu_img(module, arguments, doing):
+def _qemu_img(module: AnsibleModule, arguments: Sequence[str], doing: str) -> str:
     program = module.get_bin_path("qemu-img")
     if program is None:
         raise ImageProblem(
@@ -208,9 +210,9 @@ def _qemu_img(module, arguments, doing):
     return out
 
 
-def _run(command, doing):
+def _run(command: Sequence[str], doing: str) -> tuple[int, str, str]:
     """(Exit status, output, errors) of a program; it is not waited for longer than QEMU_IMG_TIMEOUT, not even after it was killed."""
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     try:
         program = subprocess.Popen(command, encoding="utf-8", errors="surrogateescape", **pipes)  # pylint: disable=consider-using-with
     except OSError as exc:
@@ -219,8 +221,9 @@ def _run(command, doing):
         out, err = program.communicate(timeout=QEMU_IMG_TIMEOUT)
     except BaseException as exc:
         program.kill()
-        program.stdout.close()
-        program.stderr.close()
+        for pipe in (program.stdout, program.stderr):
+            if pipe is not None:
+                pipe.close()
         if not isinstance(exc, subprocess.TimeoutExpired):
             raise
         raise ImageProblem(

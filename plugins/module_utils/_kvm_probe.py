@@ -14,6 +14,8 @@ import re
 import threading
 import time
 import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
@@ -25,7 +27,7 @@ NAME = "drover-kvm-probe"
 MODES = ("custom", "host-model", "host-passthrough", "maximum")
 
 
-def probe(conn, arch, supported_instances, cpu=None):
+def probe(conn: Any, arch: str, supported_instances: Iterable[Sequence[str]], cpu: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Start a tiny paused guest as the role place would, and destroy it. Nothing of it is left.
 
     :param arch: the architecture of the host's CPU.
@@ -44,7 +46,7 @@ def probe(conn, arch, supported_instances, cpu=None):
     return {"offered": True, "works": works, "message": message}
 
 
-def _start(conn, text):
+def _start(conn: Any, text: str) -> tuple[bool | None, str]:
     """(whether it started, or None where that is not known; why it did not)"""
     flags = libvirt.VIR_DOMAIN_START_PAUSED | libvirt.VIR_DOMAIN_START_AUTODESTROY
     deadline = time.monotonic() + TIMEOUT / 2
@@ -68,13 +70,13 @@ def _start(conn, text):
     return True, ""
 
 
-def _cause(error):
+def _cause(error: Exception) -> str:
     """What QEMU said first; before it stands what libvirt makes of it."""
     said = re.search(r"qemu[\w.-]*: (.*)", str(error))
     return said.group(1).strip().rstrip(".") if said else _libvirt.text_of(error)
 
 
-def _xml(arch, cpu):
+def _xml(arch: str, cpu: Mapping[str, Any]) -> str:
     root = ET.Element("domain", type="kvm")
     ET.SubElement(root, "name").text = NAME
     ET.SubElement(root, "memory", unit="MiB").text = "64"

@@ -18,7 +18,9 @@ import sys
 import threading
 import traceback
 import urllib.parse
+from typing import Any
 
+from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.respawn import (
     has_respawned,
     probe_interpreters_for_module,
@@ -32,7 +34,7 @@ try:
     import libvirt
 except ImportError:
     libvirt = None
-    LIBVIRT_IMPORT_ERROR = traceback.format_exc()
+    LIBVIRT_IMPORT_ERROR: str | None = traceback.format_exc()
 else:
     LIBVIRT_IMPORT_ERROR = None
 
@@ -48,30 +50,30 @@ _EVENT_LOOP = {"started": False}
 class LibvirtProblem(Exception):
     """Something about libvirt that an operator can act on; the text says what to do."""
 
-    def __init__(self, message, code=None):
+    def __init__(self, message: str, code: int | None = None) -> None:
         super().__init__(message)
         #: libvirt's error code (VIR_ERR_*) where libvirt was the one to complain, else None.
         self.code = code
 
 
-class LibvirtSilent(*((LibvirtProblem, libvirt.libvirtError) if libvirt else (LibvirtProblem,))):
+class LibvirtSilent(*((LibvirtProblem, libvirt.libvirtError) if libvirt else (LibvirtProblem,))):  # type: ignore[misc]  # without libvirt too
     """libvirt did not answer in time, and nothing more is sent over that connection.
 
     It is a libvirtError too, like a connection that breaks, so code that handles that one handles this one.
     """
 
-    def __init__(self, message):
+    def __init__(self, message: str) -> None:
         # Not libvirtError's, which takes the text of the last error of libvirt's.
         Exception.__init__(self, message)  # pylint: disable=non-parent-init-called,super-init-not-called
         self.code = self.err = None
 
 
-def host_name():
+def host_name() -> str:
     """The name of the machine that this runs on."""
     return socket.gethostname()
 
 
-def missing_binding_message():
+def missing_binding_message() -> str:
     """What to tell somebody whose hypervisor has no Python binding of libvirt."""
     return (
         f"The Python binding of libvirt is missing on {host_name()} (for {sys.executable}): "
@@ -80,7 +82,7 @@ def missing_binding_message():
     )
 
 
-def require_binding(module):
+def require_binding(module: AnsibleModule) -> None:
     """Make sure that libvirt's binding is there; the system's Python is tried before giving up.
 
     Ansible may run modules with a Python of a virtual environment, for which distributions ship
@@ -95,17 +97,17 @@ def require_binding(module):
     module.fail_json(msg=missing_binding_message(), exception=LIBVIRT_IMPORT_ERROR)
 
 
-def silence():
+def silence() -> None:
     """Keep libvirt from printing each error to stderr by itself; errors arrive as exceptions."""
     if libvirt is not None:
         libvirt.registerErrorHandler(_swallow, None)
 
 
-def _swallow(context, error):
+def _swallow(context: Any, error: Any) -> None:
     """An error handler that does nothing: see :func:`silence`."""
 
 
-def is_local(uri):
+def is_local(uri: str) -> bool:
     """Whether the hypervisor behind ``uri`` is the machine that this runs on.
 
     libvirt's rule: a URI without a host part never leaves the machine.
@@ -116,7 +118,7 @@ def is_local(uri):
         return False
 
 
-def quiet_uri(uri):
+def quiet_uri(uri: str) -> str:
     """``uri`` with SSH's questions switched off, so that a missing key fails rather than hangs."""
     parts = urllib.parse.urlsplit(uri)
     if "+ssh" not in parts.scheme or "no_tty=" in parts.query:
@@ -125,7 +127,7 @@ def quiet_uri(uri):
     return urllib.parse.urlunsplit((parts.scheme, parts.netloc, parts.path, query, parts.fragment))
 
 
-def uri_host(uri):
+def uri_host(uri: str) -> str:
     """The host that ``uri`` names, or this machine's name."""
     try:
         return urllib.parse.urlsplit(uri).hostname or host_name()
@@ -133,7 +135,7 @@ def uri_host(uri):
         return host_name()
 
 
-def start_event_loop():
+def start_event_loop() -> None:
     """Run libvirt's event loop in a daemon thread, which keep-alive messages need.
 
     Call it after forking, never before: threads do not survive a fork.
@@ -145,7 +147,7 @@ def start_event_loop():
     threading.Thread(target=_run_events, name="libvirt-events", daemon=True).start()
 
 
-def _run_events():
+def _run_events() -> None:
     while True:
         try:
             libvirt.virEventRunDefaultImpl()
@@ -153,7 +155,7 @@ def _run_events():
             return
 
 
-def text_of(error):
+def text_of(error: object) -> str:
     """The text of a libvirt error on one line, without libvirt's own prefix for oddities."""
     text = " ".join(str(error).split())
     for prefix in ("internal error: ", "operation failed: "):
@@ -162,13 +164,13 @@ def text_of(error):
     return text.rstrip(".")
 
 
-def code_of(error):
+def code_of(error: object) -> int | None:
     """libvirt's error code of an exception, or None."""
     getter = getattr(error, "get_error_code", None)
     return getter() if getter else None
 
 
-def open_connection(uri, keepalive=False):
+def open_connection(uri: str, keepalive: bool = False) -> Limited:
     """Open ``uri`` and return the connection, all of whose calls end (:class:`Limited`).
 
     It has CONNECT_TIMEOUT seconds. With ``keepalive`` a peer that goes silent makes calls fail after
@@ -196,12 +198,12 @@ def open_connection(uri, keepalive=False):
     return Limited(conn, Line(uri_host(uri), LibvirtSilent, _classes()))
 
 
-def _classes():
+def _classes() -> tuple[type, ...]:
     """Those of all that libvirt hands out."""
     return tuple(each for name, each in vars(libvirt).items() if isinstance(each, type) and name.startswith("vir"))
 
 
-def _late_message(uri):
+def _late_message(uri: str) -> str:
     if is_local(uri):
         return (
             f"libvirt on {host_name()} ({uri}) takes connections, but did not answer within {CONNECT_TIMEOUT} s: look whether "
@@ -213,7 +215,7 @@ def _late_message(uri):
     )
 
 
-def _connect_message(uri, error):
+def _connect_message(uri: str, error: Exception) -> str:
     text = text_of(error)
     where = host_name()
     if "Failed to connect socket" in text or "nable to connect to server" in text:
@@ -234,16 +236,17 @@ def _connect_message(uri, error):
     return f"Cannot connect to libvirt at {uri} from {where}: {text}."
 
 
-def connect(module, uri):
+def connect(module: AnsibleModule, uri: str) -> Limited:
     """A connection to ``uri``, or the module's failure in words."""
     require_binding(module)
     try:
         return open_connection(uri)
     except LibvirtProblem as exc:
         module.fail_json(msg=str(exc))
+        raise
 
 
-def close(conn):
+def close(conn: Any) -> None:
     """Close a connection that may be None or already broken."""
     if conn is None:
         return

@@ -10,6 +10,8 @@ Private to the collection.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._limits import Late, is_limited, within
 
@@ -65,12 +67,12 @@ class Line:
     :param classes: of the objects that libvirt hands out.
     """
 
-    def __init__(self, host, error, classes):
+    def __init__(self, host: str, error: Callable[[str], Exception], classes: tuple[type, ...]) -> None:
         self._host, self._error, self._classes = host, error, classes
         #: What there is to say of it, once it did not answer.
-        self._silent = None
+        self._silent: str | None = None
 
-    def call(self, name, function, args, kwargs):
+    def call(self, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What a method of that name returns, given as a function."""
         limit = CALL_TIMEOUTS.get(name, CALL_TIMEOUT)
         if limit == 0:
@@ -86,10 +88,12 @@ class Line:
         try:
             return self.limited(within(limit, lambda: function(*args, **kwargs), alive))
         except Late:
-            self._silent = f"libvirt on {self._host} did not answer within {limit} s ({name}): look whether libvirtd or storage hangs there"
-            raise self._error(self._silent) from None
+            self._silent = silent = (
+                f"libvirt on {self._host} did not answer within {limit} s ({name}): look whether libvirtd or storage hangs there"
+            )
+            raise self._error(silent) from None
 
-    def limited(self, value):
+    def limited(self, value: Any) -> Any:
         """``value`` with the objects of libvirt's in it limited too."""
         if isinstance(value, self._classes):
             return Limited(value, self)
@@ -106,28 +110,28 @@ class Limited:
 
     __slots__ = ("_object", "_line")
 
-    def __init__(self, obj, line):
+    def __init__(self, obj: Any, line: Line) -> None:
         self._object, self._line = obj, line
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         found = getattr(self._object, name)
         if not callable(found):
             return found
         return lambda *args, **kwargs: self._line.call(name, found, [_bare(each) for each in args], kwargs)
 
 
-def _bare(argument):
+def _bare(argument: Any) -> Any:
     if isinstance(argument, list):
         return [_bare(each) for each in argument]
     return argument._object if isinstance(argument, Limited) else argument
 
 
-def _with_beat(args):
+def _with_beat(args: Sequence[Any]) -> tuple[list[Any], Callable[[], float]]:
     """(The arguments, what says when one of the functions among them was last called)."""
     last = [time.monotonic()]
 
-    def with_beat(function):
-        def call(*given):
+    def with_beat(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
             last[0] = time.monotonic()
             return function(*given)
 

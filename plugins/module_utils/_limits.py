@@ -15,9 +15,11 @@ import os
 import queue
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 #: Helpers that wait for work.
-_IDLE = []
+_IDLE: list[_Helper] = []
 
 # No thread survives a fork.
 os.register_at_fork(after_in_child=_IDLE.clear)
@@ -27,7 +29,7 @@ class Late(Exception):
     """What was called did not end in time."""
 
 
-def within(seconds, call, alive=None):
+def within(seconds: float, call: Callable[[], Any], alive: Callable[[], float] | None = None) -> Any:
     """What ``call()`` returns; what it raises is raised here too.
 
     :param alive: says when something last moved (time.monotonic()); the seconds are counted from then.
@@ -55,18 +57,20 @@ def within(seconds, call, alive=None):
     raise value
 
 
-def is_limited():
+def is_limited() -> bool:
     """Whether this very code is run by :func:`within`."""
     return isinstance(threading.current_thread(), _Helper)
 
 
 class _Helper(threading.Thread):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(name="drover-helper", daemon=True)
-        self._asked, self._over, self._answer = queue.SimpleQueue(), threading.Semaphore(0), None
+        self._asked: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
+        self._over = threading.Semaphore(0)
+        self._answer: tuple[bool, Any] = (False, None)
         self.start()
 
-    def run(self):
+    def run(self) -> None:
         while True:
             call = self._asked.get()
             try:
@@ -77,10 +81,10 @@ class _Helper(threading.Thread):
             del call
             self._over.release()
 
-    def begin(self, call):
+    def begin(self, call: Callable[[], Any]) -> None:
         self._asked.put(call)
 
-    def wait(self, seconds, alive):
+    def wait(self, seconds: float, alive: Callable[[], float] | None) -> bool:
         """Whether it ended in time."""
         began = time.monotonic()
         while True:
@@ -90,6 +94,6 @@ class _Helper(threading.Thread):
                 return False
             began = alive()
 
-    def answer(self):
-        found, self._answer = self._answer, None
+    def answer(self) -> tuple[bool, Any]:
+        found, self._answer = self._answer, (False, None)
         return found

@@ -10,11 +10,15 @@ Private to the collection.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+
+#: A mount: mount point, root, type, source.
+Mount = tuple[str, str, str, str]
 
 MOUNTINFO = "/proc/self/mountinfo"
 
 
-def all_mounts():
+def all_mounts() -> list[Mount]:
     """List of (mount point, root, type, source), those that hide others after them."""
     try:
         with open(MOUNTINFO, encoding="utf-8", errors="backslashreplace") as file:
@@ -23,7 +27,7 @@ def all_mounts():
         return []
 
 
-def parse_mounts(text):
+def parse_mounts(text: str) -> list[Mount]:
     """The same from the text of /proc/self/mountinfo (see proc(5))."""
     mounts = []
     for line in text.splitlines():
@@ -37,12 +41,12 @@ def parse_mounts(text):
     return mounts
 
 
-def _plain(text):
+def _plain(text: str) -> str:
     """A field without the kernel's escapes (octal: blank, tab, newline, backslash)."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
 
 
-def mount_of(path, mounts):
+def mount_of(path: str, mounts: Iterable[Mount]) -> Mount | None:
     """The mount that a path lies on, as all_mounts() returns it, or None.
 
     :param path: absolute and without links.

@@ -13,6 +13,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterable
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import IMAGE, OTHER, PLAIN, Mentions, parse_disk
@@ -24,6 +26,9 @@ FOLDER_POOLS = ("dir", "fs", "netfs")
 
 #: Seconds to read the headers of all images in one folder.
 FOLDER_LIMIT = 120
+
+#: Who needs a file, and how.
+Need = tuple[str, str]
 
 USES = "uses it"
 
@@ -39,16 +44,16 @@ class Sighting:
     :ivar is_link: whether the path itself is a link.
     """
 
-    def __init__(self, real, status, is_link):
+    def __init__(self, real: str, status: os.stat_result | None, is_link: bool) -> None:
         self.real, self.status, self.is_link = real, status, is_link
 
     @property
-    def inode(self):
+    def inode(self) -> tuple[int, int] | None:
         """What is the same for all names of one file; None where nothing is there."""
         return None if self.status is None else (self.status.st_dev, self.status.st_ino)
 
 
-def look(path):
+def look(path: str) -> Sighting:
     """The Sighting of a path.
 
     :raises OSError: it cannot be looked at.
@@ -57,7 +62,7 @@ def look(path):
     return _files.call(_look, path)
 
 
-def _look(path):
+def _look(path: str) -> Sighting:
     real, is_link = os.path.realpath(path), os.path.islink(path)
     try:
         return Sighting(real, os.stat(real), is_link)
@@ -67,7 +72,7 @@ def _look(path):
         raise
 
 
-def texts_of(domain):
+def texts_of(domain: Any) -> list[str]:
     """All the XML that libvirt has of a domain: as it runs, as it would be started, and that of its snapshots.
 
     :raises libvirt.libvirtError: it cannot be read.
@@ -85,7 +90,7 @@ def texts_of(domain):
     return texts
 
 
-def folder_of(pool):
+def folder_of(pool: Any) -> str | None:
     """The folder of a storage pool whose volumes are files in it, None of others.
 
     :raises libvirt.libvirtError: it cannot be read.
@@ -94,7 +99,7 @@ def folder_of(pool):
     return child_text(root, "target/path") if root.get("type") in FOLDER_POOLS else None
 
 
-def volume_path(conn, pool, volume):
+def volume_path(conn: Any, pool: str, volume: str) -> str:
     """The path of a volume of this host.
 
     :raises libvirt.libvirtError: it is not known: libvirt does not have the pool or the volume, and no such file is there.
@@ -110,7 +115,7 @@ def volume_path(conn, pool, volume):
         return os.path.join(folder, volume)
 
 
-def is_gone(error):
+def is_gone(error: Exception) -> bool:
     """Whether libvirt says that what was looked for does not exist."""
     return _libvirt.code_of(error) in {getattr(libvirt, name) for name in _GONE}
 
@@ -123,11 +128,18 @@ class Needs:
     :param elsewhere: paths that instances of other hosts need.
     """
 
-    def __init__(self, conn, but=None, elsewhere=()):
+    def __init__(self, conn: Any, but: str | None = None, elsewhere: Iterable[str] = ()) -> None:
         self._conn = conn
-        self._real, self._inodes, self._folders, self._followed = {}, {}, {}, set()
-        self._doubts, self._words, self._near, self._scanned = [], [], set(), set()
-        self._definitions, self._writers = [], None
+        self._real: dict[str, Need] = {}
+        self._inodes: dict[Any, Need] = {}
+        self._folders: dict[str, str] = {}
+        self._followed: set[tuple[str, str]] = set()
+        self._doubts: list[str] = []
+        self._words: list[tuple[str, str]] = []
+        self._near: set[str] = set()
+        self._scanned: set[str] = set()
+        self._definitions: list[tuple[str, str]] = []
+        self._writers: dict[Any, str] | None = None
         for path in elsewhere:
             self._note(path, ("a domain of another hypervisor", USES), PLAIN)
         for domain in conn.listAllDomains(0):
@@ -141,7 +153,7 @@ class Needs:
                 self._doubts.append(f"what another domain of this host uses cannot be read ({exc})")
         self._note_pools()
 
-    def _note_domain(self, domain):
+    def _note_domain(self, domain: Any) -> None:
         name, mentions = domain.name(), Mentions()
         for text in texts_of(domain):
             mentions.add(text)
@@ -154,21 +166,24 @@ class Needs:
             self._note_folder(folder, f"the domain {name} is given its folder {folder}")
         self._words += [(word, f"an argument for the QEMU of the domain {name} may mean it") for word in mentions.words]
 
-    def _note_volume(self, pool, volume, name, kind):
+    def _note_volume(self, pool: str, volume: str, name: str, kind: int) -> None:
         try:
             self._note(volume_path(self._conn, pool, volume), (f"the domain {name}", USES), kind)
         except libvirt.libvirtError as exc:
             unknown = f"which file the volume {pool}/{volume} of the domain {name} is cannot be told ({_libvirt.text_of(exc)})"
             # Its file may have any name where its pool is not of files.
-            (self._doubts if kind == IMAGE else self._words).append(unknown if kind == IMAGE else (volume, unknown))
+            if kind == IMAGE:
+                self._doubts.append(unknown)
+            else:
+                self._words.append((volume, unknown))
 
-    def _note_folder(self, folder, reason):
+    def _note_folder(self, folder: str, reason: str) -> None:
         try:
             self._folders.setdefault(look(folder).real, reason)
         except (OSError, _files.Unresponsive) as exc:
             self._doubts.append(f"{folder} cannot be looked at ({_backing.reason_of(exc)})")
 
-    def _note_pools(self):
+    def _note_pools(self) -> None:
         try:
             pools = self._conn.listAllStoragePools(0)
         except libvirt.libvirtError as exc:
@@ -185,7 +200,7 @@ class Needs:
             if path:
                 self._near.add(path)
 
-    def _note(self, path, need, kind):
+    def _note(self, path: str, need: Need, kind: int) -> None:
         """Remember a file and everything behind it.
 
         :param need: who needs it, and how: a pair of texts.
@@ -215,7 +230,7 @@ class Needs:
                 self._followed.add((os.path.dirname(path), found.real))
                 left += [(behind, kind) for behind in self._behind(path, need, kind)]
 
-    def _behind(self, path, need, kind):
+    def _behind(self, path: str, need: Need, kind: int) -> list[str]:
         try:
             references = self._references_of(path)
         except (OSError, _files.Unresponsive) as exc:
@@ -225,7 +240,7 @@ class Needs:
         self._words += [(each.words, " ".join(need)) for each in references if each.words is not None]
         return [behind for each in references for behind in each.paths]
 
-    def _references_of(self, path):
+    def _references_of(self, path: str) -> list[_backing.Reference]:
         try:
             return _files.call(_backing.references_of, path)
         except PermissionError:
@@ -234,17 +249,17 @@ class Needs:
                 raise
             return found
 
-    def _doubt(self, what, need):
+    def _doubt(self, what: str, need: Need) -> None:
         self._doubts.append(f"{what}, and {' '.join(need).replace(' it', ' that')}")
 
     # -- what lies around --------------------------------------------------------------------
 
-    def look_around(self, folders):
+    def look_around(self, folders: Iterable[str]) -> None:
         """Take up what images in these folders are backed by, and those in the folders of domains' disks and of pools."""
         for folder in [*folders, *self._near]:
             self._look_into(folder)
 
-    def _look_into(self, folder):
+    def _look_into(self, folder: str) -> None:
         try:
             folder = look(folder).real
             if folder in self._scanned:
@@ -255,10 +270,10 @@ class Needs:
             if getattr(exc, "errno", None) not in (errno.ENOENT, errno.ENOTDIR):
                 self._doubts.append(f"the images in {folder} cannot be looked at ({_backing.reason_of(exc)})")
             return
-        for path, exc in unread:
-            found = _backing.by_libvirt(self._conn, path) if isinstance(exc, PermissionError) else None
+        for path, problem in unread:
+            found = _backing.by_libvirt(self._conn, path) if isinstance(problem, PermissionError) else None
             if found is None:
-                self._doubts.append(f"what {path} is backed by cannot be read ({_backing.reason_of(exc)})")
+                self._doubts.append(f"what {path} is backed by cannot be read ({_backing.reason_of(problem)})")
             elif found:
                 named.append((path, found))
         for image, references in named:
@@ -270,11 +285,11 @@ class Needs:
 
     # -- the answer --------------------------------------------------------------------------
 
-    def user(self, path, sighting):
+    def user(self, path: str, sighting: Sighting) -> Need | None:
         """Who needs a file for certain: who and how, a pair of texts; None when nobody is known to."""
         return self._real.get(sighting.real) or self._real.get(path) or (sighting.inode and self._inodes.get(sighting.inode))
 
-    def writer(self, path):
+    def writer(self, path: str) -> str | None:
         """The name of a domain that may write to an image, or to what that is backed by; None where none is known to.
 
         :raises OSError: it cannot be looked at.
@@ -293,9 +308,9 @@ class Needs:
                 left += [behind for each in self._references_of(found.real) for behind in each.paths]
         return None
 
-    def _read_writers(self):
+    def _read_writers(self) -> dict[Any, str]:
         """What domains may write to, as they are defined or run: dict real path or inode -> name of the domain."""
-        found = {}
+        found: dict[Any, str] = {}
         for name, text in self._definitions:
             root = parse(text)
             # A snapshot has what was written to before it.
@@ -313,7 +328,7 @@ class Needs:
                 found.setdefault(sighting.inode, name)
         return found
 
-    def why(self, path, sighting):
+    def why(self, path: str, sighting: Sighting) -> str | None:
         """Why somebody needs a file, or may need it, in words; None when nobody does for certain.
 
         :param sighting: what look() has found there.
@@ -331,7 +346,7 @@ class Needs:
         return self._doubts[0] if self._doubts else None
 
 
-def _references_in(folder):
+def _references_in(folder: str) -> tuple[list[tuple[str, list[_backing.Reference]]], list[tuple[str, OSError]]]:
     """What the images in a folder name: ([(path, references)] of those that name any, [(path, error)] of those that cannot be read)."""
     named, unread = [], []
     with os.scandir(folder) as entries:

@@ -14,8 +14,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Iterable, Iterator
 
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name
+from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 
 #: So many withdrawn orders are remembered of one domain; a call is on its way for minutes at most.
 REMEMBERED = 200
@@ -33,7 +35,7 @@ class Busy(LibvirtProblem):
 
 
 @contextlib.contextmanager
-def alone(records, uuid, name, patience, order=None):
+def alone(records: Records, uuid: str, name: str, patience: float, order: str | None = None) -> Iterator[None]:
     """Be the only call that works on a domain, for as long as the ``with`` block lasts.
 
     :param records: _migration.record.Records, which has the locks.
@@ -56,13 +58,13 @@ def alone(records, uuid, name, patience, order=None):
         os.close(lock)
 
 
-def refuse_withdrawn(records, uuid, name, order):
+def refuse_withdrawn(records: Records, uuid: str, name: str, order: str | None) -> None:
     """See that an order still counts; the caller has the lock of the domain."""
     if order is not None and order in read_withdrawn(records, uuid):
         raise Withdrawn(f"what was to be done with {name} on {host_name()} was withdrawn by a later run")
 
 
-def withdraw(records, uuid, orders):
+def withdraw(records: Records, uuid: str, orders: Iterable[str]) -> None:
     """Let orders no longer begin; the caller has the lock of the domain."""
     known = read_withdrawn(records, uuid)
     new = [order for order in orders if order not in known]
@@ -78,7 +80,7 @@ def withdraw(records, uuid, orders):
     os.replace(part, path)
 
 
-def read_withdrawn(records, uuid):
+def read_withdrawn(records: Records, uuid: str) -> list[str]:
     """The orders of a domain that no longer begin, the oldest first."""
     try:
         with open(_path(records, uuid), encoding="utf-8") as handle:
@@ -87,5 +89,5 @@ def read_withdrawn(records, uuid):
         return []
 
 
-def _path(records, uuid):
+def _path(records: Records, uuid: str) -> str:
     return os.path.join(records.folder, f"{uuid}.withdrawn")

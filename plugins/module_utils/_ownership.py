@@ -13,11 +13,13 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt, _probe
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import nvram_path, parse_disk
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
-from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS, Needs, look, volume_path
+from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS, Needs, Sighting, look, volume_path
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 #: What this collection's own files of the moment are called.
@@ -44,16 +46,24 @@ class Candidate:
     :ivar pool: the storage pool that it is a volume of, or None.
     """
 
-    def __init__(self, path, by_use=False, refused=None, inode=None, pool=None, foreign=FOREIGN):
+    def __init__(
+        self,
+        path: str,
+        by_use: bool = False,
+        refused: str | None = None,
+        inode: tuple[int, int] | None = None,
+        pool: str | None = None,
+        foreign: str = FOREIGN,
+    ) -> None:
         self.path, self.by_use, self.refused, self.inode, self.pool, self.foreign = path, by_use, refused, inode, pool, foreign
 
 
-def candidates_of(conn, texts):
+def candidates_of(conn: Any, texts: Sequence[str]) -> list[Candidate]:
     """The Candidates of a domain, each file once.
 
     :param texts: its XML as _needs.texts_of() has it: that of its definition first.
     """
-    found = {}
+    found: dict[str, Candidate] = {}
     for number, text in enumerate(texts):
         root = parse(text)
         for element in root.iter("disk"):
@@ -69,7 +79,7 @@ def candidates_of(conn, texts):
     return list(found.values())
 
 
-def _candidate(conn, disk):
+def _candidate(conn: Any, disk: Mapping[str, Any]) -> Candidate:
     path, pool, refused = disk["source"], None, None
     if disk["type"] == "volume":
         pool, dummy, volume = path.partition("/")
@@ -97,13 +107,14 @@ class Ownership:
     :ivar kept: those that stay, dicts path and reason.
     """
 
-    def __init__(self, conn, uuid, name, candidates, elsewhere=()):
+    def __init__(self, conn: Any, uuid: str, name: str, candidates: Sequence[Candidate], elsewhere: Iterable[str] = ()) -> None:
         self._conn, self._uuid, self._name, self._elsewhere = conn, uuid, name, elsewhere
         self._candidates = candidates
-        self._own = []
-        self.removed, self.kept = [], []
+        self._own: list[tuple[Candidate, tuple[int, int] | None]] = []
+        self.removed: list[str] = []
+        self.kept: list[dict[str, Any]] = []
 
-    def sort_out(self, locks=True):
+    def sort_out(self, locks: bool = True) -> list[str]:
         """Find out which of the files go: their paths. The others that are there are in ``kept``.
 
         :param locks: a lock that somebody has on a file keeps it. False for an instance that runs: the lock is its own then.
@@ -112,18 +123,19 @@ class Ownership:
         there = [(each, sighting, why) for each in self._candidates for sighting, why in [_look(each)] if sighting or why]
         needs = None
         for each, sighting, why in there:
-            why = why or each.refused or self._why_not(each, sighting)
-            if why is None and needs is None:
-                needs = Needs(self._conn, self._uuid, self._elsewhere)
-                needs.look_around([os.path.dirname(sighting.real) for dummy, sighting, dummy2 in there if sighting])
-            why = why or needs.why(each.path, sighting) or (_why_locked(sighting.real) if locks else None)
-            if why is None:
+            why = why or each.refused or (self._why_not(each, sighting) if sighting else None)
+            if why is None and sighting:
+                if needs is None:
+                    needs = Needs(self._conn, self._uuid, self._elsewhere)
+                    needs.look_around([os.path.dirname(other.real) for dummy, other, dummy2 in there if other])
+                why = needs.why(each.path, sighting) or (_why_locked(sighting.real) if locks else None)
+            if why is None and sighting:
                 self._own.append((each, sighting.inode))
             else:
                 self.kept.append({"path": each.path, "reason": why})
         return [each.path for each, dummy in self._own]
 
-    def remove(self, patient=False):
+    def remove(self, patient: bool = False) -> None:
         """Remove what sort_out() has found to be the instance's own.
 
         :param patient: what cannot be removed is kept as well.
@@ -152,10 +164,10 @@ class Ownership:
                 # Then libvirt shows the volume until the pool is refreshed by somebody.
                 pass
 
-    def _why_not(self, candidate, sighting):
+    def _why_not(self, candidate: Candidate, sighting: Sighting) -> str | None:
         """Why a file is not the instance's own, None when it is."""
         path = candidate.path
-        if sighting.is_link:
+        if sighting.is_link or sighting.status is None:
             return f"it is a link to {sighting.real}, and whose that is the link does not say"
         if not stat.S_ISREG(sighting.status.st_mode):
             return "it is no image file but a device or a folder"
@@ -168,7 +180,7 @@ class Ownership:
         return None
 
 
-def _look(candidate):
+def _look(candidate: Candidate) -> tuple[Sighting | None, str | None]:
     """``(sighting, why it cannot be looked at)``, one of them None, or both where nothing is there."""
     if not os.path.isabs(candidate.path):
         # Of another pool or on the network: refused already.
@@ -180,7 +192,7 @@ def _look(candidate):
     return (sighting if sighting.status is not None or sighting.is_link else None), None
 
 
-def is_named_for(path, uuid, name):
+def is_named_for(path: str, uuid: str, name: str) -> bool:
     """Whether a file's name says whose it is: the whole uuid, the seed that place makes, or the UEFI variables that libvirt makes."""
     folder, base = os.path.split(path)
     # As role place spells it.
@@ -190,7 +202,7 @@ def is_named_for(path, uuid, name):
     return of_libvirt and base in (f"{name}_VARS.fd", f"{name}_VARS.qcow2")
 
 
-def _why_locked(path):
+def _why_locked(path: str) -> str | None:
     try:
         found = _files.call(_probe.in_use, path)
     except _files.Unresponsive:
@@ -200,7 +212,7 @@ def _why_locked(path):
     return "a process has it locked" if found else "whether a process has it locked cannot be told"
 
 
-def _remove(path, inode):
+def _remove(path: str, inode: tuple[int, int] | None) -> str | None:
     """Remove a file that was decided about; why not, or None when it is gone.
 
     :param inode: what it was then: another file that has got its name meanwhile is another's.
@@ -223,7 +235,7 @@ def _remove(path, inode):
 # -- what this collection has made itself ------------------------------------------------------
 
 
-def made(part, path):
+def made(part: str, path: str) -> Candidate:
     """The Candidate of a file that this process has made as ``part`` and now names ``path``: its own by that.
 
     :raises OSError: it is not there.
@@ -232,7 +244,7 @@ def made(part, path):
     return Candidate(path, by_use=True, inode=(found.st_dev, found.st_ino))
 
 
-def drop_temporary(path):
+def drop_temporary(path: str) -> None:
     """Remove a file of the moment that this process, or one of ours that died, has made under a name that nobody else uses."""
     _refuse_foreign(path)
     try:
@@ -241,7 +253,7 @@ def drop_temporary(path):
         pass
 
 
-def drop_probe(path):
+def drop_probe(path: str) -> bool:
     """Remove an empty folder made to see whether others see it; whether it is gone."""
     _refuse_foreign(path)
     try:
@@ -253,12 +265,12 @@ def drop_probe(path):
     return True
 
 
-def _refuse_foreign(path):
+def _refuse_foreign(path: str) -> None:
     if not os.path.basename(path).startswith(TEMPORARY):
         raise ValueError(f"{path} is no temporary file of drover")
 
 
-def drop_state(path):
+def drop_state(path: str) -> None:
     """Remove a note of our own (a record, a place in a line), which is no file of any instance."""
     os.unlink(path)
 
@@ -266,7 +278,7 @@ def drop_state(path):
 # -- through libvirt ---------------------------------------------------------------------------
 
 
-def why_copy_stays(entry, there, users):
+def why_copy_stays(entry: Mapping[str, Any], there: Mapping[str, Any], users: Sequence[str]) -> str | None:
     """Why a file at the destination is not removed after a move that came to nothing; None when this move has made it.
 
     :param entry: the file in the record of the move.
@@ -284,12 +296,12 @@ def why_copy_stays(entry, there, users):
     return None
 
 
-def delete_volume(volume):
+def delete_volume(volume: Any) -> None:
     """Remove a volume that why_copy_stays() has let go."""
     volume.delete(0)
 
 
-def undefine(domain, with_state=False):
+def undefine(domain: Any, with_state: bool = False) -> None:
     """Remove a definition, and what libvirt has saved of its memory. The files that it uses stay, that of its UEFI variables too.
 
     :param with_state: the state of an emulated TPM goes as libvirt would have it; it is kept by uuid.

@@ -10,6 +10,8 @@ Private to the collection.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import state_name
@@ -22,12 +24,12 @@ POLL = 0.25
 PRESS_AGAIN = 10
 
 
-def state_of(domain):
+def state_of(domain: Any) -> str:
     """The domain's state as one of the words of ``_domain_xml.STATES``."""
     return state_name(domain.info()[0])
 
 
-def find(conn, uuid=None, name=None):
+def find(conn: Any, uuid: str | None = None, name: str | None = None) -> Any:
     """The domain of that uuid, or of that name, or None."""
     try:
         return conn.lookupByUUIDString(uuid) if uuid else conn.lookupByName(name)
@@ -37,7 +39,7 @@ def find(conn, uuid=None, name=None):
         raise
 
 
-def boot(domain):
+def boot(domain: Any) -> None:
     """Start a domain that is off. With memory that was saved to disk, that is read first, which takes as long as it is large."""
     if domain.hasManagedSaveImage(0):
         domain.create()
@@ -45,7 +47,7 @@ def boot(domain):
         domain.createWithFlags(0)
 
 
-def start(domain, timeout):
+def start(domain: Any, timeout: float) -> None:
     """Bring the domain to ``running`` and watch it stay so; raises :class:`LibvirtProblem`.
 
     ``timeout`` is in seconds and counts from when libvirt has started it.
@@ -78,7 +80,7 @@ def start(domain, timeout):
         time.sleep(POLL)
 
 
-def stop(domain, timeout, force):
+def stop(domain: Any, timeout: float, force: bool) -> None:
     """Shut the guest down and wait; after ``timeout`` seconds destroy it if ``force``, else raise."""
     deadline = time.monotonic() + timeout
     press = 0.0
@@ -99,12 +101,12 @@ def stop(domain, timeout, force):
         time.sleep(POLL)
 
 
-def cut(domain):
+def cut(domain: Any) -> None:
     """Cut the domain's power."""
     _tolerate_off(domain, domain.destroy)
 
 
-def _tolerate_off(domain, call):
+def _tolerate_off(domain: Any, call: Callable[[], object]) -> None:
     """Call, and forgive the error of a domain that went off just before."""
     try:
         call()
@@ -113,7 +115,7 @@ def _tolerate_off(domain, call):
             raise
 
 
-def define(conn, text):
+def define(conn: Any, text: str) -> Any:
     """Define the domain, with libvirt's check of the schema where the host has it."""
     try:
         return conn.defineXMLFlags(text, libvirt.VIR_DOMAIN_DEFINE_VALIDATE)

@@ -13,6 +13,7 @@ import re
 import socket
 import struct
 import time
+from collections.abc import Sequence
 
 from ansible_collections.drover.compute.plugins.module_utils import _files
 
@@ -24,7 +25,7 @@ ANSWERS = (errno.ECONNREFUSED, errno.ECONNRESET)
 FLOCK = "hhqqi"  # struct flock of Linux with 64 bits: type, whence, start, length, pid
 
 
-def reach(address, port, timeout):
+def reach(address: str, port: int, timeout: float) -> tuple[bool | None, str]:
     """Whether a host answers on a TCP port.
 
     :param timeout: seconds in all.
@@ -52,7 +53,7 @@ def reach(address, port, timeout):
     return (False if tried else None), last
 
 
-def in_use(path):
+def in_use(path: str) -> bool | None:
     """Whether somebody, on whichever host, holds a lock on a file.
 
     :returns: True, False, or None where that cannot be told.
@@ -71,7 +72,7 @@ def in_use(path):
         os.close(descriptor)
 
 
-def storage(paths, locked_by_libvirt):
+def storage(paths: Sequence[str], locked_by_libvirt: bool) -> tuple[str, list[str]]:
     """What the locks of a host's disks tell.
 
     :param locked_by_libvirt: libvirt locks disks on all hosts; otherwise no lock proves nothing.
@@ -86,7 +87,7 @@ def storage(paths, locked_by_libvirt):
     return ("silent" if silent else "unknown"), []
 
 
-def locked_by_libvirt(file="/etc/libvirt/qemu.conf"):
+def locked_by_libvirt(file: str = "/etc/libvirt/qemu.conf") -> bool:
     """Whether libvirt's lock manager is set up here, as role hypervisor does it."""
     try:
         with open(file, encoding="utf-8", errors="replace") as text:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _power
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 
 
-def reboot(conn, domain, timeout, hard):
+def reboot(conn: Any, domain: Any, timeout: float, hard: bool) -> None:
     """Reboot a domain; raises :class:`LibvirtProblem`.
 
     :param conn: its connection, of a process that runs libvirt's event loop.
@@ -59,7 +60,7 @@ def reboot(conn, domain, timeout, hard):
         _power.start(domain, timeout)
 
 
-def _has_begun(domain, seen, timeout):
+def _has_begun(domain: Any, seen: threading.Event, timeout: float) -> bool:
     """Whether the guest was reset, or went off, within so many seconds."""
     deadline = time.monotonic() + timeout
     while not seen.wait(_power.POLL):
@@ -70,7 +71,7 @@ def _has_begun(domain, seen, timeout):
     return True
 
 
-def _watch(conn, domain, seen):
+def _watch(conn: Any, domain: Any, seen: threading.Event) -> int | None:
     """Set ``seen`` when the domain reboots; None where the driver tells nothing of it."""
     try:
         return conn.domainEventRegisterAny(domain, libvirt.VIR_DOMAIN_EVENT_ID_REBOOT, lambda *dummy: seen.set(), None)

@@ -13,6 +13,11 @@ import io
 import math
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.drover.compute.plugins.module_utils import _images
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import METADATA_NAMESPACE, parse_metadata
@@ -21,7 +26,7 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt import Lib
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, integer, parse, size_bytes
 
 
-def resized(text, vcpus=None, memory_mb=None, flavor=None):
+def resized(text: str, vcpus: int | None = None, memory_mb: int | None = None, flavor: str | None = None) -> str | None:
     """The XML of a domain with another size, None when it has that size already.
 
     :param flavor: the name to put into its metadata; None leaves that as it is, an empty text takes it out.
@@ -45,27 +50,25 @@ def resized(text, vcpus=None, memory_mb=None, flavor=None):
     return ET.tostring(root, encoding="unicode")
 
 
-def _vcpus(root):
+def _vcpus(root: Element) -> tuple[int, int]:
     """(the most it can have, how many it starts with)."""
     element = root.find("vcpu")
     most = integer(child_text(root, "vcpu", "1"), 1)
     return most, integer(element.get("current"), most) if element is not None else most
 
 
-def _memory(root):
+def _memory(root: Element) -> tuple[int, int]:
     """(the most it can have, how much it starts with), in MiB."""
     most = size_bytes(root.find("memory")) // 2**20
     current = root.find("currentMemory")
     return most, size_bytes(current) // 2**20 if current is not None else most
 
 
-def _set_vcpus(root, vcpus):
+def _set_vcpus(root: Element, vcpus: int) -> None:
     name = child_text(root, "name")
     if root.find("cpu/numa") is not None:
         raise _by_hand(name, "its vCPUs are spread over NUMA cells")
-    element = root.find("vcpu")
-    if element is None:
-        element = ET.SubElement(root, "vcpu")
+    element = _child(root, "vcpu")
     element.text = str(vcpus)
     element.attrib.pop("current", None)
     for each in root.findall("vcpus"):
@@ -83,7 +86,7 @@ def _set_vcpus(root, vcpus):
                 tuning.remove(pin)
 
 
-def _set_memory(root, memory_mb):
+def _set_memory(root: Element, memory_mb: int) -> None:
     name = child_text(root, "name")
     if root.find("cpu/numa") is not None:
         raise _by_hand(name, "its memory is spread over NUMA cells")
@@ -94,32 +97,33 @@ def _set_memory(root, memory_mb):
         raise _by_hand(name, f"its maxMemory is less than {memory_mb} MiB")
     for each in root.findall("currentMemory"):
         root.remove(each)
-    element = root.find("memory")
+    element = _child(root, "memory")
     element.set("unit", "MiB")
     element.text = str(memory_mb)
 
 
-def _by_hand(name, why):
+def _child(parent: Element, tag: str) -> Element:
+    """The first element of that name, made where there is none."""
+    found = parent.find(tag)
+    return ET.SubElement(parent, tag) if found is None else found
+
+
+def _by_hand(name: str | None, why: str) -> LibvirtProblem:
     return LibvirtProblem(
         f"The size of {name} on {host_name()} cannot be changed: {why}. Change that with virsh edit first; nothing was changed."
     )
 
 
-def _set_flavor(root, flavor):
-    metadata = root.find("metadata")
-    if metadata is None:
-        metadata = ET.SubElement(root, "metadata")
+def _set_flavor(root: Element, flavor: str) -> None:
     tag = f"{{{METADATA_NAMESPACE}}}"
-    instance = metadata.find(f"{tag}instance")
-    if instance is None:
-        instance = ET.SubElement(metadata, f"{tag}instance")
+    instance = _child(_child(root, "metadata"), f"{tag}instance")
     for each in instance.findall(f"{tag}flavor"):
         instance.remove(each)
     if flavor:
         ET.SubElement(instance, f"{tag}flavor").text = flavor
 
 
-def _keep_prefixes(text):
+def _keep_prefixes(text: str) -> None:
     """Write each namespace with the prefix it had, for people who read the XML."""
     found = ET.iterparse(io.BytesIO(text.encode("utf-8", "replace")), events=("start-ns",))
     try:
@@ -131,7 +135,7 @@ def _keep_prefixes(text):
         return
 
 
-def growth(facts, disk_gb):
+def growth(facts: Mapping[str, Any], disk_gb: int) -> tuple[dict[str, Any], int] | None:
     """What the first disk must grow by so that the writable disks have so many GiB in all.
 
     :param facts: the domain as hypervisor_info describes it.
@@ -156,7 +160,7 @@ def growth(facts, disk_gb):
     return disks[0], disks[0]["capacity_bytes"] + disk_gb * GIB - have
 
 
-def grow(module, domain, disk, size):
+def grow(module: AnsibleModule, domain: Any, disk: Mapping[str, Any], size: int) -> None:
     """Make an image file larger, below a running guest too."""
     if domain.isActive():
         domain.blockResize(disk["target"], size, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)

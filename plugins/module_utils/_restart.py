@@ -10,18 +10,23 @@ Private to the collection. No file that a domain uses is made, changed or remove
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt, _orders, _ownership, _power
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import devices_that_hold, has_emulated_tpm
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._restart_images import reasons
+from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
+from ansible_collections.drover.compute.plugins.module_utils._restart_images import Surroundings, reasons
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
 #: Seconds to wait for another call that works on the same domain.
 PATIENCE = 120
 
 
-def restart(conn, records, order, timeout, check_mode, surroundings):
+def restart(
+    conn: Any, records: Records, order: Mapping[str, Any], timeout: float, check_mode: bool, surroundings: Surroundings
+) -> dict[str, Any]:
     """Bring one domain to the state that it is to have here.
 
     :param records: the locks of domains, one per uuid (_migration.record.Records).
@@ -39,7 +44,9 @@ def restart(conn, records, order, timeout, check_mode, surroundings):
     return answer
 
 
-def _restart_alone(conn, order, timeout, check_mode, surroundings, answer):
+def _restart_alone(
+    conn: Any, order: Mapping[str, Any], timeout: float, check_mode: bool, surroundings: Surroundings, answer: dict[str, Any]
+) -> None:
     try:
         changed, answer["state"] = _bring(conn, order, timeout, check_mode, surroundings)
         answer["status"] = "restarted" if changed else "there"
@@ -48,7 +55,7 @@ def _restart_alone(conn, order, timeout, check_mode, surroundings, answer):
         answer["status"] = "failed" if _is_absent(conn, order["uuid"]) else "uncertain"
 
 
-def _bring(conn, order, timeout, check_mode, surroundings):
+def _bring(conn: Any, order: Mapping[str, Any], timeout: float, check_mode: bool, surroundings: Surroundings) -> tuple[bool, str]:
     domain = _power.find(conn, uuid=order["uuid"])
     if domain is not None and (domain.isActive() or not order["running"]):
         return False, _power.state_of(domain)
@@ -73,7 +80,7 @@ def _bring(conn, order, timeout, check_mode, surroundings):
         raise
 
 
-def _refuse(conn, order, surroundings):
+def _refuse(conn: Any, order: Mapping[str, Any], surroundings: Surroundings) -> None:
     """Raise LibvirtProblem where this host cannot have the domain, before anything is done."""
     where, name = host_name(), order["name"]
     root = parse(order["xml"])
@@ -100,14 +107,14 @@ def _refuse(conn, order, surroundings):
         raise LibvirtProblem(f"{'; '.join(held)}: take it out of the XML and start it by hand")
 
 
-def _is_absent(conn, uuid):
+def _is_absent(conn: Any, uuid: str) -> bool:
     try:
         return _power.find(conn, uuid=uuid) is None
     except (LibvirtProblem, libvirt.libvirtError):
         return False
 
 
-def forget(conn, records, uuid, check_mode):
+def forget(conn: Any, records: Records, uuid: str, check_mode: bool) -> dict[str, Any]:
     """Remove a stale definition: one of a domain that was started elsewhere while this host was dead.
 
     :returns: a dict: uuid, status (forgotten, absent, running: never touched, failed), message.
@@ -121,7 +128,7 @@ def forget(conn, records, uuid, check_mode):
     return answer
 
 
-def _forget_alone(conn, uuid, check_mode):
+def _forget_alone(conn: Any, uuid: str, check_mode: bool) -> str:
     domain = _power.find(conn, uuid=uuid)
     if domain is None:
         return "absent"

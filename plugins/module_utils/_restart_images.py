@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _backing, _block_devices, _digests, _files, _libvirt, _sources
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk
@@ -30,10 +32,11 @@ class Surroundings:
     :param conn: libvirt of this host.
     """
 
-    def __init__(self, conn):
-        self._conn, self._needs, self._lock = conn, None, threading.Lock()
+    def __init__(self, conn: Any) -> None:
+        self._conn, self._lock = conn, threading.Lock()
+        self._needs: Needs | None = None
 
-    def user(self, path):
+    def user(self, path: str) -> tuple[str, str] | None:
         """Who has a file for a disk, or is backed by it: who and how, or None."""
         with self._lock:
             if self._needs is None:
@@ -43,7 +46,7 @@ class Surroundings:
             return self._needs.user(path, found)
 
 
-def reasons(conn, order, surroundings, where):
+def reasons(conn: Any, order: Mapping[str, Any], surroundings: Surroundings, where: str) -> list[str]:
     """Why the disks of a domain are not what they were: a list of sentences without a full stop.
 
     :param order: xml, and images: of each disk by its target the identity of its storage and what is behind it.
@@ -67,7 +70,7 @@ def reasons(conn, order, surroundings, where):
     return found
 
 
-def _of_disk(conn, disk, image, surroundings, where):
+def _of_disk(conn: Any, disk: Mapping[str, Any], image: Mapping[str, Any], surroundings: Surroundings, where: str) -> list[str]:
     path = disk["source"]
     if disk["type"] == "volume":
         pool, dummy, volume = path.partition("/")
@@ -86,7 +89,7 @@ def _of_disk(conn, disk, image, surroundings, where):
     return _behind(conn, disk, path, image.get("behind"), where)
 
 
-def _is_on(conn, disk, path, wanted):
+def _is_on(conn: Any, disk: Mapping[str, Any], path: str, wanted: str) -> bool:
     """Whether a disk is, here and now, on the storage that it was on."""
     if wanted.startswith("device:"):
         return f"device:{_block_devices.identity(path)}" == wanted
@@ -97,7 +100,7 @@ def _is_on(conn, disk, path, wanted):
     return _files.call(path_id, path, _files.call(read_mounts, path)) == wanted
 
 
-def _behind(conn, disk, path, seen, where):
+def _behind(conn: Any, disk: Mapping[str, Any], path: str, seen: Sequence[Mapping[str, Any]] | None, where: str) -> list[str]:
     """Reasons in what a disk is backed by.
 
     :param seen: what discovery has recorded of it: dicts path, shared and digest; None where that is not known.
@@ -117,11 +120,11 @@ def _behind(conn, disk, path, seen, where):
     return [reason for layer in seen if not layer["shared"] for reason in _content(layer, path, where)]
 
 
-def _list(paths):
+def _list(paths: Iterable[str]) -> str:
     return ", ".join(paths) or "nothing"
 
 
-def _content(layer, path, where):
+def _content(layer: Mapping[str, Any], path: str, where: str) -> list[str]:
     if layer["digest"] is None:
         return [
             f"whether {layer['path']} behind its disk {path} is the same on {where} as on its host cannot be told, as its content was not "

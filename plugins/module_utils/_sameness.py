@@ -14,6 +14,8 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections.abc import Callable
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _backing, _block_devices, _digests, _files, _libvirt, _ownership
 from ansible_collections.drover.compute.plugins.module_utils._folder import Folder, busy_passes, folder_is_seen
@@ -36,14 +38,15 @@ class Sameness:
     :param save: a function that writes the record.
     """
 
-    def __init__(self, record, source, destination, save):
+    def __init__(self, record: dict[str, Any], source: Any, destination: Any, save: Callable[[], object]) -> None:
         self.record, self.source, self.destination, self.save = record, source, destination, save
         self.where = record["move"]["destination"]
-        self._folders, self._contents = {}, {}
+        self._folders: dict[str, bool] = {}
+        self._contents: dict[str, str] = {}
 
     # -- folders and files -------------------------------------------------------------------
 
-    def file(self, path):
+    def file(self, path: str) -> bool:
         """Whether a path is the same file on both hosts, as its folder is, and that of the file behind all links.
 
         :raises LibvirtProblem: it cannot be found out.
@@ -54,7 +57,7 @@ class Sameness:
             raise LibvirtProblem(str(exc)) from exc
         return all(self.folder(folder) for folder in dict.fromkeys((os.path.dirname(path), os.path.dirname(real))))
 
-    def folder(self, folder):
+    def folder(self, folder: str) -> bool:
         """Whether the destination sees what the source makes in a folder.
 
         :raises LibvirtProblem: it cannot be found out.
@@ -63,7 +66,7 @@ class Sameness:
             self._folders[folder] = self._probe(folder)
         return self._folders[folder]
 
-    def _probe(self, folder):
+    def _probe(self, folder: str) -> bool:
         if not _libvirt.is_local(self.record["source_uri"]):
             raise LibvirtProblem(
                 f"whether {folder} is shared can be found out on the hypervisor only, and {self.record['source_uri']} is another machine"
@@ -88,14 +91,14 @@ class Sameness:
         finally:
             self.drop_probe(probe)
 
-    def drop_probe(self, probe):
+    def drop_probe(self, probe: str) -> None:
         """Remove a probe, of this call or of one that was killed."""
         if _ownership.drop_probe(probe) and probe in self.record["probes"]:
             self.record["probes"].remove(probe)
 
     # -- content -----------------------------------------------------------------------------
 
-    def content(self, path):
+    def content(self, path: str) -> str:
         """``same``, ``missing`` (there is no such file at the destination) or ``other``.
 
         :raises LibvirtProblem: it cannot be found out.
@@ -104,14 +107,14 @@ class Sameness:
             self._contents[path] = self._compare(path)
         return self._contents[path]
 
-    def exists(self, path):
+    def exists(self, path: str) -> bool:
         """Whether there is a file of that path at the destination.
 
         :raises LibvirtProblem: it cannot be found out.
         """
         return Folder(self.destination, os.path.dirname(path)).stat(os.path.basename(path)) is not None
 
-    def _compare(self, path):
+    def _compare(self, path: str) -> str:
         folder, name = Folder(self.destination, os.path.dirname(path)), os.path.basename(path)
         there = folder.stat(name)
         if there is None:
@@ -130,7 +133,7 @@ class Sameness:
             raise LibvirtProblem(f"{path} is being written to, so it cannot be compared")
         return "same" if found[0] == here else "other"
 
-    def _digest_here(self, path):
+    def _digest_here(self, path: str) -> str | None:
         try:
             return _digests.of_file(path)[0]
         except PermissionError:
@@ -140,7 +143,7 @@ class Sameness:
 
     # -- volumes and devices -----------------------------------------------------------------
 
-    def volume(self, pool, name, path, shared):
+    def volume(self, pool: str, name: str, path: str, shared: bool) -> str | None:
         """Why a volume of a storage pool is not, or would not be, the same file at the destination; None when it is.
 
         :param path: its file here, which was looked at.
@@ -152,7 +155,7 @@ class Sameness:
             if shared:
                 found = there.storageVolLookupByName(name).path()
             elif root.get("type") in FOLDER_POOLS:
-                found = os.path.join(child_text(root, "target/path", "/"), name)
+                found = os.path.join(child_text(root, "target/path") or "/", name)
             else:
                 return f"the storage pool {pool} of {self.where} is of the type {root.get('type')}, into which nothing can be copied"
         except LibvirtProblem as exc:
@@ -165,7 +168,7 @@ class Sameness:
             return f"its volume {pool}/{name} is another file on {self.where}, {found} rather than {path}: make it the same pool there"
         return None
 
-    def network_pool(self, pool):
+    def network_pool(self, pool: str) -> str | None:
         """Why a storage pool on the network is not the same at the destination; None when it is."""
         try:
             here = pool_id(parse(self.source.storagePoolLookupByName(pool).XMLDesc(0)))
@@ -181,7 +184,7 @@ class Sameness:
             )
         return None
 
-    def _refreshed(self, pool):
+    def _refreshed(self, pool: str) -> Any:
         """A pool of the destination, looked at anew, as others may have made volumes in it meanwhile."""
         try:
             found = self.destination.storagePoolLookupByName(pool)
@@ -194,7 +197,7 @@ class Sameness:
         busy_passes(lambda: found.refresh(0))
         return found
 
-    def device(self, path):
+    def device(self, path: str) -> str | None:
         """Why a device is not seen to be the same at the destination; None when it is."""
         told = (self.record["move"].get("devices_there") or {}).get(path)
         here = _block_devices.identity(path)

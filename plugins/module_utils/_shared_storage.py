@@ -14,9 +14,12 @@ import contextlib
 import os
 import posixpath
 import re
+from collections.abc import Sequence
+from typing import Any
+from xml.etree.ElementTree import Element
 
 from ansible_collections.drover.compute.plugins.module_utils import _files
-from ansible_collections.drover.compute.plugins.module_utils._mounts import all_mounts, mount_of
+from ansible_collections.drover.compute.plugins.module_utils._mounts import Mount, all_mounts, mount_of
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text
 
 BY_UUID = "/dev/disk/by-uuid"
@@ -42,72 +45,70 @@ _PORTS = {"rbd": "6789", "ceph": "6789", "iscsi": "3260"}
 _NETFS = {"auto": "nfs", "nfs": "nfs", "glusterfs": "glusterfs", "cifs": "cifs"}
 
 
-def pool_id(root):
+def pool_id(root: Element) -> str | None:
     """The text of a storage pool that is shared by its nature, or None.
 
     :param root: the <pool> element of libvirt's XML.
     """
     reader = {"netfs": _netfs, "rbd": _rbd, "gluster": _gluster, "iscsi": _iscsi, "iscsi-direct": _iscsi}
-    source = root.find("source")
-    if source is None or root.get("type") not in reader:
-        return None
-    return reader[root.get("type")](source)
+    source, kind = root.find("source"), root.get("type", "")
+    return None if source is None or kind not in reader else reader[kind](source)
 
 
-def _netfs(source):
-    kind = source.find("format")
-    kind = _NETFS.get(kind.get("type") if kind is not None else "auto")
+def _netfs(source: Element) -> str | None:
+    form = source.find("format")
+    kind = _NETFS.get(form.get("type", "") if form is not None else "auto")
     return _joined(kind, _hosts(source, None), _attribute(source, "dir", "path"))
 
 
-def _rbd(source):
+def _rbd(source: Element) -> str | None:
     return _joined("rbd", _hosts(source, "rbd"), child_text(source, "name"))
 
 
-def _gluster(source):
+def _gluster(source: Element) -> str | None:
     volume = child_text(source, "name")
     folder = _attribute(source, "dir", "path") or "/"
     return _joined("glusterfs", _hosts(source, None), volume and f"{volume}/{folder}")
 
 
-def _iscsi(source):
+def _iscsi(source: Element) -> str | None:
     target = _attribute(source, "device", "path")
     servers = _hosts(source, "iscsi")
     return f"iscsi:{servers}:{target.lower()}" if servers and target else None
 
 
-def _hosts(source, kind):
+def _hosts(source: Element, kind: str | None) -> str | None:
     """The servers of a <source>, sorted; None without any, as with monitors from /etc/ceph."""
     found = []
     for host in source.findall("host"):
-        if host.get("name"):
-            port = host.get("port") if kind else None
-            found.append(_server(host.get("name") + (f":{port}" if port else ""), kind))
+        name, port = host.get("name"), host.get("port") if kind else None
+        if name:
+            found.append(_server(name + (f":{port}" if port else ""), kind))
     return ",".join(sorted(set(found))) or None
 
 
-def _attribute(source, child, name):
+def _attribute(source: Element, child: str, name: str) -> str | None:
     found = source.find(child)
     return found.get(name) if found is not None else None
 
 
-def _server(text, kind=None):
+def _server(text: str, kind: str | None = None) -> str:
     """A server's name in small letters, without the root's dot and without the port that all use."""
     text = text.strip().lower()
-    port = ":" + _PORTS.get(kind, "")
+    port = ":" + _PORTS.get(kind or "", "")
     if kind and text.endswith(port):
         text = text[: -len(port)]
     return text.rstrip(".")
 
 
-def _joined(kind, server, path):
+def _joined(kind: str | None, server: str | None, path: str | None) -> str | None:
     if not kind or not server or not path:
         return None
     path = posixpath.normpath("/" + path.lstrip("/"))
     return f"{kind}:{server}:{path.lower() if kind == 'cifs' else path}"
 
 
-def read_mounts(path):
+def read_mounts(path: str) -> list[Mount]:
     """What is mounted where in this process's sight: list of (mount point, root, type, source).
 
     :param path: touched first, so that what is mounted on demand is mounted.
@@ -117,7 +118,7 @@ def read_mounts(path):
     return all_mounts()
 
 
-def path_id(path, mounts):
+def path_id(path: str, mounts: Sequence[Mount]) -> str | None:
     """The text of the network or cluster file system that a path lies on, or None.
 
     :param mounts: as read_mounts() returns them.
@@ -125,7 +126,7 @@ def path_id(path, mounts):
     return real_path_id(_files.real_path(path), mounts)
 
 
-def real_path_id(path, mounts):
+def real_path_id(path: str, mounts: Sequence[Mount]) -> str | None:
     """The same of a path that has no symbolic links."""
     best = mount_of(path, mounts)
     if best is None:
@@ -135,15 +136,15 @@ def real_path_id(path, mounts):
     if kind in _CLUSTER:
         uuid = _file_system_uuid(source)
         return _joined(kind, uuid, f"{root}/{below}") if uuid else None
-    kind = _NETWORK.get(kind)
-    server, folder = _split(kind, source)
+    family = _NETWORK.get(kind)
+    server, folder = _split(family, source)
     # The kernel writes the folder that is mounted into the source of NFS, into the root of the others.
-    return _joined(kind, server, f"{folder}/{below}" if kind == "nfs" else f"{folder}/{root}/{below}")
+    return _joined(family, server, f"{folder}/{below}" if family == "nfs" else f"{folder}/{root}/{below}")
 
 
-def network_mounts(mounts):
+def network_mounts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:
     """The mounts that other hosts may have too, and those below them: list of dicts path and shared_id (None for a local one)."""
-    found = []
+    found: list[dict[str, Any]] = []
     for point, _dummy, kind, _dummy2 in mounts:
         # Others are many where containers run, and each is a look at a file.
         shared_id = path_id(point, mounts) if is_on_network(kind) else None
@@ -152,12 +153,12 @@ def network_mounts(mounts):
     return sorted(found, key=lambda each: each["path"])
 
 
-def is_on_network(kind):
+def is_on_network(kind: str) -> bool:
     """Whether a file system, by the kernel's name, is one that other hosts may see too, told apart or not."""
     return kind in _NETWORK or kind in _CLUSTER or kind in _OTHER_NETWORK or kind.startswith("fuse.")
 
 
-def _split(kind, source):
+def _split(kind: str | None, source: str) -> tuple[str | None, str | None]:
     """Server and folder of a mount's source; (None, None) when it does not name them."""
     if kind == "cifs":
         match = re.match(r"^[/\\]{2}([^/\\]+)[/\\](.*)$", source)
@@ -179,7 +180,7 @@ def _split(kind, source):
     return _server(server), folder
 
 
-def _file_system_uuid(device):
+def _file_system_uuid(device: str) -> str | None:
     """The uuid in the superblock, which all that mount this device see; None when udev has it not."""
     wanted = os.path.realpath(device)
     try:

@@ -10,6 +10,9 @@ Private to the collection.
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Sequence
+from typing import Any
+from xml.etree.ElementTree import Element
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
@@ -22,7 +25,7 @@ _HERE = ("unix", "localhost", "localhost.localdomain", "localhost6", "ip6-localh
 _HERE_BY_DEFAULT = ("nbd", "sheepdog")
 
 
-def is_here(server):
+def is_here(server: str) -> bool:
     """Whether a server, by name or address, is whichever host the name is used on."""
     name = server.strip("[]").rstrip(".").lower()
     if name in _HERE or name.endswith(".localhost"):
@@ -35,7 +38,7 @@ def is_here(server):
     return address.is_loopback or address.is_unspecified or (mapped is not None and mapped.is_loopback)
 
 
-def server_here(disk):
+def server_here(disk: Element) -> str | None:
     """The server of a ``<disk>`` element, or of a layer behind it, that is this host itself; None when there is none."""
     for source in disk.iter("source"):
         if source.get("protocol") is None:
@@ -50,7 +53,7 @@ def server_here(disk):
     return None
 
 
-def secrets_of(text):
+def secrets_of(text: str) -> list[tuple[str | None, str | None, str | None]]:
     """The secrets that the disks and the TPM of a domain refer to: a sorted list of (uuid or None, kind, usage or None)."""
     found = set()
     for element in parse(text).iter():
@@ -65,7 +68,7 @@ def secrets_of(text):
 _USAGES = {"ceph": "CEPH", "iscsi": "ISCSI", "passphrase": "VOLUME", "volume": "VOLUME", "tls": "TLS", "vtpm": "VTPM"}
 
 
-def missing_secrets(conn, text, where):
+def missing_secrets(conn: Any, text: str, where: str) -> list[str]:
     """Reasons in the secrets that a host does not have.
 
     :param conn: libvirt of that host; :param where: its name.
@@ -87,7 +90,7 @@ def missing_secrets(conn, text, where):
     return reasons
 
 
-def _look_up(conn, kinds, usage):
+def _look_up(conn: Any, kinds: Sequence[int], usage: str | None) -> Any:
     for number, kind in enumerate(kinds, 1):
         try:
             return conn.secretLookupByUsage(kind, usage)

@@ -10,9 +10,12 @@ Private to the collection. The rules are those of Nova's libvirt driver (get_ava
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
+from ansible_collections.drover.compute.plugins.module_utils._mounts import Mount
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import pool_id, real_path_id
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
@@ -21,7 +24,7 @@ GIB = 2**30
 _POOL_STATES = ("inactive", "building", "running", "degraded", "inaccessible")
 
 
-def read_pools(conn, mounts):
+def read_pools(conn: Any, mounts: Sequence[Mount] | None) -> list[dict[str, Any]]:
     """The storage pools, sorted by name; sizes in GiB (fractions kept to two digits).
 
     :param mounts: what is mounted on this machine; None when the URI names another one.
@@ -40,13 +43,13 @@ def read_pools(conn, mounts):
     return sorted(found, key=lambda pool: pool["name"])
 
 
-def _pool(pool, mounts):
+def _pool(pool: Any, mounts: Sequence[Mount] | None) -> dict[str, Any]:
     root = parse(pool.XMLDesc(0))
     state, capacity, allocation, available = pool.info()
     path = child_text(root, "target/path")
     real_path = _files.real_path(path) if path and mounts is not None else None
     shared_id = pool_id(root)
-    if shared_id is None and real_path and root.get("type") in ("dir", "fs"):
+    if shared_id is None and real_path and mounts is not None and root.get("type") in ("dir", "fs"):
         shared_id = real_path_id(real_path, mounts)
     return {
         "name": pool.name(),
@@ -64,7 +67,14 @@ def _pool(pool, mounts):
     }
 
 
-def read_instances_storage(conn, mounts, instances_path, domains, pools, warn):
+def read_instances_storage(
+    conn: Any,
+    mounts: Sequence[Mount] | None,
+    instances_path: str,
+    domains: Sequence[Mapping[str, Any]],
+    pools: Sequence[Mapping[str, Any]],
+    warn: Callable[[str], object],
+) -> dict[str, Any]:
     """Size and room of the storage below ``instances_path``, in whole GiB.
 
     On the hypervisor the file system of the nearest existing parent is asked; from elsewhere the
@@ -87,13 +97,13 @@ def read_instances_storage(conn, mounts, instances_path, domains, pools, warn):
             why = str(exc)
     total, used, free = sizes or (0, 0, 0)
     real_path = _files.real_path(instances_path) if mounts is not None else None
-    found = {
+    found: dict[str, Any] = {
         "instances_path": instances_path,
         "real_path": real_path,
         "total_gb": int(total // GIB),
         "used_gb": int(used // GIB),
         "free_gb": int(free // GIB),
-        "shared_id": real_path_id(real_path, mounts) if real_path else None,
+        "shared_id": real_path_id(real_path, mounts) if real_path and mounts is not None else None,
         "disk_available_least_gb": None,
     }
     if sizes is None:
@@ -103,7 +113,7 @@ def read_instances_storage(conn, mounts, instances_path, domains, pools, warn):
     return found
 
 
-def _from_filesystem(path):
+def _from_filesystem(path: str) -> tuple[int, int, int] | None:
     """``(total, used, free)`` in bytes of the file system that ``path`` is or would be on."""
     place = os.path.abspath(path)
     while not os.path.exists(place) and place != os.path.dirname(place):
@@ -119,7 +129,7 @@ def _from_filesystem(path):
     )
 
 
-def _from_pools(path, pools):
+def _from_pools(path: str, pools: Iterable[Mapping[str, Any]]) -> tuple[float, float, float] | None:
     """The same from the running pool with the longest target path that covers ``path``."""
     wanted = os.path.normpath(path)
     best = None
@@ -135,7 +145,7 @@ def _from_pools(path, pools):
     return best["capacity_gb"] * GIB, best["allocation_gb"] * GIB, best["available_gb"] * GIB
 
 
-def over_committed(domains):
+def over_committed(domains: Iterable[Mapping[str, Any]]) -> int:
     """Bytes that the domains' local disks may still grow by.
 
     As Nova counts: virtual size less space taken, never below nothing, for image files; block
@@ -152,7 +162,7 @@ def over_committed(domains):
     return total
 
 
-def read_networks(conn):
+def read_networks(conn: Any) -> list[dict[str, Any]]:
     """The virtual networks, sorted by name, with the bridge of each and whether it is up."""
     try:
         networks = conn.listAllNetworks(0)
@@ -177,7 +187,7 @@ def read_networks(conn):
     return sorted(found, key=lambda network: network["name"])
 
 
-def read_addresses(conn):
+def read_addresses(conn: Any) -> dict[str, list[str]]:
     """The addresses that libvirt's own networks have given out: dict MAC address -> list; one call for each network.
 
     Empty where libvirt does not tell.
@@ -186,7 +196,7 @@ def read_addresses(conn):
         networks = conn.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_ACTIVE)
     except libvirt.libvirtError:
         return {}
-    found = {}
+    found: dict[str, set[str]] = {}
     for network in networks:
         try:
             leases = network.DHCPLeases()

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from typing import Any
+from xml.etree.ElementTree import Element
 
 #: Bytes per unit, as https://libvirt.org/formatdomain.html (memory) and formatstorage.html name them.
 _UNITS = {
@@ -42,7 +44,7 @@ _FORBIDDEN = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\ufffe\uffff]")
 _FORBIDDEN_REFERENCE = re.compile(r"&#(?:0*(?:[0-8]|1[124-9]|2[0-9]|3[01])|x0*(?:[0-8bcefBCEF]|1[0-9a-fA-F]));")
 
 
-def parse(text):
+def parse(text: str) -> Element:
     """Parse a document; characters that XML forbids are replaced rather than fatal.
 
     libvirt stores names byte by byte, so that a name may hold what XML may not.
@@ -58,7 +60,7 @@ def parse(text):
         raise ValueError(f"not well-formed XML: {exc}") from exc
 
 
-def integer(text, default=0):
+def integer(text: object, default: int = 0) -> int:
     """``text`` as an int (decimal, or hexadecimal with 0x), else ``default``."""
     try:
         return int(str(text).strip(), 0)
@@ -69,7 +71,7 @@ def integer(text, default=0):
             return default
 
 
-def size_bytes(element):
+def size_bytes(element: Element | None) -> int:
     """The size an element like ``<memory unit='MiB'>64</memory>`` holds, in bytes; 0 where it is missing or empty."""
     if element is None or element.text is None:
         return 0
@@ -77,7 +79,7 @@ def size_bytes(element):
     return integer(element.text) * factor
 
 
-def child_text(element, path, default=None):
+def child_text(element: Element, path: str, default: str | None = None) -> str | None:
     """The text of the element at ``path``, stripped, or ``default`` when missing or empty."""
     found = element.find(path)
     if found is None or found.text is None:
@@ -85,6 +87,6 @@ def child_text(element, path, default=None):
     return found.text.strip() or default
 
 
-def pci_address(element):
+def pci_address(element: Any) -> str:
     """``0000:3b:00.1`` from an ``<address domain= bus= slot= function=>`` element, or a dict alike."""
     return "{:04x}:{:02x}:{:02x}.{:x}".format(*(integer(element.get(key, "0")) for key in ("domain", "bus", "slot", "function")))

@@ -10,6 +10,8 @@ instance be started somewhere else, takes a Proof; only the functions here make 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 #: What an answer comes to: it was done, nothing was begun, or nobody knows.
 DONE, NOTHING, UNCERTAIN = "done", "nothing", "uncertain"
@@ -27,11 +29,11 @@ class Answer:
     """
 
     outcome: str
-    result: dict
+    result: dict[str, Any]
     message: str = ""
 
 
-def judge(result):
+def judge(result: dict[str, Any]) -> Answer:
     """The Answer of a module's result.
 
     A failure proves that nothing was begun only where the module says so itself: ``begun`` is False. An error of
@@ -43,7 +45,7 @@ def judge(result):
     return Answer(NOTHING if result.get("begun") is False else UNCERTAIN, result, message)
 
 
-def lost(message):
+def lost(message: str) -> Answer:
     """The Answer of a module whose host was lost while it ran."""
     return Answer(UNCERTAIN, {}, message)
 
@@ -53,20 +55,20 @@ class Proof:
 
     __slots__ = ("sentence",)
 
-    def __init__(self, sentence):
+    def __init__(self, sentence: str) -> None:
         self.sentence = sentence
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Proof({self.sentence!r})"
 
 
-def require(proof):
+def require(proof: object) -> None:
     """Raise TypeError where room would be freed, or something started, on a guess."""
     if not isinstance(proof, Proof):
         raise TypeError(f"a Proof is needed, and this is none: {proof!r}")
 
 
-def is_absent(host, look):
+def is_absent(host: str, look: Mapping[str, Any] | None) -> Proof | None:
     """A Proof that an instance is not on a host and that nothing brings it there any more, or None.
 
     :param look: an entry of the module domain_order, or None where the host did not answer.
@@ -76,26 +78,26 @@ def is_absent(host, look):
     return Proof(f"{host} shows no domain of it, and what it was ordered to do can no longer begin.")
 
 
-def has_not_left(host, look):
+def has_not_left(host: str, look: Mapping[str, Any] | None) -> Proof | None:
     """A Proof that an instance is on a host, and that the move off it can no longer begin there, or None."""
     if look is None or look["busy"] or look["domain"] is None:
         return None
     return Proof(f"It is {look['domain']['state']} on {host}, and its move can no longer begin there.")
 
 
-def never_begun(sentence):
+def never_begun(sentence: str) -> Proof:
     """A Proof from the journal: what has to be written down before a hypervisor is given the order is not there."""
     return Proof(sentence)
 
 
-def unable(host, answer):
+def unable(host: str, answer: Answer) -> Proof | None:
     """A Proof that a host has done nothing and has nothing of an instance, by its module's own word, or None."""
     if answer.outcome != NOTHING or answer.result.get("domain_left") is not False:
         return None
     return Proof(f"{host} says that nothing of it is there: {answer.message}")
 
 
-def has_arrived(order, result):
+def has_arrived(order: Mapping[str, Any], result: Mapping[str, Any]) -> Proof | None:
     """A Proof that a move is done, or None: it is at its destination and gone from its source.
 
     :param order: source, destination.
@@ -108,7 +110,7 @@ def has_arrived(order, result):
     return Proof(f"It is {result['destination_state']} on {order['destination']}, and {order['source']} no longer has it.")
 
 
-def has_stayed(order, result, opened_here=False):
+def has_stayed(order: Mapping[str, Any], result: Mapping[str, Any], opened_here: bool = False) -> Proof | None:
     """A Proof that a move came to nothing, or None: it is at its source, and its destination has nothing of it.
 
     Where the destination did not answer and it does not run at the source, only if this run has opened the move:
@@ -122,31 +124,31 @@ def has_stayed(order, result, opened_here=False):
     return Proof(f"It is {here} on {order['source']}, and its move is over.")
 
 
-def is_nowhere(result):
+def is_nowhere(result: Mapping[str, Any]) -> bool:
     """Whether the module domain_migration saw both ends of a move, and neither has the instance."""
     return result.get("source_state") == result.get("destination_state") == "absent"
 
 
-def is_off(host):
+def is_off(host: str) -> Proof:
     """A Proof that nothing of a host runs: its power was seen to be off, or a person said so in exact words."""
     return Proof(f"{host} is off.")
 
 
-def is_not_shown(host):
+def is_not_shown(host: str) -> Proof:
     """A Proof that a host which was read just now does not have a domain."""
     return Proof(f"{host} was read and no longer shows it.")
 
 
-def is_elsewhere(source, destination, host):
+def is_elsewhere(source: str, destination: str, host: str) -> Proof:
     """A Proof that a move is over: neither end had the instance when both were looked at for it, and a third host shows it."""
     return Proof(f"Neither {source} nor {destination} had it, and {host} was read and shows it.")
 
 
-def is_shown(host, state):
+def is_shown(host: str, state: str) -> Proof:
     """A Proof that a host which was read just now has a domain."""
     return Proof(f"{host} was read and shows it {state}.")
 
 
-def word(who):
+def word(who: str) -> Proof:
     """A Proof that is a person's word, who gave the order by name."""
     return Proof(f"By order of {who}.")

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NoReturn
 
 
 class DroverError(Exception):
@@ -14,7 +15,7 @@ class DroverError(Exception):
     ``details`` (a dict of plain types) is added to the result of the task.
     """
 
-    def __init__(self, message, **details):
+    def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)
         self.details = details
 
@@ -23,29 +24,33 @@ class PlanError(DroverError):
     """A plan cannot even be begun, told in a sentence."""
 
 
-def some(names, most=8):
+def some(names: Sequence[str], most: int = 8) -> str:
     """The first of a list of names for a sentence, and how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def refuse_unknown_rules(lifted, rules):
+def refuse_unknown_rules(lifted: Iterable[str], rules: Collection[str]) -> None:
     """Raise DroverError where somebody lifts a rule that does not exist."""
     unknown = sorted(set(lifted) - set(rules))
     if unknown:
         raise DroverError(f"There is no rule named {', '.join(unknown)} to lift; the rules are {', '.join(rules)}. Nothing was changed.")
 
 
-def require(name, module):
+def require(name: str, module: object) -> None:
     """Raise DroverError when a guarded import left nothing behind.
 
     :param name: the package as pip knows it.
     :param module: the imported module, or None.
     """
     if module is None:
-        raise DroverError(
-            f"The Python package {name} is missing on this controller. Install what drover.compute "
-            "needs with: pip install -r requirements.txt (the file is in the collection's folder)."
-        )
+        raise _missing(name)
+
+
+def _missing(name: str) -> DroverError:
+    return DroverError(
+        f"The Python package {name} is missing on this controller. Install what drover.compute "
+        "needs with: pip install -r requirements.txt (the file is in the collection's folder)."
+    )
 
 
 class MissingPackage:
@@ -64,7 +69,7 @@ class MissingPackage:
         # Python itself looks for names such as __wrapped__, and takes an AttributeError for "there is none".
         if attribute.startswith("__"):
             raise AttributeError(attribute)
-        self()
+        raise _missing(self._name)
 
     def __call__(self, *args: object, **kwargs: object) -> NoReturn:
-        require(self._name, None)
+        raise _missing(self._name)

@@ -10,9 +10,10 @@ orjson refuse; and it accepts nothing but plain types in a result.
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 
-def to_plain(value):
+def to_plain(value: Any) -> Any:
     """Copy nested data into exact built-in types.
 
     A date or time, as YAML reads one, becomes the text it is in ISO 8601.

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import fnmatch
 import posixpath
+from collections.abc import Mapping
+from typing import Any
 
 DEVICE = "device:"
 
 
-def of_path(path, node):
+def of_path(path: str, node: Mapping[str, Any]) -> str | None:
     """The text of a file by a node's mounts and pools; None where it is the node's alone, as far as is known.
 
     :param node: facts of a node: pools, storage and mounts, each of which may be missing.
@@ -37,27 +39,25 @@ def of_path(path, node):
     return _below(share, path[len(folder.rstrip("/")) :]) if shared else None
 
 
-def of_disk(disk, node):
+def of_disk(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
     """The text of a domain's disk, of whatever type; None where it is the node's alone, as far as is known.
 
     :param disk: a disk of a domain's facts: type, source, and path and shared_id where its host has told them.
     """
     if disk.get("type") == "volume":
         name, dummy, volume = str(disk["source"]).partition("/")
-        pool = next((each for each in node.get("pools") or () if each.get("name") == name), {})
+        pool: Mapping[str, Any] = next((each for each in node.get("pools") or () if each.get("name") == name), {})
         if pool.get("shared_id"):
             return _below(pool["shared_id"], volume)
         if not pool.get("path"):
             return None
         path = posixpath.join(pool["path"], volume)
         return of_path(path, node) or of_device(path, node)
-    path = disk.get("path") or (disk["source"] if disk.get("type") in ("file", "block", "dir") else None)
-    if path is None:
-        return None
-    return of_path(path, node) or of_device(path, node)
+    own = disk.get("path") or (disk["source"] if disk.get("type") in ("file", "block", "dir") else None)
+    return None if own is None else of_path(own, node) or of_device(own, node)
 
 
-def of_device(path, node):
+def of_device(path: str, node: Mapping[str, Any]) -> str | None:
     """The text of a device by its worldwide name, or by the operator's word; None where there is none."""
     for device in node.get("block_devices") or ():
         if path in (device.get("names") or ()):
@@ -67,10 +67,10 @@ def of_device(path, node):
     return None
 
 
-def is_declared(path, node):
+def is_declared(path: str, node: Mapping[str, Any]) -> bool:
     """Whether the operator declares the devices of that path, on all hosts that declare it, to be one."""
     return any(fnmatch.fnmatchcase(path, pattern) for pattern in node.get("shared_block_devices") or ())
 
 
-def _below(share, rest):
+def _below(share: str, rest: str) -> str:
     return f"{share.rstrip('/')}{posixpath.normpath('/' + rest.lstrip('/'))}"

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 
-def is_uuid(value):
+def is_uuid(value: Any) -> bool:
     """Whether a value is a uuid in lower case, with its hyphens: in another spelling it would be another instance."""
     try:
         return str(uuid.UUID(value)) == value

@@ -23,7 +23,7 @@ CACHE=$ROOT/.cache
 WORK=$CACHE/lint
 VENV=$ROOT/.venv
 VENV_LINT=$ROOT/.venv-lint
-ALL="ruff sanity pylint build importer ansible-lint docs changelog layering environment"
+ALL="ruff mypy sanity pylint build importer ansible-lint docs changelog layering environment"
 
 die() {
     echo "lint: $*" >&2
@@ -146,6 +146,13 @@ check_ruff() {
     "$VENV_LINT/bin/ruff" format --no-cache --check .
 }
 
+# Settings: pyproject.toml. NumPy and SQLAlchemy, whose types it reads, are in the other environment.
+check_mypy() {
+    cd "$WORK/tree"
+    "$VENV_LINT/bin/mypy" --config-file "$COPY/pyproject.toml" --python-executable "$VENV/bin/python" --cache-dir "$CACHE/mypy" \
+        --package ansible_collections.drover.compute.plugins
+}
+
 check_sanity() {
     ansible_test_sanity sanity --skip-test pylint
 }
@@ -226,7 +233,7 @@ run() {
 
 # pylint takes about as long as all the others together: one lane each.
 (if wanted pylint; then run pylint; fi) &
-for check in ruff sanity build importer ansible-lint docs changelog layering environment; do
+for check in ruff mypy sanity build importer ansible-lint docs changelog layering environment; do
     if wanted "$check"; then run "$check"; fi
 done
 wait

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._folder import Folder
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
@@ -21,7 +22,7 @@ CONFIGURATION = "/etc/libvirt/qemu.conf"
 FOLDER = "/etc/pki/qemu"
 
 
-def certificate_reasons(destination, where, configuration=CONFIGURATION):
+def certificate_reasons(destination: Any, where: str, configuration: str = CONFIGURATION) -> list[str]:
     """Reasons in what is missing of the certificates; the destination is taken to keep them in the folder of the same name."""
     folder = _folder(configuration)
     advice = f"make them in {folder} (the destination's out to its host name; see migrate_tls_x509_cert_dir in qemu.conf), or leave tls out"
@@ -42,7 +43,7 @@ def certificate_reasons(destination, where, configuration=CONFIGURATION):
     return reasons
 
 
-def _folder(configuration):
+def _folder(configuration: str) -> str:
     """The folder that qemu.conf names, as libvirt picks it."""
     try:
         with open(configuration, encoding="utf-8", errors="replace") as handle:

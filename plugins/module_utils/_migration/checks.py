@@ -10,6 +10,9 @@ Private to the collection. The order and the rules follow Nova's live-migration 
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from xml.etree.ElementTree import Element
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._capabilities import (
@@ -24,15 +27,17 @@ from ansible_collections.drover.compute.plugins.module_utils._domain_xml import 
     networks_of,
 )
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._migration.state import Seen
+from ansible_collections.drover.compute.plugins.module_utils._sameness import Sameness
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
 
-def is_live(move, seen):
+def is_live(move: Mapping[str, Any], seen: Seen) -> bool:
     """Whether the move is a live one: as asked for, or by the instance's state."""
     return seen["active"] if move.get("live") is None else bool(move["live"])
 
 
-def state_reasons(domain, move, seen):
+def state_reasons(domain: Any, move: Mapping[str, Any], seen: Seen) -> list[str]:
     """Reasons in the instance's own state."""
     name = seen["name"]
     if move.get("name") and move["name"] != name:
@@ -56,14 +61,14 @@ def state_reasons(domain, move, seen):
     return reasons
 
 
-def _count(call):
+def _count(call: Callable[[int], Any]) -> int:
     try:
         return call(0)
     except libvirt.libvirtError:
         return 0
 
 
-def device_reasons(text, live):
+def device_reasons(text: str, live: bool) -> list[str]:
     """Reasons in the instance's devices."""
     reasons = [f"{reason}: take it away or move the instance by hand" for reason in devices_that_hold(text)]
     if not live and has_emulated_tpm(text):
@@ -71,7 +76,7 @@ def device_reasons(text, live):
     return reasons
 
 
-def host_reasons(source, destination, move):
+def host_reasons(source: Any, destination: Any, move: Mapping[str, Any]) -> list[str]:
     """Reasons in the pair of hosts."""
     here = parse_capabilities(source.getCapabilities())["host_uuid"]
     there = parse_capabilities(destination.getCapabilities())["host_uuid"]
@@ -97,19 +102,18 @@ def host_reasons(source, destination, move):
     return reasons
 
 
-def _version(number):
+def _version(number: int) -> str:
     return f"{number // 1000000}.{number // 1000 % 1000}.{number % 1000}"
 
 
-def cpu_reasons(source, destination, text):
+def cpu_reasons(source: Any, destination: Any, text: str) -> list[str]:
     """Whether the destination's CPU can run the guest's; guests of plain QEMU bring their own."""
     root = parse(text)
     if root.get("type") == "qemu":
         return []
     cpu = root.find("cpu")
     mode = cpu.get("mode", "custom") if cpu is not None else None
-    arch = root.find("os/type").get("arch")
-    machine = root.find("os/type").get("machine")
+    arch, machine = _machine_of(root)
     emulator = child_text(root, "devices/emulator")
     try:
         if mode in ("host-passthrough", "host-model", "maximum"):
@@ -132,15 +136,20 @@ def cpu_reasons(source, destination, text):
     return []
 
 
-def _as_text(element):
+def _machine_of(root: Element) -> tuple[str | None, str | None]:
+    """(Architecture, machine type) of a domain."""
+    kind = root.find("os/type")
+    return (None, None) if kind is None else (kind.get("arch"), kind.get("machine"))
+
+
+def _as_text(element: Element) -> str:
     return ET.tostring(element, encoding="unicode")
 
 
-def machine_reasons(destination, text, where):
+def machine_reasons(destination: Any, text: str, where: str) -> list[str]:
     """Whether the destination's hypervisor has the guest's machine type: it may be too old, or built without it."""
     root = parse(text)
-    kind = root.find("os/type")
-    arch, machine = kind.get("arch"), kind.get("machine")
+    arch, machine = _machine_of(root)
     if arch is None or machine is None:
         return []
     try:
@@ -154,7 +163,7 @@ def machine_reasons(destination, text, where):
     return []
 
 
-def memory_reasons(destination, domain, where):
+def memory_reasons(destination: Any, domain: Any, where: str) -> list[str]:
     """Whether the destination has the memory free now that the guest takes at the source now, whatever was booked.
 
     Unknown numbers prove nothing: only what is seen to be too little counts.
@@ -173,7 +182,7 @@ def memory_reasons(destination, domain, where):
     return [f"{where} has {free >> 10} MiB of memory free now, and it takes {taken >> 10} MiB: free some there, or choose another host"]
 
 
-def boot_reasons(same, text):
+def boot_reasons(same: Sameness, text: str) -> list[str]:
     """Reasons in the files that a guest is started from, which are not moved: they have to be there, with the same content.
 
     :param same: the _sameness.Sameness of the two hosts.
@@ -191,7 +200,7 @@ def boot_reasons(same, text):
     return reasons
 
 
-def _inactive(names, kind, lookup, unknown, command, where):
+def _inactive(names: Iterable[str], kind: str, lookup: Callable[[str], Any], unknown: int, command: str, where: str) -> list[str]:
     """Reasons in what the destination has to have by name, and running.
 
     :param lookup: how libvirt there is asked for one; :param unknown: the code of its error where there is none.
@@ -210,7 +219,7 @@ def _inactive(names, kind, lookup, unknown, command, where):
     return reasons
 
 
-def network_reasons(destination, text, where):
+def network_reasons(destination: Any, text: str, where: str) -> list[str]:
     """Whether the networks, bridges and devices that its interfaces plug into are at the destination."""
     needs = networks_of(text)
     reasons = _inactive(needs["network"], "network", destination.networkLookupByName, libvirt.VIR_ERR_NO_NETWORK, "virsh net-start", where)
@@ -222,9 +231,9 @@ def network_reasons(destination, text, where):
     return reasons
 
 
-def _host_devices(conn):
+def _host_devices(conn: Any) -> set[str]:
     """Names of the host's network devices; empty when libvirt cannot tell (then QEMU's start will)."""
-    names = set()
+    names: set[str] = set()
     try:
         names.update(interface.name() for interface in conn.listAllInterfaces(0))
     except libvirt.libvirtError:
@@ -241,7 +250,7 @@ def _host_devices(conn):
     return names if names - {"lo"} else set()
 
 
-def twin_reasons(destination, move, seen, where):
+def twin_reasons(destination: Any, move: Mapping[str, Any], seen: Seen, where: str) -> list[str]:
     """Whether another domain at the destination is in the way."""
     reasons = []
     try:

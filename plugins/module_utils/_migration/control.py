@@ -9,12 +9,15 @@ Private to the collection.
 
 from __future__ import annotations
 
+import functools
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _detach, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration import state
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import ENDED, new_record
+from ansible_collections.drover.compute.plugins.module_utils._migration.record import ENDED, Records, new_record
 from ansible_collections.drover.compute.plugins.module_utils._migration.storage import Storage
 from ansible_collections.drover.compute.plugins.module_utils._migration.worker import Worker, precheck
 
@@ -24,7 +27,9 @@ HEAR = 90
 POLL = 0.1
 
 
-def launch(moves, uri, records, may_start=True, most=None):
+def launch(
+    moves: Sequence[Mapping[str, Any]], uri: str, records: Records, may_start: bool = True, most: int | None = None
+) -> dict[str, str | None]:
     """Start a worker for each move; returns ``{uuid: what it is about to do}``.
 
     At most so many moves off this host (None for no limit) are carried out at a time, the others wait.
@@ -36,11 +41,11 @@ def launch(moves, uri, records, may_start=True, most=None):
     ears = {}
     for move in moves:
         begins = may_start and move.get("begin") is not False
-        ears[move["uuid"]] = _detach.spawn(lambda say, move=move, begins=begins: _work(move, uri, records, say, begins, most))
+        ears[move["uuid"]] = _detach.spawn(functools.partial(_work, move, uri, records, begins, most))
     return _detach.hear(ears, HEAR)
 
 
-def _work(move, uri, records, say, may_start, most):
+def _work(move: Mapping[str, Any], uri: str, records: Records, may_start: bool, most: int | None, say: Callable[[str], object]) -> None:
     lock = records.lock(move["uuid"], patience=2)
     if lock is None:
         say("following")
@@ -50,7 +55,7 @@ def _work(move, uri, records, say, may_start, most):
     Worker(move, uri, records, acknowledge=say, may_start=may_start, most=most).run()
 
 
-def revive(wanted, uri, records):
+def revive(wanted: Iterable[Mapping[str, Any]], uri: str, records: Records) -> None:
     """Give each unfinished move whose worker died a new one, which follows or concludes but never starts."""
     orphans = []
     for each in wanted:
@@ -63,7 +68,7 @@ def revive(wanted, uri, records):
         launch(orphans, uri, records, may_start=False)
 
 
-def abort(moves, uri, records):
+def abort(moves: Sequence[Mapping[str, Any]], uri: str, records: Records) -> bool:
     """Leave word that moves are to be aborted, and see that somebody heeds it; returns whether there was anything to abort."""
     idle = []
     changed = False
@@ -80,7 +85,7 @@ def abort(moves, uri, records):
     return changed
 
 
-def follow(wanted, uri, records, wait, until=None):
+def follow(wanted: Sequence[Mapping[str, Any]], uri: str, records: Records, wait: float, until: int | None = None) -> list[dict[str, Any]]:
     """The state of each move, in the order of ``wanted``, after at most ``wait`` seconds.
 
     A move is known by the uuid of its instance, and by its migration or its destination where these are given.
@@ -105,7 +110,7 @@ def follow(wanted, uri, records, wait, until=None):
         _libvirt.close(conn)
 
 
-def _connected(uri):
+def _connected(uri: str) -> Any:
     """A connection for the progress, or None: the records are enough to go on with."""
     try:
         return _libvirt.open_connection(uri)
@@ -113,7 +118,7 @@ def _connected(uri):
         return None
 
 
-def is_of(record, wanted):
+def is_of(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Whether a record is of the very move that is meant, and not of another one of the same instance."""
     move = record["move"]
     if wanted.get("migration") and move.get("migration"):
@@ -121,7 +126,7 @@ def is_of(record, wanted):
     return wanted.get("destination_uri") in (None, move["destination_uri"])
 
 
-def report(wanted, records, conn):
+def report(wanted: Mapping[str, Any], records: Records, conn: Any) -> dict[str, Any]:
     """One move as the module returns it."""
     uuid = wanted["uuid"]
     record = records.read(uuid)
@@ -152,14 +157,14 @@ def report(wanted, records, conn):
     return _shape({**record, **(progress if status == "running" else {}), "status": status}, message)
 
 
-def _of_another(wanted, record):
+def _of_another(wanted: Mapping[str, Any], record: dict[str, Any]) -> dict[str, Any]:
     """The answer about a move while the record is of another one: nothing that is seen of that one is this one's."""
     other = f"to {record['move']['destination']}, which is {record['status']}"
     entry = {"uuid": wanted["uuid"], "name": record.get("name"), "status": "lost", "move": wanted}
     return _shape(entry, f"Another move of it is recorded on this host, {other}: wait for its end, then run this again.")
 
 
-def _shape(record, message):
+def _shape(record: Mapping[str, Any], message: str) -> dict[str, Any]:
     started, finished = record.get("started_at"), record.get("finished_at")
     move = record.get("move") or {}
     return {
@@ -183,10 +188,10 @@ def _shape(record, message):
     }
 
 
-def check(moves, uri, records):
+def check(moves: Sequence[Mapping[str, Any]], uri: str, records: Records) -> list[dict[str, Any]]:
     """The answer of the checks alone for each move: ``{uuid, name, destination, ok, storage, message, ...}``."""
     source = _libvirt.open_connection(uri, keepalive=True)
-    destinations = {}
+    destinations: dict[str, Any] = {}
     answers = []
     try:
         for move in moves:
@@ -199,7 +204,7 @@ def check(moves, uri, records):
     return answers
 
 
-def _check(move, uri, records, source, destinations):
+def _check(move: Mapping[str, Any], uri: str, records: Records, source: Any, destinations: dict[str, Any]) -> dict[str, Any]:
     answer = {
         "uuid": move["uuid"],
         "name": move.get("name"),
@@ -236,7 +241,9 @@ def _check(move, uri, records, source, destinations):
     return answer
 
 
-def _check_reachable(move, uri, records, source, destination, answer):
+def _check_reachable(
+    move: Mapping[str, Any], uri: str, records: Records, source: Any, destination: Any, answer: dict[str, Any]
+) -> dict[str, Any]:
     uuid = move["uuid"]
     here, there = state.look(source, uuid), state.look(destination, uuid)
     answer.update(source_state=state.state_word(here), destination_state=state.state_word(there))
@@ -244,7 +251,7 @@ def _check_reachable(move, uri, records, source, destination, answer):
     if records.is_locked(uuid):
         answer.update(ok=True, message="It is being moved already.")
         return answer
-    if verdict == state.THERE:
+    if verdict == state.THERE and there is not None:
         answer.update(ok=True, name=there["name"], message="It is at the destination already.")
         return answer
     if verdict == state.NOWHERE:
@@ -253,7 +260,7 @@ def _check_reachable(move, uri, records, source, destination, answer):
     if verdict == state.MOVING:
         answer["message"] = "A job is under way on it at the source already: wait for its end."
         return answer
-    if verdict != state.HERE:
+    if verdict != state.HERE or here is None:
         answer["message"] = (
             f"Both hosts know it (source: {answer['source_state']}, destination: {answer['destination_state']}): "
             "look at both and remove the one that is wrong."

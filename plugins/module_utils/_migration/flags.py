@@ -9,6 +9,9 @@ Private to the collection.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 
 #: Option -> the first libvirt that has it (its release notes), and the name of its flag.
@@ -26,7 +29,7 @@ PARALLEL_COMPRESSION = 9004000
 POST_COPY_BANDWIDTH = 5001000
 
 
-def needs(options):
+def needs(options: Mapping[str, Any]) -> list[tuple[str, int, str]]:
     """What the options ask of libvirt: a list of (words, first version, name of the flag)."""
     found = []
     for name, (version, flag) in NEEDS.items():
@@ -39,7 +42,7 @@ def needs(options):
     return found
 
 
-def version_reasons(source, destination, options, where):
+def version_reasons(source: Any, destination: Any, options: Mapping[str, Any], where: str) -> list[str]:
     """Reasons in libvirt's versions: what one of them does not know yet."""
     reasons = []
     sides = (("the source", source.getLibVersion()), (where, destination.getLibVersion()))
@@ -54,7 +57,7 @@ def version_reasons(source, destination, options, where):
     return reasons
 
 
-def flags_and_parameters(options, destination):
+def flags_and_parameters(options: Mapping[str, Any], destination: Any) -> tuple[int, dict[str, Any]]:
     """The flags and parameters of ``migrateToURI3`` that the options come to.
 
     :param destination: the connection to the destination; its host name is what a TLS certificate is to be made out to.
@@ -76,5 +79,5 @@ def flags_and_parameters(options, destination):
     return flags, parameters
 
 
-def _dotted(number):
+def _dotted(number: int) -> str:
     return f"{number // 1000000}.{number // 1000 % 1000}.{number % 1000}"

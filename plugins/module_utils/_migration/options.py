@@ -10,6 +10,9 @@ before anything is written, and by the module on the hypervisor.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 #: An option that is not given is None, so that a policy can be laid over the options of a task.
 SPEC = {
     "bandwidth_mib": {"type": "int"},
@@ -32,7 +35,7 @@ TIMEOUT_PER_GIB = 800
 LEAST = {"bandwidth_mib": 1, "parallel_connections": 2, "max_downtime_ms": 1, "timeout_per_gib": 1}
 
 
-def merged(*layers):
+def merged(*layers: Mapping[str, Any] | None) -> dict[str, Any]:
     """The options of several mappings in one; a later one wins where it says something."""
     found = {}
     for layer in layers:
@@ -40,7 +43,7 @@ def merged(*layers):
     return found
 
 
-def contradictions(options):
+def contradictions(options: Mapping[str, Any]) -> list[str]:
     """What cannot be asked for, or not together: a list of sentences without a full stop; empty when all is well."""
     reasons = [
         f"{name} is {options[name]}: give {least} or more, or leave it out"
@@ -65,7 +68,7 @@ def contradictions(options):
     return reasons
 
 
-def time_limit(options, memory_gib, disks_gib):
+def time_limit(options: Mapping[str, Any], memory_gib: float, disks_gib: Iterable[float]) -> float:
     """Seconds that a live move may take, by Nova's rule: so many per GiB of memory and of each copied disk, each at least 2."""
     units = max(2, memory_gib) + sum(max(2, disk) for disk in disks_gib)
     return (options.get("timeout_per_gib") or TIMEOUT_PER_GIB) * units

@@ -17,6 +17,8 @@ import json
 import os
 import socket
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._ownership import drop_state
 
@@ -31,7 +33,7 @@ ENDED = ("completed", "failed", "cancelled", "conflict", "lost")
 SETTLED = ("completed", "failed", "cancelled")
 
 
-def default_folder():
+def default_folder() -> str:
     """Where records are kept: root's with the host, those of others in the user's home, which may be many hosts'."""
     if os.geteuid() == 0:
         return "/var/lib/drover/migrations"
@@ -40,13 +42,13 @@ def default_folder():
 
 
 @functools.cache
-def boot_id():
+def boot_id() -> str:
     """What tells this start of the host from all others."""
     with open(BOOT_ID, encoding="ascii") as file:
         return file.read().strip()
 
 
-def uptime():
+def uptime() -> float:
     """Seconds since this host was started: the same for all its processes, and nobody sets that clock."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
@@ -58,23 +60,23 @@ class Records:
     and is free when its process has ended, however it ended. Those who name a folder of their own have locks of their own.
     """
 
-    def __init__(self, folder=None):
+    def __init__(self, folder: str | None = None) -> None:
         self.folder = folder or default_folder()
         self._locks = hashlib.sha256(os.path.realpath(folder).encode()).hexdigest()[:16] if folder else "host"
 
-    def prepare(self):
+    def prepare(self) -> None:
         """Make the folder, readable by its owner only. Raises OSError."""
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
 
-    def _path(self, uuid, ending):
+    def _path(self, uuid: str, ending: str) -> str:
         return os.path.join(self.folder, f"{uuid}.{ending}")
 
-    def read(self, uuid):
+    def read(self, uuid: str) -> dict[str, Any] | None:
         """The record of an instance as a dictionary, or None if there is none of this boot that can be read."""
         record = self._read(uuid)
         return record if record is not None and record.get("boot") == boot_id() else None
 
-    def _read(self, uuid):
+    def _read(self, uuid: str) -> dict[str, Any] | None:
         try:
             with open(self._path(uuid, "json"), encoding="utf-8") as handle:
                 record = json.load(handle)
@@ -82,18 +84,18 @@ class Records:
             return None
         return record if isinstance(record, dict) and record.get("version") == VERSION else None
 
-    def files_left(self, move, source_uri):
+    def files_left(self, move: Mapping[str, Any], source_uri: str) -> list[dict[str, Any]]:
         """What moves on this very way have made at the destination and may have left there: entries of files.
 
         A host that lost its power in the middle of a move knows it by this when it is back. What a move has made that was
         completed is the instance's, and no leftover.
         """
         record = self._read(move["uuid"])
-        if not same_move(record, move, source_uri) or record["status"] == "completed":
+        if record is None or not same_move(record, move, source_uri) or record["status"] == "completed":
             return []
         return [entry for entry in record["files"] + record["earlier"] if entry["made"] != "no"]
 
-    def write(self, record):
+    def write(self, record: dict[str, Any]) -> None:
         """Write the record whole or not at all: a reader never sees half of it."""
         self.prepare()
         path = self._path(record["uuid"], "json")
@@ -104,7 +106,7 @@ class Records:
             os.fsync(handle.fileno())
         os.replace(part, path)
 
-    def lock(self, uuid, patience=0.0):
+    def lock(self, uuid: str, patience: float = 0.0) -> int | None:
         """Take the instance's lock; a descriptor to keep open, or None if somebody else has it.
 
         ``patience`` is how many seconds to try.
@@ -122,7 +124,7 @@ class Records:
                     return None
                 time.sleep(0.05)
 
-    def is_locked(self, uuid):
+    def is_locked(self, uuid: str) -> bool:
         """Whether a worker is alive for the instance, of whichever user."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asks:
             try:
@@ -134,10 +136,10 @@ class Records:
                 return True
         return True
 
-    def _lock_name(self, uuid):
+    def _lock_name(self, uuid: str) -> str:
         return f"\0drover.compute/{self._locks}/{uuid}"
 
-    def ask_abort(self, uuid, migration):
+    def ask_abort(self, uuid: str, migration: str | None) -> None:
         """Leave word for the worker that the move is to be aborted."""
         self.prepare()
         part = f"{self._path(uuid, 'abort')}.{os.getpid()}.part"
@@ -145,7 +147,7 @@ class Records:
             handle.write(migration or "")
         os.replace(part, self._path(uuid, "abort"))
 
-    def abort_asked(self, uuid, migration):
+    def abort_asked(self, uuid: str, migration: str | None) -> bool:
         """Whether such word was left for this migration; one that was meant for an earlier one does not count."""
         try:
             with open(self._path(uuid, "abort"), encoding="utf-8") as handle:
@@ -153,7 +155,7 @@ class Records:
         except OSError:
             return False
 
-    def forget_abort(self, uuid):
+    def forget_abort(self, uuid: str) -> None:
         """The word was heeded, or came too late."""
         try:
             drop_state(self._path(uuid, "abort"))
@@ -161,7 +163,7 @@ class Records:
             pass
 
 
-def new_record(move, source_uri):
+def new_record(move: Mapping[str, Any], source_uri: str) -> dict[str, Any]:
     """The record of a move that begins now."""
     return {
         "version": VERSION,
@@ -203,6 +205,6 @@ def new_record(move, source_uri):
     }
 
 
-def same_move(record, move, source_uri):
+def same_move(record: Mapping[str, Any] | None, move: Mapping[str, Any], source_uri: str) -> bool:
     """Whether a record is of this very way, from the same source to the same destination."""
     return record is not None and record["source_uri"] == source_uri and record["move"]["destination_uri"] == move["destination_uri"]

@@ -9,6 +9,9 @@ Private to the collection. :func:`classify` is pure, so that every case has a te
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import state_name
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
@@ -30,16 +33,26 @@ BROKEN = "broken"  # its post-copy broke off: a part of its memory is on each si
 POSTCOPY_FAILED = {("paused", 13), ("running", 11)}
 
 
-def look(conn, uuid):
+class Seen(TypedDict):
+    """What libvirt knows of a domain; ``job`` says that a job is under way, such as a migration."""
+
+    name: str
+    state: str
+    reason: int
+    active: bool
+    persistent: bool
+    job: bool
+
+
+def look(conn: Any, uuid: str) -> Seen | None:
     """What libvirt knows of the domain, or None if it does not know it.
 
-    ``{name, state, reason, active, persistent, job}``; ``job`` says that a job is under way, such
-    as a migration. Raises libvirt.libvirtError when the connection is broken.
+    Raises libvirt.libvirtError when the connection is broken.
     """
     try:
         domain = conn.lookupByUUIDString(uuid)
         state, reason = domain.state(0)
-        seen = {
+        seen: Seen = {
             "name": domain.name(),
             "state": state_name(state),
             "reason": reason,
@@ -63,18 +76,16 @@ def look(conn, uuid):
     return seen
 
 
-def classify(source, destination):
+def classify(source: Seen | None, destination: Seen | None) -> str:
     """Which of the words above the two looks come to."""
     if any(seen is not None and (seen["state"], seen["reason"]) in POSTCOPY_FAILED for seen in (source, destination)):
         return BROKEN
     if source is not None and source["job"]:
         return MOVING
-    if source is None and destination is None:
-        return NOWHERE
+    if destination is None:
+        return NOWHERE if source is None else HERE
     if source is None:
         return ARRIVING if _is_arriving(destination) else THERE
-    if destination is None:
-        return HERE
     if source["active"]:
         return BOTH_ACTIVE if destination["active"] else OFF_THERE
     if destination["active"]:
@@ -82,12 +93,12 @@ def classify(source, destination):
     return BOTH_OFF
 
 
-def _is_arriving(seen):
+def _is_arriving(seen: Seen) -> bool:
     """Whether the destination still waits for the rest of the guest (VIR_DOMAIN_PAUSED_MIGRATION = 2, STARTING_UP = 11)."""
     return seen["active"] and (seen["job"] or (seen["state"] == "paused" and seen["reason"] in (2, 11)))
 
 
-def job_of(conn, uuid):
+def job_of(conn: Any, uuid: str) -> dict[str, int] | None:
     """Progress of the job at the source: ``{percent, total_mib, remaining_mib}``, or None without one."""
     try:
         stats = conn.lookupByUUIDString(uuid).jobStats(0)
@@ -98,7 +109,7 @@ def job_of(conn, uuid):
     return progress_of(stats)
 
 
-def moved_mib(conn, uuid):
+def moved_mib(conn: Any, uuid: str) -> int | None:
     """What the migration that ended at ``conn`` moved, memory and disks together, in MiB; None if unknown."""
     try:
         stats = conn.lookupByUUIDString(uuid).jobStats(libvirt.VIR_DOMAIN_JOB_STATS_COMPLETED)
@@ -107,7 +118,7 @@ def moved_mib(conn, uuid):
     return progress_of(stats)["total_mib"] or None
 
 
-def progress_of(stats):
+def progress_of(stats: Mapping[str, Any]) -> dict[str, int]:
     """Memory and disks taken together; the total of the two, in MiB, as far as libvirt tells."""
     total = stats.get("data_total") or (stats.get("memory_total", 0) + stats.get("disk_total", 0))
     remaining = stats.get("data_remaining")
@@ -120,6 +131,6 @@ def progress_of(stats):
     return {"percent": percent, "total_mib": int(total) >> 20, "remaining_mib": int(remaining) >> 20}
 
 
-def state_word(seen):
+def state_word(seen: Seen | None) -> str:
     """The state as it is reported: libvirt's word, or ``absent``."""
     return "absent" if seen is None else seen["state"]

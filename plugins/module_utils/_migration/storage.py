@@ -15,6 +15,9 @@ import os
 import stat
 import subprocess
 import time
+from collections.abc import Callable, Mapping
+from typing import Any
+from xml.etree.ElementTree import Element
 
 from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt, _ownership, _sources
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import Mentions, backing_files, nvram_path, parse_disk
@@ -32,7 +35,7 @@ MIB = 2**20
 NETWORK_POOLS = ("rbd", "gluster", "sheepdog", "iscsi-direct")
 
 
-def survey(source, domain, text):
+def survey(source: Any, domain: Any, text: str) -> tuple[list[dict[str, Any]], list[str]]:
     """The files and devices of the instance, as ``(files, reasons)``.
 
     A file is ``{target, path, kind (disk|media|nvram|network), type (file|block), format, cache, shareable, volume,
@@ -58,7 +61,7 @@ def survey(source, domain, text):
     return files, reasons
 
 
-def _file(target, path, kind, **more):
+def _file(target: str, path: str, kind: str, **more: Any) -> dict[str, Any]:
     return {
         "target": target,
         "path": path,
@@ -78,7 +81,7 @@ def _file(target, path, kind, **more):
     }
 
 
-def _surveyed(source, domain, element, disk, reasons):
+def _surveyed(source: Any, domain: Any, element: Element, disk: Mapping[str, Any], reasons: list[str]) -> dict[str, Any]:
     """One disk.
 
     :param reasons: takes up what speaks against the move.
@@ -105,14 +108,14 @@ def _surveyed(source, domain, element, disk, reasons):
     )
 
 
-def _from_here(disk, server):
+def _from_here(disk: Mapping[str, Any], server: str) -> str:
     return (
         f"its disk {disk['target']} comes from a server of this host itself ({server}), which is another one, or none, at the destination: "
         "name the server by an address that all hosts reach"
     )
 
 
-def _placed(source, disk):
+def _placed(source: Any, disk: Mapping[str, Any]) -> dict[str, Any]:
     """Where a disk is: dict kind (file, block or network), path, volume (pool and name, or None)."""
     path = disk["source"]
     if disk["type"] in ("file", "block"):
@@ -135,7 +138,7 @@ def _placed(source, disk):
     return {"kind": "file" if kind in FOLDER_POOLS else "block", "path": path, "volume": [pool, volume]}
 
 
-def _is_device(path):
+def _is_device(path: str) -> bool:
     """Whether what is there is a block device, which libvirt takes as a file too."""
     try:
         status = look(path).status
@@ -144,7 +147,7 @@ def _is_device(path):
     return status is not None and stat.S_ISBLK(status.st_mode)
 
 
-def _inode(path):
+def _inode(path: str) -> list[int] | None:
     """What a file is, as JSON has it; None where it cannot be told."""
     try:
         inode = look(path).inode if os.path.isabs(path) else None
@@ -153,7 +156,7 @@ def _inode(path):
     return inode and list(inode)
 
 
-def _capacity(domain, target, path, image_format):
+def _capacity(domain: Any, target: str, path: str, image_format: str | None) -> int | None:
     try:
         return int(domain.blockInfo(target)[0])
     except libvirt.libvirtError:
@@ -161,11 +164,21 @@ def _capacity(domain, target, path, image_format):
         return size[0] if size else None
 
 
-def _length(path):
+def _length(path: str) -> int | None:
     try:
         return _files.call(os.stat, path).st_size
     except (OSError, _files.Unresponsive):
         return None
+
+
+def _readable_length(path: str) -> int:
+    """
+    :raises LibvirtProblem: the file is gone, or its file system does not answer.
+    """
+    length = _length(path)
+    if length is None:
+        raise LibvirtProblem(f"{path} can no longer be read")
+    return length
 
 
 class Storage:
@@ -175,7 +188,7 @@ class Storage:
     deed must not be forgotten.
     """
 
-    def __init__(self, record, source, destination, save):
+    def __init__(self, record: dict[str, Any], source: Any, destination: Any, save: Callable[[], object]) -> None:
         self.record = record
         self.move = record["move"]
         self.source = source
@@ -185,22 +198,22 @@ class Storage:
         self.same = Sameness(record, source, destination, save)
 
     @property
-    def files(self):
+    def files(self) -> list[dict[str, Any]]:
         """The files as recorded."""
         return self.record["files"]
 
-    def copied(self, kind=None):
+    def copied(self, kind: str | None = None) -> list[dict[str, Any]]:
         """The files that are copied, of one kind or of all."""
         return [f for f in self.files if f["mode"] == "copied" and kind in (None, f["kind"])]
 
-    def word(self):
+    def word(self) -> str:
         """``none``, ``shared`` or ``copied``: how the instance's writable storage moves."""
         writable = [f for f in self.files if f["kind"] in ("disk", "nvram")]
         if any(f["mode"] == "copied" for f in writable):
             return "copied"
         return "shared" if writable else "none"
 
-    def drop_probes(self):
+    def drop_probes(self) -> None:
         """Remove the probes of a call that was killed."""
         for probe in list(self.record["probes"]):
             self.same.drop_probe(probe)
@@ -208,7 +221,7 @@ class Storage:
 
     # -- how does each file move? ------------------------------------------------------------
 
-    def decide(self, live):
+    def decide(self, live: bool) -> list[str]:
         """Set each file's mode; returns the reasons that speak against the move."""
         reasons = []
         for entry in self.files:
@@ -222,7 +235,7 @@ class Storage:
             reasons.extend(self._room())
         return reasons
 
-    def _decide(self, entry, live):
+    def _decide(self, entry: dict[str, Any], live: bool) -> str | None:
         path = entry["path"]
         if entry["kind"] == "nvram" and live:
             # QEMU carries the variables over with the guest; the file at the destination is made by libvirt.
@@ -237,12 +250,12 @@ class Storage:
             shared = self.same.file(path)
             reason = self._backing_reason(entry) if shared else self._copy_reason(entry)
         if reason is None and entry["volume"] and entry["kind"] != "network":
-            reason = self.same.volume(*entry["volume"], path, shared)
+            reason = self.same.volume(entry["volume"][0], entry["volume"][1], path, shared)
         if shared:
             entry["mode"] = "shared"
         return reason
 
-    def _backing_reason(self, entry):
+    def _backing_reason(self, entry: dict[str, Any]) -> str | None:
         """Why what is behind a disk is not the same at the destination."""
         for behind in entry["backing"]:
             reason = self._behind_reason(behind, entry["path"])
@@ -250,7 +263,7 @@ class Storage:
                 return reason
         return None
 
-    def _behind_reason(self, behind, path):
+    def _behind_reason(self, behind: str, path: str) -> str | None:
         try:
             status = _files.call(os.stat, behind)
         except (OSError, _files.Unresponsive) as exc:
@@ -264,7 +277,7 @@ class Storage:
             "other": f"the image {behind} behind its disk {path} is another one on {self.where} (its content differs): copy the right one there",
         }.get(self.same.content(behind))
 
-    def _copy_reason(self, entry):
+    def _copy_reason(self, entry: dict[str, Any]) -> str | None:
         """Why a file that the destination does not see cannot be copied; else its mode is set."""
         path = entry["path"]
         copying = self.move.get("copy_storage") or "auto"
@@ -284,7 +297,7 @@ class Storage:
             return f"the size of its {entry['kind']} {path} cannot be read"
         return self._needed_reason(entry) or self._way_to_copy(entry)
 
-    def _shared_here(self, path):
+    def _shared_here(self, path: str) -> str | None:
         """What shared storage a file is on, in words; None when it is on none as far as is known."""
         try:
             real = _files.call(os.path.realpath, path)
@@ -298,7 +311,7 @@ class Storage:
                 return f"{folder}, as the operator has declared"
         return None
 
-    def _needed_reason(self, entry):
+    def _needed_reason(self, entry: dict[str, Any]) -> str | None:
         """A disk that others are backed by is not taken away from them."""
         if entry["kind"] != "disk":
             return None
@@ -317,7 +330,7 @@ class Storage:
             "move it to shared storage, or first move what needs it"
         )
 
-    def _way_to_copy(self, entry):
+    def _way_to_copy(self, entry: dict[str, Any]) -> str | None:
         path = entry["path"]
         folder, name = Folder(self.destination, os.path.dirname(path)), os.path.basename(path)
         there = folder.stat(name)
@@ -333,30 +346,30 @@ class Storage:
         entry["mode"] = "copied"
         return None
 
-    def _why_no_leftover(self, path, there):
+    def _why_no_leftover(self, path: str, there: Mapping[str, Any]) -> str | None:
         """Why a file at the destination is not one that an earlier attempt on the same way has made; None when it is."""
         for entry in self.record["earlier"]:
             if entry["path"] == path and entry["mode"] == "copied":
                 return _ownership.why_copy_stays(entry, there, users(self.destination, path))
         return "nothing proves that it is a leftover of ours"
 
-    def _room(self):
-        need = {}
+    def _room(self) -> list[str]:
+        need: dict[str, int] = {}
         for entry in self.copied():
             size = image_size(entry["path"], "raw")
             if size:
                 folder = os.path.dirname(entry["path"])
                 need[folder] = need.get(folder, 0) + size[1]
         reasons = []
-        for folder, size in need.items():
+        for folder, taken in need.items():
             room = Folder(self.destination, folder).room()
-            if room is not None and size > room:
-                reasons.append(f"{folder} on {self.where} has {room // MIB} MiB free, but its disks take {size // MIB} MiB")
+            if room is not None and taken > room:
+                reasons.append(f"{folder} on {self.where} has {room // MIB} MiB free, but its disks take {taken // MIB} MiB")
         return reasons
 
     # -- copying -----------------------------------------------------------------------------
 
-    def make_room(self, live):
+    def make_room(self, live: bool) -> None:
         """Make what must be at the destination before: empty images for a live copy, and read-only media."""
         for entry in self.copied():
             folder, name = Folder(self.destination, os.path.dirname(entry["path"])), os.path.basename(entry["path"])
@@ -378,11 +391,11 @@ class Storage:
                 if plain:
                     _ownership.drop_temporary(plain)
 
-    def _create(self, folder, name, entry, path, fill):
+    def _create(self, folder: Folder, name: str, entry: dict[str, Any], path: str, fill: bool) -> None:
         try:
             if fill:
                 # Filled byte by byte, so that to libvirt it is a raw file of the image's length.
-                folder.create(name, _length(path), "raw")
+                folder.create(name, _readable_length(path), "raw")
             else:
                 folder.create(name, entry["capacity"], entry["format"])
         except LibvirtProblem as exc:
@@ -391,7 +404,7 @@ class Storage:
                 entry["made"] = "no"
             raise
 
-    def _flat(self, entry):
+    def _flat(self, entry: dict[str, Any]) -> str | None:
         """For an image with others behind it: one file with everything in it, beside it; else None."""
         if not entry["backing"]:
             return None
@@ -410,11 +423,11 @@ class Storage:
             raise LibvirtProblem(f"{path} cannot be made one with the images behind it: {' '.join(done.stderr.split())}")
         return plain
 
-    def _fill(self, folder, name, path, entry):
-        length = _length(path)
+    def _fill(self, folder: Folder, name: str, path: str, entry: dict[str, Any]) -> None:
+        length = _readable_length(path)
         last = [0.0]
 
-        def progress(done):
+        def progress(done: int) -> None:
             now = time.monotonic()
             if now - last[0] >= 1:
                 last[0] = now
@@ -438,7 +451,7 @@ class Storage:
 
     # -- cleaning ----------------------------------------------------------------------------
 
-    def drop_copies(self):
+    def drop_copies(self) -> None:
         """After a failure: remove from the destination what this move made there."""
         for entry in self.files:
             if entry["made"] not in ("yes", "intent", "leftover"):
@@ -460,22 +473,22 @@ class Storage:
         self.drop_temporary()
         self.save()
 
-    def _keep(self, path, reason):
+    def _keep(self, path: str, reason: str) -> None:
         """Name a file that stays."""
         if path not in self.record["leftovers"]:
             self.record["leftovers"].append(path)
         self._explain(path, reason)
 
-    def _explain(self, path, reason):
+    def _explain(self, path: str, reason: str) -> None:
         self.record["kept"] = [each for each in self.record["kept"] if each["path"] != path] + [{"path": path, "reason": reason}]
 
-    def drop_temporary(self):
+    def drop_temporary(self) -> None:
         """Remove the flattened image of a call that was killed."""
         if self.record["temporary"]:
             _ownership.drop_temporary(self.record["temporary"])
             self.record["temporary"] = None
 
-    def drop_sources(self):
+    def drop_sources(self) -> None:
         """After the move was verified: remove the local files that it has taken along and that are the instance's own."""
         entries = [
             entry
@@ -508,7 +521,7 @@ class Storage:
                 self._keep(entry["path"], kept[entry["path"]])
         self.save()
 
-    def name_leftovers(self, text):
+    def name_leftovers(self, text: str) -> None:
         """Without a record: name the instance's files that are still here and are not shared."""
         for element in parse(text).findall("devices/disk"):
             disk = parse_disk(element)
@@ -521,12 +534,12 @@ class Storage:
                 self._keep(disk["source"], str(exc))
 
 
-def users(conn, path):
+def users(conn: Any, path: str) -> list[str]:
     """Names of the domains behind ``conn`` that mention the file, as they run or would be started."""
     return [domain.name() for domain in conn.listAllDomains(0) if _mentions(conn, domain, os.path.normpath(path))]
 
 
-def _mentions(conn, domain, path):
+def _mentions(conn: Any, domain: Any, path: str) -> bool:
     """Whether a domain mentions a file; one that cannot be read may."""
     mentions = Mentions()
     try:

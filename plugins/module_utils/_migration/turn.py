@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+from collections.abc import Iterator
 
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import uptime
 from ansible_collections.drover.compute.plugins.module_utils._ownership import drop_state
@@ -29,12 +30,13 @@ class Turn:
     :param line: what those in the line wait for.
     """
 
-    def __init__(self, folder, uuid, line="turns"):
+    def __init__(self, folder: str, uuid: str, line: str = "turns") -> None:
         self._folder = os.path.join(folder, line)
         self._uuid = uuid
-        self._name = self._descriptor = None
+        self._name: str | None = None
+        self._descriptor: int | None = None
 
-    def take_place(self, since=None):
+    def take_place(self, since: float | None = None) -> None:
         """Stand in line; a second call changes nothing.
 
         :param since: the uptime() at which a move that goes on without having waited began; None for now.
@@ -44,40 +46,40 @@ class Turn:
             return
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         with self._alone():
-            self._name = f"{uptime() if since is None else since:020.6f}.{self._uuid}"
+            self._name = name = f"{uptime() if since is None else since:020.6f}.{self._uuid}"
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-            self._descriptor = os.open(os.path.join(self._folder, self._name), flags, 0o600)
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._descriptor = descriptor = os.open(os.path.join(self._folder, name), flags, 0o600)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def has_come(self, most):
+    def has_come(self, most: int | None) -> bool:
         """Whether fewer than ``most`` (None for no limit) that stand before this one are still there."""
         if most is None:
             return True
         with self._alone():
             return self._count(before=self._name) < most
 
-    def count(self):
+    def count(self) -> int:
         """How many are in the line."""
         if not os.path.isdir(self._folder):
             return 0
         with self._alone():
             return self._count()
 
-    def _count(self, before=None):
+    def _count(self, before: str | None = None) -> int:
         names = [name for name in os.listdir(self._folder) if name[0].isdigit()]
         return sum(self._is_there(name) for name in names if before is None or name < before)
 
-    def leave(self):
+    def leave(self) -> None:
         """Let the next one go."""
         if self._descriptor is None:
             return
         with contextlib.suppress(OSError), self._alone():
-            drop_state(os.path.join(self._folder, self._name))
+            drop_state(os.path.join(self._folder, self._name or ""))
         os.close(self._descriptor)
         self._descriptor = None
 
     @contextlib.contextmanager
-    def _alone(self):
+    def _alone(self) -> Iterator[None]:
         """Without this a place might be seen before it is locked, or be taken before one that has been counted."""
         descriptor = os.open(os.path.join(self._folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -86,7 +88,7 @@ class Turn:
         finally:
             os.close(descriptor)
 
-    def _is_there(self, name):
+    def _is_there(self, name: str) -> bool:
         path = os.path.join(self._folder, name)
         if _is_held(path):
             return True
@@ -96,7 +98,7 @@ class Turn:
         return False
 
 
-def _is_held(path):
+def _is_held(path: str) -> bool:
     """Whether there is such a file and a process holds it locked."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
@@ -35,27 +37,37 @@ class Watch:
     :param escalated: the action that an earlier worker took already, or None.
     """
 
-    def __init__(self, uri, uuid, options, ends=None, limit=None, abort_asked=lambda: False, note=lambda action: None, escalated=None):
+    def __init__(
+        self,
+        uri: str,
+        uuid: str,
+        options: Mapping[str, Any],
+        ends: float | None = None,
+        limit: float | None = None,
+        abort_asked: Callable[[], bool] = lambda: False,
+        note: Callable[[str], object] = lambda action: None,
+        escalated: str | None = None,
+    ) -> None:
         self.uri, self.uuid, self.options = uri, uuid, options
         self.ends, self.limit, self.escalated = ends, limit, escalated
         self._abort_asked, self._note = abort_asked, note
         self._downtime = options.get("max_downtime_ms")
         self._switched = self._paused = False
-        self._least, self._progress_at = None, time.monotonic()
+        self._least: int | None = None
+        self._progress_at = time.monotonic()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self):
+    def __enter__(self) -> Watch:
         self._thread.start()
         return self
 
-    def __exit__(self, *exc_info):
+    def __exit__(self, *exc_info: object) -> None:
         self._over.set()
         # What it writes into the record must be written before anybody goes on.
         self._thread.join(10)
-        return False
 
-    def _run(self):
+    def _run(self) -> None:
         conn = None
         while not self._over.wait(POLL):
             try:
@@ -71,7 +83,7 @@ class Watch:
                     conn = None
         _libvirt.close(conn)
 
-    def _step(self, domain):
+    def _step(self, domain: Any) -> None:
         if self._abort_asked():
             domain.abortJob()
             return
@@ -81,7 +93,7 @@ class Watch:
         if self.ends is not None and uptime() >= self.ends:
             self._escalate(domain)
 
-    def _escalate(self, domain):
+    def _escalate(self, domain: Any) -> None:
         """The time is over; called again and again until the migration ends."""
         if not domain.jobInfo()[0]:
             # Not begun yet, or just over: a guest that is not being moved is not to be paused.
@@ -90,7 +102,7 @@ class Watch:
         if self.escalated is None:
             self.escalated = action
             self._note(action)
-        if action == "post_copy" and not self._switched and uptime() < self.ends + self.limit:
+        if action == "post_copy" and not self._switched and uptime() < (self.ends or 0) + (self.limit or 0):
             # Refused for as long as its disks are being copied.
             domain.migrateStartPostCopy(0)
             self._switched = True
@@ -104,7 +116,7 @@ class Watch:
             # Of a guest that was switched over a part is there already: it can only go on.
             domain.abortJob()
 
-    def _is_stalled(self, domain):
+    def _is_stalled(self, domain: Any) -> bool:
         """Whether nothing more is sent, though nothing changes any more that would have to be sent again."""
         stats = domain.jobStats(0)
         left = stats.get("memory_remaining", 0) + stats.get("disk_remaining", 0)
@@ -113,7 +125,7 @@ class Watch:
         return time.monotonic() - self._progress_at >= STALLED
 
 
-def _is_alive(conn):
+def _is_alive(conn: Any) -> bool:
     try:
         return bool(conn.isAlive())
     except libvirt.libvirtError:

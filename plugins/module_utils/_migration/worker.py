@@ -17,6 +17,8 @@ import re
 import threading
 import time
 import xml.etree.ElementTree as ET
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _orders, _power
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
@@ -26,10 +28,12 @@ from ansible_collections.drover.compute.plugins.module_utils._migration.flags im
 from ansible_collections.drover.compute.plugins.module_utils._migration.options import contradictions, merged, time_limit
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import (
     SETTLED,
+    Records,
     new_record,
     same_move,
     uptime,
 )
+from ansible_collections.drover.compute.plugins.module_utils._migration.state import Seen
 from ansible_collections.drover.compute.plugins.module_utils._migration.storage import Storage, survey
 from ansible_collections.drover.compute.plugins.module_utils._migration.turn import Turn
 from ansible_collections.drover.compute.plugins.module_utils._migration.watch import Watch
@@ -127,7 +131,15 @@ class Worker:
     :param most: how many moves off this host may be carried out at a time, or None for no limit.
     """
 
-    def __init__(self, move, source_uri, records, acknowledge=None, may_start=True, most=None):
+    def __init__(
+        self,
+        move: Mapping[str, Any],
+        source_uri: str,
+        records: Records,
+        acknowledge: Callable[[str], object] | None = None,
+        may_start: bool = True,
+        most: int | None = None,
+    ) -> None:
         self.move = dict(move)
         self.uuid = move["uuid"]
         self.source_uri = source_uri
@@ -144,14 +156,14 @@ class Worker:
         self.record = new_record(move, source_uri)
         self.record["earlier"] = records.files_left(move, source_uri)
         self.options = merged(move)
-        self.source = None
-        self.destination = None
+        self.source: Any = None
+        self.destination: Any = None
         self._stopped_once = False
         self._writing = threading.Lock()
 
     # -- the frame ---------------------------------------------------------------------------
 
-    def run(self):
+    def run(self) -> None:
         """Do it all; never raises. The outcome is in the record."""
         try:
             self._run()
@@ -169,7 +181,7 @@ class Worker:
             _libvirt.close(self.source)
             _libvirt.close(self.destination)
 
-    def _break_off(self, reason):
+    def _break_off(self, reason: str) -> None:
         """End without having found out where the instance is, or before anything was begun."""
         reason = reason.rstrip(".")
         self._look_at_source()
@@ -178,7 +190,7 @@ class Worker:
         else:
             self._end("failed", f"{self._title()} was not begun: {reason}.")
 
-    def _look_at_source(self):
+    def _look_at_source(self) -> None:
         """Note what the source alone says: the destination, or the connection to it, is gone."""
         self.record.update(source_state=None, destination_state=None)
         source = None
@@ -193,29 +205,29 @@ class Worker:
         if here is None or not here["job"]:
             self.record["source_state"] = state.state_word(here)
 
-    def _begun(self):
+    def _begun(self) -> bool:
         return self.record["phase"] in ("migrating", "verifying", "cleaning")
 
-    def _title(self):
+    def _title(self) -> str:
         return f"Moving {self.record['name'] or self.uuid} to {self.move['destination']}"
 
-    def save(self, **changes):
+    def save(self, **changes: Any) -> None:
         """Change the record and write it."""
         with self._writing:
             self.record.update(changes)
             self.records.write(self.record)
 
-    def _abort_asked(self):
+    def _abort_asked(self) -> bool:
         return self.records.abort_asked(self.uuid, self.move.get("migration"))
 
-    def _save_or_stop(self, **changes):
+    def _save_or_stop(self, **changes: Any) -> None:
         """For the storage helper: the place where a long copy notices that it is no longer wanted."""
         self.save(**changes)
         if self.record["phase"] == "preparing" and not self._stopped_once and self._abort_asked():
             self._stopped_once = True
             raise Aborted("it was aborted as asked for")
 
-    def _end(self, status, message="", **changes):
+    def _end(self, status: str, message: str = "", **changes: Any) -> None:
         if status == "completed":
             changes.update(percent=100, remaining_mib=0)
         if status == "failed" and self._abort_asked():
@@ -230,7 +242,7 @@ class Worker:
                 _orders.withdraw(self.records, self.uuid, [self.move["migration"]])
         self.save(status=status, message=message, finished_at=time.time(), **changes)
 
-    def _connect(self):
+    def _connect(self) -> None:
         self.source = _libvirt.open_connection(self.source_uri, keepalive=True)
         for attempt in (1, 2, 3):
             try:
@@ -242,7 +254,7 @@ class Worker:
                     raise
                 time.sleep(attempt)
 
-    def _reconnect(self):
+    def _reconnect(self) -> None:
         """New connections in place of broken ones, with patience: a libvirtd may just be restarting."""
         deadline = time.monotonic() + RECONNECT
         while True:
@@ -259,13 +271,13 @@ class Worker:
 
     # -- the course --------------------------------------------------------------------------
 
-    def _run(self):
+    def _run(self) -> None:
         if self.previous is not None:
-            if self._was_cancelled():
+            if self._was_cancelled(self.previous):
                 self.record = self.previous
                 self.save()
                 return
-            self._inherit()
+            self._inherit(self.previous)
         elif self.may_start and not self.move.get("migration"):
             self.records.forget_abort(self.uuid)
         self.save()
@@ -292,28 +304,28 @@ class Worker:
             )
         self._conclude(verdict)
 
-    def _was_cancelled(self):
+    def _was_cancelled(self, previous: Mapping[str, Any]) -> bool:
         """Whether this very migration of the store was aborted: it is not begun anew, the next one is."""
-        return self.previous["status"] == "cancelled" and self.move.get("migration") is not None and self._was_of_this_migration()
+        return previous["status"] == "cancelled" and self.move.get("migration") is not None and self._was_of_this_migration(previous)
 
-    def _was_of_this_migration(self):
-        return self.previous["move"].get("migration") == self.move.get("migration")
+    def _was_of_this_migration(self, previous: Mapping[str, Any]) -> bool:
+        return previous["move"].get("migration") == self.move.get("migration")
 
-    def _is_new(self):
+    def _is_new(self) -> bool:
         """Whether nobody can have begun it: then nothing is asked for that could be under way, or over."""
-        return self.previous is None or (self.previous["status"] in SETTLED and not self._was_of_this_migration())
+        return self.previous is None or (self.previous["status"] in SETTLED and not self._was_of_this_migration(self.previous))
 
-    def _inherit(self):
+    def _inherit(self, previous: Mapping[str, Any]) -> None:
         """Take what an earlier call on the same way has noted."""
-        if self.previous["status"] not in SETTLED:
+        if previous["status"] not in SETTLED:
             # A worker before us died, or could not find out: what it has noted is ours now.
             for key in INHERITED:
-                self.record[key] = self.previous.get(key, self.record[key])
+                self.record[key] = previous.get(key, self.record[key])
             self.record["took_over"] = True
             # What is under way was begun with the options of then.
-            self.options = merged(self.previous["move"])
+            self.options = merged(previous["move"])
 
-    def _begin_again(self):
+    def _begin_again(self) -> None:
         """Clean up after a worker that died before anything was moved, and forget it."""
         self._give_back()
         self.options = merged(self.move)
@@ -325,14 +337,20 @@ class Worker:
         self.record["earlier"] = earlier
         self.save()
 
-    def _settled(self):
+    def _settled(self) -> str:
         """The verdict of :func:`state.classify`, once both sides agree or patience is at its end."""
         deadline = time.monotonic() + (SETTLE if self._begun() else SETTLE_BEFORE)
         while True:
             here, there = self._look()
             verdict = state.classify(here, there)
             unsure = verdict in (state.ARRIVING, state.BOTH_ACTIVE, state.NOWHERE, state.OFF_HERE)
-            if verdict == state.THERE and there["state"] == "paused" and self.record["was"] != "paused" and self._begun():
+            if (
+                verdict == state.THERE
+                and there is not None
+                and there["state"] == "paused"
+                and self.record["was"] != "paused"
+                and self._begun()
+            ):
                 unsure = True
             if not unsure or time.monotonic() >= deadline:
                 return verdict
@@ -340,7 +358,7 @@ class Worker:
                 return verdict
             time.sleep(POLL)
 
-    def _look(self):
+    def _look(self) -> tuple[Seen | None, Seen | None]:
         """Both sides, and their states noted."""
         try:
             here, there = state.look(self.source, self.uuid), state.look(self.destination, self.uuid)
@@ -353,7 +371,7 @@ class Worker:
                 self.record["name"] = seen["name"]
         return here, there
 
-    def _follow_job(self):
+    def _follow_job(self) -> str:
         """Wait for a migration that a worker before us began; it runs inside libvirt without one."""
         if not self.record["took_over"] and not self._abort_asked():
             raise Refused(
@@ -372,7 +390,7 @@ class Worker:
                 time.sleep(POLL)
         return self._settled()
 
-    def _watch(self):
+    def _watch(self) -> Watch:
         return Watch(
             self.source_uri,
             self.uuid,
@@ -384,12 +402,12 @@ class Worker:
             self.record["escalated"],
         )
 
-    def _start(self):
+    def _start(self) -> None:
         """Check, prepare, migrate, conclude."""
         # From here on the record is of this move; an earlier one on the same way is history.
         self.previous = None
         domain = self.source.lookupByUUIDString(self.uuid)
-        here, there = self._look()
+        here = _present(self._look()[0], "source")
         live = checks.is_live(self.move, here)
         self.record.update(
             was="paused" if here["state"] == "paused" else "running" if here["active"] else "shutoff",
@@ -403,18 +421,19 @@ class Worker:
         try:
             if self._wait_for_turn() > CHECKED:
                 # Looked at first: a connection that broke meanwhile is opened anew by that.
-                here, there = self._look()
+                here = _present(self._look()[0], "source")
                 domain = self.source.lookupByUUIDString(self.uuid)
                 storage = self._checked(domain, here)
             self.save(phase="preparing", storage=storage.word())
             storage.make_room(live)
             self._save_or_stop()
             # The look that counts: right before the deed.
-            here, there = self._look()
+            now, there = self._look()
             if (
-                state.classify(here, there) != state.HERE
-                or checks.is_live(self.move, here) != live
-                or (self.record["was"] == "shutoff" and here["active"])
+                now is None
+                or state.classify(now, there) != state.HERE
+                or checks.is_live(self.move, now) != live
+                or (self.record["was"] == "shutoff" and now["active"])
             ):
                 raise LibvirtProblem("the instance changed its state while the move was prepared; begin again")
             self.save(phase="migrating")
@@ -439,7 +458,7 @@ class Worker:
             verdict, error = self._shut_down_and_move(domain)
         self._conclude(verdict, error)
 
-    def _checked(self, domain, here):
+    def _checked(self, domain: Any, here: Seen) -> Storage:
         """The storage helper of a move that nothing speaks against."""
         storage = self.storage()
         reasons = precheck(self.source, self.destination, domain, self.move, here, storage)
@@ -447,7 +466,7 @@ class Worker:
             raise Refused(f"{self._title()} was refused: {'; '.join(reasons)}.")
         return storage
 
-    def _wait_to_be_checked(self):
+    def _wait_to_be_checked(self) -> None:
         """Stand by while enough others are ready."""
         if self._most is None:
             return
@@ -462,10 +481,10 @@ class Worker:
         # How long a move takes is told from its beginning.
         self.save(phase="checking", started_at=time.time())
 
-    def _is_to_be_checked(self):
-        return self._check.has_come(min(self._most, READY * self._most - self._turn.count()))
+    def _is_to_be_checked(self) -> bool:
+        return self._most is None or self._check.has_come(min(self._most, READY * self._most - self._turn.count()))
 
-    def _wait_for_turn(self):
+    def _wait_for_turn(self) -> float:
         """Returns how many seconds that took."""
         began = time.monotonic()
         if self._turn.has_come(self._most):
@@ -478,11 +497,11 @@ class Worker:
         self.save(started_at=time.time())
         return time.monotonic() - began
 
-    def storage(self):
+    def storage(self) -> Storage:
         """The storage helper on the present connections."""
         return Storage(self.record, self.source, self.destination, self._save_or_stop)
 
-    def _resume_post_copy(self):
+    def _resume_post_copy(self) -> str:
         """Go on with a post-copy that broke off, as the network between the hosts may be mended; returns the verdict."""
         self._acknowledge("following")
         self.save(phase="migrating", status="running")
@@ -507,7 +526,7 @@ class Worker:
 
     # -- the last resort ---------------------------------------------------------------------
 
-    def _shut_down_and_move(self, domain):
+    def _shut_down_and_move(self, domain: Any) -> tuple[str, Exception | None]:
         """Shut the guest down in good order and move it cold; :meth:`_arrived` starts it again.
 
         Returns ``(verdict, error)``. Whatever fails, :meth:`_came_to_nothing` starts it at the source.
@@ -525,7 +544,7 @@ class Worker:
             storage.make_room(False)
             self._save_or_stop()
             here, there = self._look()
-            if state.classify(here, there) != state.HERE or here["active"]:
+            if here is None or state.classify(here, there) != state.HERE or here["active"]:
                 raise LibvirtProblem("somebody started it while its cold move was prepared")
             self.save(phase="migrating", storage=storage.word())
             self._migrate(domain, False, storage)
@@ -536,7 +555,7 @@ class Worker:
             self.save(phase="verifying")
         return self._settled(), error
 
-    def _shut_down(self, domain):
+    def _shut_down(self, domain: Any) -> None:
         # Before the deed: whoever finds it off must know that it was not its user who wanted that.
         self.save(shut_down=True)
         domain.shutdown()
@@ -551,7 +570,7 @@ class Worker:
                 )
             time.sleep(POLL)
 
-    def _give_back(self):
+    def _give_back(self) -> str:
         """Let the instance at the source run again where this move has stopped it; returns what there is to say."""
         here = state.look(self.source, self.uuid)
         if here is None:
@@ -569,7 +588,7 @@ class Worker:
             return f"; it is {here['state']} and cannot be let run again ({_libvirt.text_of(exc)}): look at it there"
         return ""
 
-    def _migrate(self, domain, live, storage):
+    def _migrate(self, domain: Any, live: bool, storage: Storage) -> None:
         flags = libvirt.VIR_MIGRATE_PEER2PEER
         parameters = {}
         if self.move.get("migrate_uri"):
@@ -602,7 +621,7 @@ class Worker:
         except libvirt.libvirtError as exc:
             raise self._explained(exc, storage, live) from exc
 
-    def _flatten_definitions(self, domain, targets, parameters, live):
+    def _flatten_definitions(self, domain: Any, targets: Collection[str], parameters: dict[str, Any], live: bool) -> None:
         """A copied disk has nothing behind it any more: take that out of what is sent along."""
         secure = libvirt.VIR_DOMAIN_XML_SECURE
         inactive = _without_backing(domain.XMLDesc(secure | libvirt.VIR_DOMAIN_XML_INACTIVE), targets)
@@ -615,7 +634,7 @@ class Worker:
         else:
             parameters[libvirt.VIR_MIGRATE_PARAM_DEST_XML] = inactive
 
-    def _explained(self, error, storage, live):
+    def _explained(self, error: Exception, storage: Storage, live: bool) -> Exception:
         text = _libvirt.text_of(error)
         if _libvirt.code_of(error) == libvirt.VIR_ERR_MIGRATE_UNSAFE:
             cached = [f["path"] for f in storage.files if f["mode"] == "shared" and f["cache"] not in ("none", "directsync")]
@@ -633,17 +652,17 @@ class Worker:
                 return LibvirtProblem(f"{text}: {advice.format(where=self.move['destination'])}, or leave {option} out")
         return error
 
-    def _time_limit(self, storage):
+    def _time_limit(self, storage: Storage) -> float:
         domain = self.source.lookupByUUIDString(self.uuid)
         return time_limit(self.options, domain.maxMemory() >> 20, [entry["capacity"] >> 30 for entry in storage.copied("disk")])
 
     # -- the end -----------------------------------------------------------------------------
 
-    def _conclude(self, verdict, error=None):
+    def _conclude(self, verdict: str, error: Exception | None = None) -> None:
         """Judge the verdict after a migration, ours or one taken over, and clean up."""
         here, there = self._look()
         if verdict == state.THERE:
-            self._arrived(there, error)
+            self._arrived(_present(there, "destination"), error)
         elif verdict in (state.OFF_HERE, state.BOTH_OFF) and self._may_finish(verdict):
             self.save(phase="cleaning")
             _undefine_quietly(self.source, self.uuid)
@@ -682,7 +701,7 @@ class Worker:
                 f"Look at both, then remove the one that is wrong.",
             )
 
-    def _may_finish(self, verdict):
+    def _may_finish(self, verdict: str) -> bool:
         """Whether the definition left at the source is the last step of our own move."""
         if not self.record["took_over"] and self.record["phase"] not in ("verifying", "cleaning"):
             return False
@@ -691,16 +710,17 @@ class Worker:
         # Both are off: the files decide. Begun means that every copy was complete and verified.
         return (self.record["was"] == "shutoff" or self.record["shut_down"]) and self._begun()
 
-    def _arrived(self, there, error):
+    def _arrived(self, there: Seen, error: Exception | None) -> None:
         """At the destination only: verify, carry over, clean the source."""
-        wanted = {"running": ("running", "blocked"), "paused": ("paused",), "shutoff": ("shutoff",), None: None}[self.record["was"]]
-        if wanted is None:
+        usual = {"running": ("running", "blocked"), "paused": ("paused",), "shutoff": ("shutoff",)}
+        wanted: tuple[str, ...] = usual.get(self.record["was"], ())
+        if not wanted:
             # Nothing is known of how it was: running and shut off are both a plain end of a move.
             wanted = ("shutoff",) if self.move.get("live") is False else ("running", "blocked", "paused", "shutoff")
         notes = []
         if self.record["shut_down"] and there["state"] == "shutoff":
             notes.append(self._start_there())
-            here, there = self._look()
+            there = _present(self._look()[1], "destination")
             wanted += ("shutoff",)
         if self.record["escalated"] == "pause" and self.record["was"] == "running" and there["state"] == "paused":
             there = self._resume_there(there)
@@ -740,7 +760,7 @@ class Worker:
             self.record["storage"] = self.previous["storage"]
         self._end("completed", "; ".join(notes), storage=self.record["storage"])
 
-    def _start_there(self):
+    def _start_there(self) -> str:
         """Start what was shut down to be moved; the source is known to be without it. Returns what there is to say."""
         try:
             _power.boot(self.destination.lookupByUUIDString(self.uuid))
@@ -748,15 +768,15 @@ class Worker:
             return f"it was shut down to be moved and CANNOT BE STARTED there ({_libvirt.text_of(exc)}): start it by hand"
         return f"it was not done within {self.record['limit']} s, so it was shut down, moved cold and started again"
 
-    def _resume_there(self, there):
+    def _resume_there(self, there: Seen) -> Seen:
         """Let go on what was paused to be moved, should libvirt not have done it."""
         try:
             self.destination.lookupByUUIDString(self.uuid).resume()
         except libvirt.libvirtError:
             return there
-        return self._look()[1]
+        return _present(self._look()[1], "destination")
 
-    def _came_to_nothing(self, error=None):
+    def _came_to_nothing(self, error: Exception | None = None) -> None:
         """At the source only: give it back as it was and remove the copies at the destination."""
         given_back = self._give_back()
         here, there = self._look()
@@ -778,7 +798,17 @@ class Worker:
         self._end("failed", f"{self._title()} failed: {message.rstrip('.')}. It is {self.record['source_state']} at the source.{notes}")
 
 
-def precheck(source, destination, domain, move, here, storage):
+def _present(seen: Seen | None, side: str) -> Seen:
+    """What was seen of an instance that has to be there.
+
+    :raises LibvirtProblem: it is gone.
+    """
+    if seen is None:
+        raise LibvirtProblem(f"it is gone from the {side}, where it was a moment ago")
+    return seen
+
+
+def precheck(source: Any, destination: Any, domain: Any, move: Mapping[str, Any], here: Seen, storage: Storage) -> list[str]:
     """All the reasons against a move, each a few words; ``storage`` knows the files afterwards."""
     text = domain.XMLDesc(0)
     live = checks.is_live(move, here)
@@ -809,7 +839,7 @@ def precheck(source, destination, domain, move, here, storage):
     return reasons
 
 
-def proven_safe(storage):
+def proven_safe(storage: Storage) -> bool:
     """Whether each writable disk is copied, or was proven shared and bypasses the host's cache."""
     return all(
         entry["mode"] == "copied" or (entry["mode"] == "shared" and entry["cache"] in ("none", "directsync"))
@@ -818,7 +848,7 @@ def proven_safe(storage):
     )
 
 
-def _reason(error):
+def _reason(error: Exception) -> str:
     if not isinstance(error, libvirt.libvirtError):
         return str(error)
     text = _libvirt.text_of(error)
@@ -827,14 +857,14 @@ def _reason(error):
     return text
 
 
-def _autostart(domain):
+def _autostart(domain: Any) -> bool | None:
     try:
         return bool(domain.autostart())
     except libvirt.libvirtError:
         return None
 
 
-def _without_backing(text, targets):
+def _without_backing(text: str, targets: Collection[str]) -> str:
     root = parse(text)
     for disk in root.findall("devices/disk"):
         target = disk.find("target")
@@ -844,7 +874,7 @@ def _without_backing(text, targets):
     return ET.tostring(root, encoding="unicode")
 
 
-def _undefine_quietly(conn, uuid):
+def _undefine_quietly(conn: Any, uuid: str) -> None:
     """Undefine what is shut off, its files kept; the look that follows tells whether it is gone."""
     with contextlib.suppress(libvirt.libvirtError):
         domain = conn.lookupByUUIDString(uuid)
@@ -852,7 +882,7 @@ def _undefine_quietly(conn, uuid):
             undefine(domain)
 
 
-def _with_reasons(record):
+def _with_reasons(record: Mapping[str, Any]) -> str:
     """The files that were left, each with the reason where one is known."""
     reasons = {each["path"]: each["reason"] for each in record["kept"]}
     return ", ".join(f"{path} ({reasons[path]})" if path in reasons else path for path in record["leftovers"])

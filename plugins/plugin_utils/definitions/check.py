@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import disk_files, guest
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
@@ -41,7 +43,7 @@ CLOUD_INIT_KEYS = {"user_data": (str, dict), "meta_data": (str, dict), "network_
 _WORDS = {str: "a text", int: "a whole number", list: "a list", dict: "a mapping", bool: "true or false"}
 
 
-def instances(items, where):
+def instances(items: Any, where: Callable[[Any], str]) -> list[dict[str, Any]]:
     """Check a list of instance definitions.
 
     :param where: a function item -> text that says where it stands.
@@ -50,7 +52,10 @@ def instances(items, where):
     """
     if not isinstance(items, list):
         raise DroverError(f"{where(items)}: instances must be a list of mappings, each with a name.")
-    checked, names, uuids, paths = [], {}, {}, {}
+    checked = []
+    names: dict[str, str] = {}
+    uuids: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for item in items:
         place = where(item)
         if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item["name"].strip():
@@ -89,11 +94,11 @@ def instances(items, where):
     return checked
 
 
-def server_groups(items, where):
+def server_groups(items: Any, where: Callable[[Any], str]) -> list[dict[str, Any]]:
     """Check a list of server groups: name, policy, max_server_per_host, max_moving."""
     if not isinstance(items, list):
         raise DroverError(f"{where(items)}: server_groups must be a list of mappings with name and policy.")
-    names = {}
+    names: dict[str, str] = {}
     for item in items:
         place = where(item)
         if not isinstance(item, dict) or not item.get("name") or not item.get("policy"):
@@ -112,7 +117,7 @@ def server_groups(items, where):
     return [dict(item) for item in items]
 
 
-def _keys(item, known, place):
+def _keys(item: Any, known: Mapping[str, Any], place: str) -> None:
     if not isinstance(item, dict):
         raise DroverError(f"{place}: must be a mapping.")
     unknown = sorted(str(key) for key in item if key not in known)
@@ -128,7 +133,7 @@ def _keys(item, known, place):
             raise DroverError(f"{place}: {key} must be {words}, not {value!r}.")
 
 
-def _name(name, place):
+def _name(name: str, place: str) -> None:
     # libvirt refuses / and line breaks; other control characters, halves of surrogate pairs and the
     # last two characters of a plane cannot stand in XML at all.
     odd = any(unicodedata.category(character) in ("Cc", "Cs") or ord(character) & 0xFFFE == 0xFFFE for character in name)
@@ -136,24 +141,24 @@ def _name(name, place):
         raise DroverError(f"{place}: a name has at most 200 characters, no / and no control characters, and is not . or ..")
 
 
-def _at_least(item, key, least, place, default=None):
+def _at_least(item: Mapping[str, Any], key: str, least: int, place: str, default: int | None = None) -> None:
     value = item.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= 2**31 - 1:
         raise DroverError(f"{place}: {key} must be a whole number from {least} to {2**31 - 1}, not {value!r}.")
 
 
-def _uuid(text, place):
+def _uuid(text: Any, place: str) -> None:
     if not is_uuid(text):
         raise DroverError(f"{place}: {text!r} is no uuid in lower case. Leave uuid out to get a new one.")
 
 
-def _unique(seen, value, place, what):
+def _unique(seen: dict[Any, str], value: Any, place: str, what: str) -> None:
     if value in seen:
         raise DroverError(f"{place}: the {what} {value} stands twice; first at {seen[value]}. Nothing was placed.")
     seen[value] = place
 
 
-def _disk(disk, place):
+def _disk(disk: Mapping[str, Any], place: str) -> dict[str, Any]:
     _keys(disk, DISK_KEYS, place)
     _at_least(disk, "size_gb", 1, place)
     if disk.get("path") and not str(disk["path"]).startswith("/"):
@@ -161,7 +166,7 @@ def _disk(disk, place):
     return dict(disk)
 
 
-def _network(network, place):
+def _network(network: Mapping[str, Any], place: str) -> None:
     _keys(network, NETWORK_KEYS, place)
     if bool(network.get("bridge")) == bool(network.get("network")):
         raise DroverError(f"{place}: name either a bridge or a libvirt network.")

@@ -8,23 +8,25 @@ from __future__ import annotations
 import posixpath
 import re
 import string
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 
 SEED = "-seed.iso"
 
 
-def normal(path):
+def normal(path: str) -> str:
     """A path in the one spelling that all its spellings have in common."""
     return posixpath.normpath(re.sub("^/+", "/", path))
 
 
-def base(name, uuid):
+def base(name: str, uuid: str) -> str:
     """What the names of an instance's files begin with, in the folder of instances. The role place makes them so."""
     return f"{re.sub('[^A-Za-z0-9._-]', '_', name)}-{uuid[:8]}"
 
 
-def by_default(path, target):
+def by_default(path: str, target: str) -> str:
     """The path of a disk that has none of its own.
 
     :param path: the folder with base() at its end.
@@ -32,12 +34,12 @@ def by_default(path, target):
     return f"{path}-{target}.qcow2"
 
 
-def targets(disks):
+def targets(disks: Iterable[Any]) -> list[tuple[str, Any]]:
     """The disks with their targets: (vda, first disk) and so on."""
     return list(zip((f"vd{letter}" for letter in string.ascii_lowercase), disks))
 
 
-def refuse_borrowed(instances):
+def refuse_borrowed(instances: Sequence[Mapping[str, Any]]) -> None:
     """See that no disk has a path that another instance's file gets by itself.
 
     In which folder that will be depends on its host, so the name of the file decides.

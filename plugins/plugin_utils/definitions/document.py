@@ -10,12 +10,14 @@ import json
 import os
 import tempfile
 import warnings
+from collections.abc import Mapping
+from typing import Any
 
 try:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 except ImportError:
-    YAML = None
+    YAML = None  # type: ignore[assignment,misc]  # require() says that it is missing
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
@@ -27,7 +29,7 @@ _TAGS = {f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "str", "int", "f
 class Document:
     """One definitions file. ``data`` is its content; ``where(item)`` says where a mapping stands."""
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         """Read the file.
 
         :raises DroverError: it is missing, unreadable, no YAML (with line and column), or no mapping.
@@ -40,8 +42,8 @@ class Document:
         except (OSError, UnicodeDecodeError) as problem:
             reason = getattr(problem, "strerror", None) or "it is not UTF-8 text"
             raise DroverError(f"The definitions file {path} cannot be read: {reason}.") from problem
-        self._edits = []
-        self._wanted = {}
+        self._edits: list[tuple[int, int, str]] = []
+        self._wanted: dict[int, Mapping[str, str]] = {}
         try:
             self.data = YAML(typ="rt").load(self.before)
             self._root = YAML(typ="rt").compose(self.before)
@@ -54,12 +56,12 @@ class Document:
         if unknown:
             raise DroverError(f"{path}: unknown key {', '.join(unknown)}. Known: {', '.join(SECTIONS)}.")
 
-    def section(self, name):
+    def section(self, name: str) -> Any:
         """One of SECTIONS; an empty list when the file has none."""
         found = self.data.get(name)
         return [] if found is None else found
 
-    def where(self, item):
+    def where(self, item: Any) -> str:
         """The place of an item of a section, for an error: "FILE line 12"."""
         mark = getattr(item, "lc", None)
         if mark is not None:
@@ -70,7 +72,7 @@ class Document:
                     return f"{self.path} line {self.section(section).lc.item(number)[0] + 1}"
         return self.path
 
-    def _told(self, problem):
+    def _told(self, problem: Any) -> str:
         """What the YAML reader found wrong, as the rest of a sentence."""
         mark = getattr(problem, "problem_mark", None)
         position = getattr(problem, "position", None)
@@ -80,7 +82,7 @@ class Document:
             return f", line {self.before.count(chr(10), 0, position) + 1}: it holds a character that YAML forbids."
         return f": {problem}."
 
-    def _check_tags(self, root):
+    def _check_tags(self, root: Any) -> None:
         nodes, seen = [root], set()
         while nodes:
             node = nodes.pop()
@@ -96,7 +98,7 @@ class Document:
             if isinstance(node.value, list):
                 nodes.extend(part for item in node.value for part in (item if isinstance(item, tuple) else [item]))
 
-    def set(self, number, values):
+    def set(self, number: int, values: Mapping[str, str]) -> None:
         """Set keys of an instance, touching nothing else of the file.
 
         :param number: the instance's place in the list of instances, from 0.
@@ -113,7 +115,7 @@ class Document:
             if old is None:
                 new.append(f"{key}: {_scalar(text)}")
             else:
-                self._edits.append(self._replacement(*old, _scalar(text)))
+                self._edits.append(self._replacement(old[0], old[1], _scalar(text)))
         if not new or name is None:
             return
         end = self._end(name[1])
@@ -127,12 +129,12 @@ class Document:
             indent = " " * name[0].start_mark.column
             self._edits.append((end, end, "".join(f"{newline}{indent}{line}" for line in new)))
 
-    def _end(self, node):
+    def _end(self, node: Any) -> int:
         """Where the text of a scalar ends; a block scalar's node goes on to what comes next."""
         start, end = node.start_mark.index, node.end_mark.index
         return start + len(self.before[start:end].rstrip())
 
-    def _replacement(self, key, old, text):
+    def _replacement(self, key: Any, old: Any, text: str) -> tuple[int, int, str]:
         if old.start_mark.index < old.end_mark.index:
             return old.start_mark.index, self._end(old), text
         # There is no value yet, and perhaps not even a colon.
@@ -142,7 +144,7 @@ class Document:
             return colon + 1, colon + 1, f" {text}"
         return after, after, f": {text}"
 
-    def text(self):
+    def text(self) -> str:
         """The file as it would be written now.
 
         :raises DroverError: the file is written in a way (aliases, for one) that cannot be changed in place.
@@ -154,7 +156,7 @@ class Document:
             self._prove(text)
         return text
 
-    def _prove(self, text):
+    def _prove(self, text: str) -> None:
         """Read the new text: it must say what it said before and the new values, nothing else."""
         expected = to_plain(self.data)
         for number, values in self._wanted.items():
@@ -173,7 +175,7 @@ class Document:
                 f"as it is. Write this into it yourself: {lines}."
             )
 
-    def save(self):
+    def save(self) -> None:
         """Replace the file in one step, keeping its permissions.
 
         :raises DroverError: it cannot be written, or somebody changed it since it was read.
@@ -196,7 +198,7 @@ class Document:
         except OSError as problem:
             raise DroverError(f"The definitions file {self.path} cannot be written: {problem.strerror}.") from problem
 
-    def _replace(self, target, text):
+    def _replace(self, target: str, text: str) -> None:
         # Replacing a file needs no right to write it, but who took that right away meant it.
         with open(target, "r+b"):
             old = os.stat(target)
@@ -213,12 +215,12 @@ class Document:
             raise
 
 
-def _value(node, key):
+def _value(node: Any, key: str) -> Any:
     """The node of a key's value in a mapping node, or None."""
     return next((value for name, value in node.value if name.value == key), None)
 
 
-def _scalar(text):
+def _scalar(text: str) -> str:
     """A text as YAML, quoted only where some reader would take it for something else."""
     for version in ("1.1", "1.2"):
         yaml = YAML(typ="safe", pure=True)
@@ -235,7 +237,7 @@ def _scalar(text):
     return text
 
 
-def _quoted(text):
+def _quoted(text: str) -> str:
     """A text in double quotes; what JSON leaves as it is and YAML does not print is escaped too."""
     quoted = json.dumps(text, ensure_ascii=False)
     return "".join(letter if letter.isprintable() else f"\\U{ord(letter):08X}" for letter in quoted)

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 
@@ -14,7 +16,7 @@ MODES = ("custom", "host-model", "host-passthrough", "maximum")
 KEYS = ("domain_type", "cpu")
 
 
-def checked_type(value, where):
+def checked_type(value: Any, where: str) -> str | None:
     """A type of domain, or None.
 
     :raises DroverError: it is none that can be built.
@@ -26,7 +28,7 @@ def checked_type(value, where):
     return value
 
 
-def checked_cpu(value, where):
+def checked_cpu(value: Any, where: str) -> dict[str, str | None] | None:
     """A CPU as a dict of mode and model (None where the mode needs none), or None.
 
     :raises DroverError: it is no CPU.
@@ -46,7 +48,7 @@ def checked_cpu(value, where):
     return {"mode": mode, "model": model}
 
 
-def hardware(offered, given, of_host, where):
+def hardware(offered: str | None, given: Mapping[str, Any], of_host: Mapping[str, Any], where: str) -> dict[str, Any]:
     """What a guest gets: its definition goes before its host's variables, and these before what the host offers.
 
     :param offered: the best type of domain that the host offers.

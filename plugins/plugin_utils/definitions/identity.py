@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import disk_files, guest
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
@@ -19,7 +21,9 @@ REQUEST_KEYS = ("name", "uuid", "vcpus", "memory_mb", "disk_gb", "availability_z
 UNSEEN = "unseen"
 
 
-def resolve(definitions, known, groups=()):
+def resolve(
+    definitions: Iterable[Mapping[str, Any]], known: Iterable[Mapping[str, Any]], groups: Iterable[Mapping[str, Any]] = ()
+) -> list[dict[str, Any]]:
     """Give each definition its uuid: its own, that of the instance of its name, or a new one.
 
     :param definitions: checked definitions.
@@ -32,9 +36,10 @@ def resolve(definitions, known, groups=()):
         is what another instance's file is called.
     """
     # The budget of a group is for moves; the scheduler does not know it.
-    groups = {group["name"]: {key: group[key] for key in group if key != "max_moving"} for group in groups}
+    named = {group["name"]: {key: group[key] for key in group if key != "max_moving"} for group in groups}
     by_uuid = {instance["uuid"]: instance for instance in known}
-    by_name, made = {}, {}
+    by_name: dict[str, list[Mapping[str, Any]]] = {}
+    made = {}
     for instance in known:
         by_name.setdefault(instance["name"], []).append(instance)
         if instance["definition"]:
@@ -62,12 +67,12 @@ def resolve(definitions, known, groups=()):
             found = {"uuid": definition["uuid"], "host": definition["host"], "node": None, "state": UNSEEN}
         if found is None:
             found = {"uuid": definition.get("uuid") or str(uuid.uuid4()), "host": None, "node": None, "state": "new"}
-        resolved.append(_resolved(definition, found, groups))
+        resolved.append(_resolved(definition, found, named))
     disk_files.refuse_borrowed(resolved)
     return resolved
 
 
-def _of_project(instances, definition):
+def _of_project(instances: Sequence[Mapping[str, Any]], definition: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Those of instances of one name that a definition may mean.
 
     :raises DroverError: one of them has no project where the definition has one, or the other way round: it may be that instance.
@@ -85,11 +90,11 @@ def _of_project(instances, definition):
     return [instance for instance in instances if instance.get("project") == project]
 
 
-def _shown(project):
+def _shown(project: str | None) -> str:
     return f"project {project}" if project else "no project"
 
 
-def _resolved(definition, found, groups):
+def _resolved(definition: Mapping[str, Any], found: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str, Any]:
     instance = {**definition, **{key: found[key] for key in ("uuid", "host", "node", "state")}}
     request = {key: instance[key] for key in REQUEST_KEYS if instance.get(key) is not None}
     group = instance.get("server_group")

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting
 from ansible_collections.drover.compute.plugins.plugin_utils.report.text import place
 
@@ -12,7 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.report.text import 
 PURPOSES = {"place": "placement", "resize": "resize", "migrate": "cold migration"}
 
 
-def decision(row):
+def decision(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of the store's decisions.newest(), and its explanation as figures.
 
     :returns: a dict: created_at, purpose, actor, name, where (host, or host/node; None when there was none), alternates,
@@ -36,12 +39,12 @@ def decision(row):
     }
 
 
-def _weighed(each, where):
+def _weighed(each: Mapping[str, Any], where: str | None) -> dict[str, Any]:
     parts = [{"name": name, "value": part["normalised"] * part["multiplier"]} for name, part in each["weighers"].items()]
     return {"where": place(each), "chosen": place(each) == where, "weight": each["weight"], "parts": parts}
 
 
-def short(found):
+def short(found: Mapping[str, Any]) -> str | None:
     """Why, in a few words, of what decision() returns."""
     if found["where"] is None and found["filters"]:
         rejected = ", ".join(f"{each['name']} {each['rejected']}" for each in found["filters"])

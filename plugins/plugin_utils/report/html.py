@@ -16,12 +16,14 @@ import os
 import re
 import stat
 import tempfile
+from collections.abc import Mapping
+from typing import Any
 
 try:
     import jinja2
     import markupsafe
 except ImportError:
-    jinja2 = markupsafe = None
+    jinja2 = markupsafe = None  # type: ignore[assignment]  # require() says that it is missing
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require
 from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting
@@ -31,7 +33,7 @@ FOLDER = os.path.join(os.path.dirname(__file__), "page")
 _WRITTEN = re.compile(rb'<time id="written" datetime="([0-9TZ:.-]+)" data-seconds="([0-9.]+)">')
 
 
-def page(picture, at):
+def page(picture: Mapping[str, Any], at: float) -> bytes:
     """The page.
 
     :param picture: what view.picture() returns, with capacity (see losing.py) and plans (a list, see plan.py).
@@ -54,24 +56,24 @@ def page(picture, at):
     return text.encode("utf-8")
 
 
-def written_at(content):
+def written_at(content: bytes) -> float | None:
     """The time that a page says it was written at; None when it is none of ours."""
     found = _WRITTEN.search(content[:65536])
     return float(found.group(2)) if found else None
 
 
-def _part(name):
+def _part(name: str) -> str:
     with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
         return file.read()
 
 
-def _hash(text):
+def _hash(text: str) -> str:
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
 
 @functools.lru_cache(maxsize=1)
-def _environment():
+def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,
@@ -86,7 +88,7 @@ def _environment():
     return environment
 
 
-def _finalize(value):
+def _finalize(value: Any) -> Any:
     """Every value that is put into the page comes by here before it is escaped."""
     if value is None:
         return "\u2013"
@@ -99,7 +101,7 @@ def _finalize(value):
 MODE = 0o600
 
 
-def read(path):
+def read(path: str) -> bytes:
     """The content of a file, empty where there is none.
 
     :raises DroverError: it cannot be read, is no regular file, or there is no folder for it.
@@ -120,7 +122,7 @@ def read(path):
         raise _cannot(path, problem.strerror) from problem
 
 
-def write(path, content):
+def write(path: str, content: bytes) -> None:
     """Put a content in the place of a file, at once; who may read it stays as it was.
 
     :raises DroverError: the disk is full, or the folder may not be written.
@@ -145,5 +147,5 @@ def write(path, content):
                 os.unlink(temporary)
 
 
-def _cannot(path, reason):
+def _cannot(path: str, reason: str | None) -> DroverError:
     return DroverError(f"The report {path} cannot be written: {reason}. Give drover_report a path that you may write.")

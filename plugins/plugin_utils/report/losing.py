@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.report.formatting import natural
 
@@ -14,7 +16,7 @@ SIZES = 8
 _KEYS = ("vcpus", "memory_mb", "disk_gb")
 
 
-def sizes(flavors, instances):
+def sizes(flavors: Sequence[Mapping[str, Any]], instances: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The requests that capacity is counted for: the flavors that most instances have, or else the most common size.
 
     :param flavors: dicts name, vcpus, memory_mb, disk_gb.
@@ -28,11 +30,11 @@ def sizes(flavors, instances):
     fitting = {size: count for size, count in common.items() if size[0] > 0 and size[1] > 0}
     if not fitting:
         return [{"name": "1 vCPU, 1 GiB", "vcpus": 1, "memory_mb": 1024, "disk_gb": 0}]
-    size = max(sorted(fitting), key=fitting.get)
+    size = max(sorted(fitting), key=lambda each: fitting[each])
     return [{"name": "the most common size", **dict(zip(_KEYS, size))}]
 
 
-def losing(wanted, answers):
+def losing(wanted: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The rows of the page and what they mean.
 
     :param wanted: what sizes() returned.
@@ -46,7 +48,7 @@ def losing(wanted, answers):
     return {"rows": rows, "verdict": _verdict(rows)}
 
 
-def _verdict(rows):
+def _verdict(rows: Sequence[Mapping[str, Any]]) -> str:
     losses = [row["loss"] for row in rows if row["loss"]]
     if not losses:
         return "There is no host to lose."

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting
 from ansible_collections.drover.compute.plugins.plugin_utils.report.view import FIGURES
@@ -22,7 +25,7 @@ _KINDS = (
 )
 
 
-def plan_picture(plan, hosts, instances):
+def plan_picture(plan: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]], instances: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the page shows of a plan.
 
     :param plan: a mapping as drain_plan, rebalance_plan, home_plan or rolling_plan returns it.
@@ -53,7 +56,7 @@ def plan_picture(plan, hosts, instances):
     }
 
 
-def _kind(plan):
+def _kind(plan: Any) -> tuple[str, str]:
     if isinstance(plan, dict):
         for kind, key, title in _KINDS:
             if key in plan:
@@ -64,7 +67,7 @@ def _kind(plan):
     )
 
 
-def _rows(plan, key, needed):
+def _rows(plan: Mapping[str, Any], key: str, needed: Collection[str]) -> list[dict[str, Any]]:
     rows = plan.get(key) or []
     if not isinstance(rows, list) or not all(isinstance(row, dict) and set(needed) <= set(row) for row in rows):
         raise DroverError(
@@ -74,8 +77,8 @@ def _rows(plan, key, needed):
     return rows
 
 
-def _move(move, known):
-    row = known.get(move.get("uuid")) or {}
+def _move(move: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    row = known.get(move.get("uuid") or "") or {}
     found = {
         "uuid": move.get("uuid"),
         "name": move["name"],
@@ -90,8 +93,8 @@ def _move(move, known):
     return {**found, "memory": formatting.memory(found["memory_mb"]), "took": formatting.duration(found["seconds"])}
 
 
-def _facts(plan, moves):
-    found = []
+def _facts(plan: Mapping[str, Any], moves: Sequence[Mapping[str, Any]]) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
     if "moves" in plan:
         found.append(("Moves", str(len(moves))))
     for key, label, told in (
@@ -111,9 +114,9 @@ def _facts(plan, moves):
     return found
 
 
-def _changed(moves, at):
+def _changed(moves: Sequence[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The hosts that moves leave or reach, in the order of the page, with what is on them before and after."""
-    delta = {}
+    delta: dict[str, dict[str, Any]] = {}
     for move in moves:
         for name, sign in ((move["from_host"], -1), (move["host"], 1)):
             host = delta.setdefault(name, {"instances": 0, "vcpus": 0, "memory_mb": 0, "disk_gb": 0, "moves": 0})
@@ -125,7 +128,7 @@ def _changed(moves, at):
     return [_before_and_after(name, delta[name], at.get(name)) for name in names]
 
 
-def _before_and_after(name, delta, host):
+def _before_and_after(name: str, delta: Mapping[str, Any], host: Mapping[str, Any] | None) -> dict[str, Any]:
     figures = []
     for number, (figure, label, told) in enumerate(FIGURES):
         now = host["figures"][number] if host else {"used": 0, "capacity": 0, "shared": False}
@@ -157,7 +160,7 @@ def _before_and_after(name, delta, host):
     }
 
 
-def _batch(names, at):
+def _batch(names: Sequence[str], at: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     known = [at[name] for name in names if name in at]
     return {
         "hosts": names,
@@ -166,7 +169,7 @@ def _batch(names, at):
     }
 
 
-def _stale(moves, known, at):
+def _stale(moves: Sequence[Mapping[str, Any]], known: Mapping[str, Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]) -> list[str]:
     found = []
     for move in moves:
         row = known.get(move["uuid"])
@@ -178,7 +181,7 @@ def _stale(moves, known, at):
     return found
 
 
-def drawing(moves, hosts):
+def drawing(moves: Sequence[Mapping[str, Any]], hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Where the bars and the lines between them are, in units of a picture 360 wide.
 
     :param hosts: those of plan_picture().
@@ -200,7 +203,7 @@ def drawing(moves, hosts):
         for number, host in enumerate(drawn)
     ]
     y = {row["host"]: row["y"] + 20 for row in rows}
-    flows = {}
+    flows: dict[tuple[str, str], int] = {}
     for move in moves:
         if move["from_host"] in y and move["host"] in y:
             key = (move["from_host"], move["host"])

@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain_solver import AS_WEIGHED
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.infeasibility import nearest_words
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import LIVE_STATES
 from ansible_collections.drover.compute.plugins.plugin_utils.report.text import align
 
 
-def drain_lines(plan):
+def drain_lines(plan: Mapping[str, Any]) -> list[str]:
     """A drain: the moves, what is shut down, what cannot move and why.
 
     :param plan: what plan_drain returns.
@@ -68,7 +71,7 @@ def drain_lines(plan):
     return lines
 
 
-def rolling_lines(plan):
+def rolling_lines(plan: Mapping[str, Any]) -> list[str]:
     """A rolling plan: the batches, and what is in none.
 
     :param plan: what plan_rolling returns.
@@ -83,7 +86,7 @@ def rolling_lines(plan):
     return lines
 
 
-def rebalance_lines(plan):
+def rebalance_lines(plan: Mapping[str, Any]) -> list[str]:
     """A rebalance: the score, the moves with their gains, why no more.
 
     :param plan: what plan_rebalance returns, and cooling, a list of names.
@@ -116,7 +119,7 @@ def rebalance_lines(plan):
     return lines
 
 
-def home_lines(plan):
+def home_lines(plan: Mapping[str, Any]) -> list[str]:
     """The way home after maintenance.
 
     :param plan: what plan_return returns.
@@ -127,18 +130,18 @@ def home_lines(plan):
     return lines
 
 
-def _moves(moves):
+def _moves(moves: Sequence[Any]) -> str:
     return "no move" if not moves else "1 move" if len(moves) == 1 else f"{len(moves)} moves"
 
 
-def _how(move):
+def _how(move: Mapping[str, Any]) -> str:
     how = "live" if move["live"] else "cold"
     if not move["live"] and move["state"] in LIVE_STATES:
         how += ", shut down and started again"
     return how + (", to make room" if move["extra"] else "")
 
 
-def _duration(seconds):
+def _duration(seconds: float) -> str:
     seconds = round(seconds)
     if seconds < 120:
         return f"{seconds} s"
@@ -146,9 +149,9 @@ def _duration(seconds):
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _count(number, word):
+def _count(number: int, word: str) -> str:
     return f"{number} {word}" + ("" if number == 1 else "s")
 
 
-def _place(host, node):
+def _place(host: str, node: str) -> str:
     return host if host == node else f"{host}/{node}"

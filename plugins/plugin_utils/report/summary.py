@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting
 from ansible_collections.drover.compute.plugins.plugin_utils.report.decision import short
 from ansible_collections.drover.compute.plugins.plugin_utils.report.text import align, shortened
@@ -18,7 +21,7 @@ DECISIONS = 5
 WIDEST_WHY = 100
 
 
-def report_lines(picture):
+def report_lines(picture: Mapping[str, Any]) -> list[str]:
     """The report as lines that do not grow with the fleet.
 
     :param picture: what conductor.report_data.read() returns.
@@ -45,7 +48,7 @@ def report_lines(picture):
     return lines + _hosts("Fullest", full) + _decisions(picture["decisions"][:DECISIONS])
 
 
-def _decisions(newest):
+def _decisions(newest: Sequence[Mapping[str, Any]]) -> list[str]:
     if not newest:
         return []
     rows = [
@@ -61,7 +64,7 @@ def _decisions(newest):
     return ["", "Newest decisions:", *align(("WHEN", "FOR", "INSTANCE", "HOST", "WHY"), rows, indent="  ")]
 
 
-def _hosts(title, hosts):
+def _hosts(title: str, hosts: Sequence[Mapping[str, Any]]) -> list[str]:
     if not hosts:
         return []
     rows = [

@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.report.formatting import natural
 
 GAP = "  "
 
 
-def width(text):
+def width(text: str) -> int:
     """How many columns of a terminal a text takes.
 
     Wide East Asian characters take two, marks that combine with the character before none.
@@ -25,7 +27,7 @@ def width(text):
     return columns
 
 
-def cell(value):
+def cell(value: Any) -> str:
     """One value as a cell: None as ``-``, booleans as yes and no, floats short, always one line."""
     if value is None or value == "":
         return "-"
@@ -38,7 +40,7 @@ def cell(value):
     return " ".join("".join(char if char.isprintable() else " " for char in str(value)).split()) or "-"
 
 
-def shortened(value, most):
+def shortened(value: Any, most: int) -> str:
     """A cell cut to so many columns of a terminal."""
     text = cell(value)
     if width(text) <= most:
@@ -51,7 +53,7 @@ def shortened(value, most):
     return kept + "..."
 
 
-def align(headings, rows, right=(), indent=""):
+def align(headings: Sequence[str], rows: Sequence[Sequence[Any]], right: Collection[str] = (), indent: str = "") -> list[str]:
     """Values under headings.
 
     :param headings: a list of column headings.
@@ -68,7 +70,7 @@ def align(headings, rows, right=(), indent=""):
     lines = [list(headings)] + texts
     widths = [max(width(line[number]) for line in lines) for number in range(len(headings))]
 
-    def aligned(line):
+    def aligned(line: Sequence[str]) -> str:
         cells = []
         for heading, text, most in zip(headings, line, widths):
             blanks = " " * (most - width(text))
@@ -87,7 +89,7 @@ INSTANCE_HEADINGS = ("INSTANCE", "STATE", "HOST", "VCPU", "MiB", "GiB", "GROUP",
 INSTANCE_NUMBERS = ("VCPU", "MiB", "GiB")
 
 
-def hosts_table(hosts):
+def hosts_table(hosts: Iterable[Mapping[str, Any]]) -> list[str]:
     """Hosts by name, one line each: what is allocated and what may be.
 
     :param hosts: dicts as the store's hosts.listing returns them: host, state (up or down), status
@@ -101,7 +103,7 @@ def hosts_table(hosts):
     return align(HOST_HEADINGS, rows, right=HOST_NUMBERS)
 
 
-def instances_table(instances):
+def instances_table(instances: Iterable[Mapping[str, Any]]) -> list[str]:
     """Instances, one line each.
 
     :param instances: dicts as the store's instances.listing returns them: name, state, host, node,
@@ -113,13 +115,13 @@ def instances_table(instances):
     return align(INSTANCE_HEADINGS, rows, right=INSTANCE_NUMBERS)
 
 
-def place(row):
+def place(row: Mapping[str, Any]) -> str | None:
     """Where something is: the host, and the compute node where its name says more."""
     host, node = row.get("host"), row.get("node")
     return f"{host}/{node}" if host and node and host != node else host
 
 
-def state(host):
+def state(host: Mapping[str, Any]) -> str:
     """``up``, ``down``, ``up, disabled``, ``up, maintenance``..."""
     words = [host.get("state") or "up"]
     if host.get("maintenance"):
@@ -129,9 +131,9 @@ def state(host):
     return ", ".join(words)
 
 
-def _host(host):
+def _host(host: Mapping[str, Any]) -> list[Any]:
     unit, divisor = ("GiB", 1024) if (host.get("memory_mb_capacity") or 0) >= SHOWN_IN_GIB else ("MiB", 1)
-    reasons = [host.get(key) for key in ("disabled_reason", "down_reason") if host.get(key)]
+    reasons = [host[key] for key in ("disabled_reason", "down_reason") if host.get(key)]
     return [
         host["host"],
         state(host),
@@ -144,7 +146,7 @@ def _host(host):
     ]
 
 
-def _share(host, name, divisor=1, unit=""):
+def _share(host: Mapping[str, Any], name: str, divisor: int = 1, unit: str = "") -> str | None:
     """``3/8``, ``1.5/64 GiB``."""
     capacity = host.get(f"{name}_capacity")
     if capacity is None:
@@ -153,7 +155,7 @@ def _share(host, name, divisor=1, unit=""):
     return f"{_short(used / divisor)}/{_short(capacity / divisor)} {unit}".rstrip()
 
 
-def _short(value):
+def _short(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
@@ -164,7 +166,7 @@ WIDEST = 32
 WIDEST_WHY = 100
 
 
-def audit_table(findings):
+def audit_table(findings: Sequence[Mapping[str, Any]]) -> list[str]:
     """Findings, one line each, then what to do about each kind.
 
     :param findings: dicts as placement.audit returns them.

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting, text
 from ansible_collections.drover.compute.plugins.plugin_utils.report.decision import decision
@@ -24,7 +26,27 @@ UNDER_WAY = ("accepted", "running", "finished")
 _AGE = re.compile(r"^last seen \d+ s ago")
 
 
-def picture(overview):
+class Figure(TypedDict):
+    """Allocated (used) and usable (capacity) amounts of one resource, and their share of each other in percent.
+
+    physical, physical_total: in use and there, on the nodes that told it; None when none did. text, physical_text: for people.
+    """
+
+    name: str
+    label: str
+    used: float
+    capacity: float
+    total: float
+    physical: float | None
+    physical_total: float | None
+    percent: int | None
+    physical_percent: int | None
+    shared: bool
+    text: str
+    physical_text: str | None
+
+
+def picture(overview: Mapping[str, Any]) -> dict[str, Any]:
     """Everything the page shows but capacity and a plan.
 
     :param overview: what the store's overview.read() returns.
@@ -54,18 +76,18 @@ def picture(overview):
     }
 
 
-def is_well(host):
+def is_well(host: Mapping[str, Any]) -> bool:
     """Whether a host is up, enabled and in use."""
     usual = host["state"] == "up" and host["status"] == "enabled" and not host["maintenance"]
     return usual and all(node["reported"] for node in host["nodes"])
 
 
-def _in_order(hosts):
+def _in_order(hosts: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """First those that are down, then those that take nothing, then the others; each by name."""
     return sorted(hosts, key=lambda host: (is_well(host), host["state"] == "up", formatting.natural(host["host"])))
 
 
-def _host(host, number):
+def _host(host: Mapping[str, Any], number: int) -> dict[str, Any]:
     found = {
         **{key: host[key] for key in ("host", "zones", "instances", "disk_pool", "maintenance")},
         "id": f"host-{number}",
@@ -87,7 +109,7 @@ def _host(host, number):
     return found
 
 
-def _reasons(host):
+def _reasons(host: Mapping[str, Any]) -> list[str]:
     found = [host["disabled_reason"]] if host["disabled_reason"] else []
     if host["down_reason"]:
         found.append(_AGE.sub(f"last seen {formatting.moment(host['last_seen_up'])}", host["down_reason"]))
@@ -95,19 +117,28 @@ def _reasons(host):
     return found
 
 
-def _figure(host, name, label, told):
+def _figure(host: Mapping[str, Any], name: str, label: str, told: Callable[[Any], str | None]) -> Figure:
     """One figure of a host, see sums()."""
     shared = name == "disk_gb" and bool(host["disk_pool"])
     amounts = {"used": host[f"{name}_used"], "capacity": host[f"{name}_capacity"], "total": host[name]}
     return _told(name, label, told, amounts, _physical(host["nodes"], name), shared)
 
 
-def _told(name, label, told, amounts, physical, shared):
+def _told(
+    name: str,
+    label: str,
+    told: Callable[[Any], str | None],
+    amounts: Mapping[str, float],
+    physical: tuple[float | None, float | None],
+    shared: bool,
+) -> Figure:
     used, whole = physical
     return {
         "name": name,
         "label": label,
-        **amounts,
+        "used": amounts["used"],
+        "capacity": amounts["capacity"],
+        "total": amounts["total"],
         "physical": used,
         "physical_total": whole,
         "percent": formatting.percent(amounts["used"], amounts["capacity"]),
@@ -118,7 +149,7 @@ def _told(name, label, told, amounts, physical, shared):
     }
 
 
-def _physical(nodes, name):
+def _physical(nodes: Iterable[Mapping[str, Any]], name: str) -> tuple[float | None, float | None]:
     """What is in use on the nodes that told it and what is there on those, each None when none of them did; vCPUs nobody tells."""
     found = {}
     for node in nodes:
@@ -131,31 +162,31 @@ def _physical(nodes, name):
     return tuple(sum(each) for each in zip(*found.values()))
 
 
-def _disk(node, name):
+def _disk(node: Mapping[str, Any], name: str) -> tuple[str, str] | None:
     """The shared pool that a figure of a node is of, None when it is the node's own."""
     return ("pool", node["disk_pool"]) if name == "disk_gb" and node["disk_pool"] else None
 
 
-def band(full):
+def band(full: int | None) -> int | None:
     """The band of the heat map, 0 to 4; None where nothing is known."""
     return None if full is None else sum(full >= each for each in BANDS)
 
 
-def _fill(hosts, instances):
-    on = {}
+def _fill(hosts: Iterable[dict[str, Any]], instances: Iterable[Mapping[str, Any]]) -> None:
+    on: dict[str | None, list[dict[str, Any]]] = {}
     for each in sorted(instances, key=lambda each: formatting.natural(each["name"])):
         on.setdefault(each["host"], []).append(_instance(each))
     for host in hosts:
         host["instance_rows"] = on.get(host["host"], [])
 
 
-def _instance(each):
+def _instance(each: Mapping[str, Any]) -> dict[str, Any]:
     return {**each, "memory": formatting.memory(each["memory_mb"]), "disk": formatting.disk(each["disk_gb"])}
 
 
-def _pools(hosts):
+def _pools(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Pools that several nodes share, each once."""
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for host in hosts:
         for node in host["nodes"]:
             if node["disk_pool"]:
@@ -171,12 +202,8 @@ def _pools(hosts):
     ]
 
 
-def sums(hosts):
-    """The figures of hosts together, each shared pool once.
-
-    :returns: a list of dicts: name, label, used (allocated), capacity, total, physical and physical_total (in use and there, on
-        the nodes that told it; None when none did), percent (used of capacity), physical_percent, shared, text, physical_text.
-    """
+def sums(hosts: Sequence[Mapping[str, Any]]) -> list[Figure]:
+    """The figures of hosts together, each shared pool once."""
     nodes = [node for host in hosts for node in host["nodes"]]
     found = []
     for name, label, told in FIGURES:
@@ -189,7 +216,9 @@ def sums(hosts):
     return found
 
 
-def _summary(hosts, pools, instances):
+def _summary(
+    hosts: Sequence[Mapping[str, Any]], pools: Sequence[Mapping[str, Any]], instances: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     return {
         "hosts": len(hosts),
         "up": sum(not host["down"] for host in hosts),
@@ -204,7 +233,7 @@ def _summary(hosts, pools, instances):
     }
 
 
-def _attention(hosts, overview):
+def _attention(hosts: Sequence[Mapping[str, Any]], overview: Mapping[str, Any]) -> dict[str, Any]:
     """What needs a look: hosts that are not well, instances that are missing, moves and power actions not at their end."""
     return {
         "hosts": [host for host in hosts if not host["well"]],
@@ -214,20 +243,20 @@ def _attention(hosts, overview):
     }
 
 
-def _aggregate(each):
+def _aggregate(each: Mapping[str, Any]) -> dict[str, Any]:
     return {**each, "metadata": sorted(each["metadata"].items()), "hosts": sorted(each["hosts"], key=formatting.natural)}
 
 
-def _by_zone(hosts):
+def _by_zone(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """[{zone, hosts}] for the heat map; one entry without a zone where nobody has any."""
-    found = {}
+    found: dict[str, list[Mapping[str, Any]]] = {}
     for host in sorted(hosts, key=lambda each: formatting.natural(each["host"])):
         found.setdefault(", ".join(host["zones"]), []).append(host)
     return [{"zone": zone, "hosts": found[zone]} for zone in sorted(found, key=lambda zone: (zone == "", formatting.natural(zone)))]
 
 
-def _zones(hosts):
-    found = {}
+def _zones(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    found: dict[str, list[Mapping[str, Any]]] = {}
     for host in hosts:
         for zone in host["zones"]:
             found.setdefault(zone, []).append(host)
@@ -243,17 +272,17 @@ def _zones(hosts):
     ]
 
 
-def _migration(each):
+def _migration(each: Mapping[str, Any]) -> dict[str, Any]:
     took = each["updated_at"] - each["created_at"]
     return {**each, "outcome": outcome(each["status"]), "took": None if each["status"] in UNDER_WAY else took}
 
 
-def outcome(status):
+def outcome(status: str) -> str:
     """well, open (under way) or failed (or undone)."""
     return "well" if status in ENDED_WELL else "open" if status in UNDER_WAY else "failed"
 
 
-def days(rows):
+def days(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Migrations by day, up to the newest.
 
     :param rows: dicts day, status, count.
@@ -263,7 +292,7 @@ def days(rows):
     if not rows:
         return {"days": [], "most": 0, "dropped": 0}
     last = max(row["day"] for row in rows)
-    found = {
+    found: dict[int, dict[str, Any]] = {
         day: {"day": day, "date": formatting.date(day), "well": 0, "open": 0, "failed": 0, "total": 0}
         for day in range(last - DAYS + 1, last + 1)
     }
@@ -281,7 +310,7 @@ def days(rows):
     return {"days": list(found.values()), "most": most, "dropped": dropped}
 
 
-def _bars(day, most):
+def _bars(day: Mapping[str, Any], most: int) -> list[dict[str, Any]]:
     bars, top = [], HEIGHT
     for name in ("well", "open", "failed"):
         if day[name]:
@@ -291,7 +320,7 @@ def _bars(day, most):
     return bars
 
 
-def _newest(overview):
+def _newest(overview: Mapping[str, Any]) -> list[dict[str, Any]]:
     known = {each["uuid"]: each for each in overview["instances"]}
     return [{**_instance(known[each["uuid"]]), "created_at": each["created_at"]} for each in overview["newest"] if each["uuid"] in known][
         :20

@@ -11,60 +11,65 @@ from __future__ import annotations
 
 import json
 import operator
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.categorical import Distinct
+
+if TYPE_CHECKING:
+    from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 
 
 class Numbers:
     """A numeric column; valid is a bool array, or None when every row has a value."""
 
-    def __init__(self, array, valid=None):
+    def __init__(self, array: np.ndarray, valid: BoolArray | None = None) -> None:
         self.array = array
         self.valid = valid
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> Any:
         if self.valid is not None and not self.valid[index]:
             return None
         return self.array[index].item()
 
-    def each(self, predicate):
+    def each(self, predicate: Callable[[Any], object]) -> BoolArray:
         """bool array: predicate(value), asked once per distinct value; rows without one get False."""
         values, codes = np.unique(self.array, return_inverse=True)
         found = np.array([bool(predicate(value)) for value in values.tolist()], dtype=bool)[codes.reshape(-1)]
         return found if self.valid is None else found & self.valid
 
 
-def _of(rc, amount):
+def _of(rc: str, amount: Callable[[Any], np.ndarray]) -> Callable[[HostStates], np.ndarray]:
     """What reads an amount of a class from host states; 0 on a fleet that has no such class."""
 
-    def read(states):
+    def read(states: HostStates) -> np.ndarray:
         resource = states.resources.get(rc)
         return np.zeros(states.size, dtype=np.int64) if resource is None else amount(resource)
 
     return read
 
 
-def _amount(rc, field):
+def _amount(rc: str, field: str) -> Callable[[HostStates], np.ndarray]:
     return _of(rc, operator.attrgetter(field))
 
 
-def _free(rc):
+def _free(rc: str) -> Callable[[HostStates], np.ndarray]:
     return _of(rc, lambda resource: resource.total - resource.reserved - resource.used)
 
 
-def _taken(rc):
+def _taken(rc: str) -> Callable[[HostStates], np.ndarray]:
     """What is in use, room reserved for the host included (N5.1)."""
     return _of(rc, lambda resource: resource.reserved + resource.used)
 
 
-def free_disk_mb(states):
+def free_disk_mb(states: HostStates) -> IntArray:
     """1024 * min(free, disk_available_least), MiB."""
     free = np.minimum(_free("DISK_GB")(states), states.disk_available_least)
     return (1024 * free).astype(np.int64)
 
 
-NUMBERS = {
+NUMBERS: dict[str, Callable[[HostStates], np.ndarray]] = {
     "total_usable_ram_mb": _amount("MEMORY_MB", "total"),
     "free_ram_mb": _free("MEMORY_MB"),
     "total_usable_disk_gb": _amount("DISK_GB", "total"),
@@ -107,7 +112,7 @@ COUNTED = {"num_instances": "num_instances", "io_workload": "num_io_ops", "faile
 NAMES = tuple(sorted([*NUMBERS, *COLUMNS, "hypervisor_version"]))
 
 
-def lookup(states, name):
+def lookup(states: HostStates, name: str) -> Numbers | Distinct | None:
     """The column of an attribute of host states, or None when there is no such attribute."""
     if name in NUMBERS:
         return Numbers(NUMBERS[name](states))
@@ -118,7 +123,7 @@ def lookup(states, name):
     return None
 
 
-def columns_of(name):
+def columns_of(name: str) -> tuple[str, ...]:
     """The optional columns that must be read for an attribute, or a key of stats, of this name."""
     name = COUNTED.get(name, name)
     if name not in NAMES or name == "stats":
@@ -128,28 +133,28 @@ def columns_of(name):
     return (column,) if column in READ_ON_WISH else ()
 
 
-def stat(states, key):
+def stat(states: HostStates, key: str) -> Distinct:
     """The column of one key of stats, as text; rows without it have None."""
     if key in COUNTED:
         return _texts(getattr(states, COUNTED[key]))
 
-    def read(stats):
+    def read(stats: Any) -> str | None:
         value = stats.get(key) if isinstance(stats, dict) else None
         return None if value is None else _text(value)
 
     return states.distinct("stats").map(read)
 
 
-def _text(value):
+def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _texts(array):
+def _texts(array: np.ndarray) -> Distinct:
     values, codes = np.unique(array, return_inverse=True)
     return Distinct([str(value) for value in values.tolist()], codes.reshape(-1))
 
 
-def follow(value, path):
+def follow(value: Any, path: Iterable[str]) -> Any:
     """Go down a path of keys as Nova's capability lookup does; None when a step is missing.
 
     Text is read as JSON on the way; bad JSON is as good as nothing there.

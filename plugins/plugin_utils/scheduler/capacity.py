@@ -8,11 +8,15 @@ Also room by a ratio that an aggregate sets, and limits on how many of something
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
 
 
-def number(value):
+def number(value: float) -> str:
     """12.0 as ``12``, 1.5 as ``1.5``."""
     value = float(value)
     return str(int(value)) if value.is_integer() else f"{value:g}"
@@ -36,13 +40,13 @@ class CapacityFilter(HostFilter):
     label = ""
     unit = ""
 
-    def passes(self, states, spec):
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         amount = spec.resources.get(self.resource_class, 0)
         if not amount:
             return np.ones(states.size, dtype=bool)
         return states.fits(spec, self.resource_class)
 
-    def lacks(self, states, spec, index):
+    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         amount = spec.resources[self.resource_class]
         if states.rooms is not None and states.rooms.decides(self.resource_class, spec):
             return self._lacks_exactly(states.rooms.left(self.resource_class, index), amount)
@@ -59,7 +63,7 @@ class CapacityFilter(HostFilter):
             return f"{asked}, one instance must take {resource.min_unit[index]} {self.unit} at least"
         return f"{asked}, the host gives multiples of {resource.step_size[index]} {self.unit} only"
 
-    def _lacks_exactly(self, left, amount):
+    def _lacks_exactly(self, left: tuple[float, float] | None, amount: int) -> str:
         asked = f"{self.label}: asked {self._amount(amount)}"
         if left is None:
             return f"{asked}, the host has none at all"
@@ -68,10 +72,10 @@ class CapacityFilter(HostFilter):
             return f"{asked}, {self._amount(free)} free of {capacity}"
         return f"{asked}, none of its providers gives that amount, or not with the traits and groups that were asked for"
 
-    def _amount(self, amount):
+    def _amount(self, amount: float) -> str:
         return f"{amount} {self.unit}".rstrip()
 
-    def distance(self, states, spec, index):
+    def distance(self, states: HostStates, spec: RequestSpec, index: int) -> float:
         amount = spec.resources.get(self.resource_class, 0)
         resource = states.resources.get(self.resource_class)
         if not amount or resource is None:
@@ -83,7 +87,7 @@ class CapacityFilter(HostFilter):
 class ClassFilter(CapacityFilter):
     """Room for a class that has no host filter of its own; there is one for each class that a request asks for."""
 
-    def __init__(self, resource_class):
+    def __init__(self, resource_class: str) -> None:
         super().__init__()
         self.name = self.label = self.resource_class = resource_class
 
@@ -98,14 +102,14 @@ class LimitFilter(HostFilter):
     limit_option = ""
     label = ""
 
-    def limit(self, states):
+    def limit(self, states: HostStates) -> Any:
         """A number, or an array with one per host."""
         return self.option[self.limit_option]
 
-    def passes(self, states, spec):
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         return getattr(states, self.column) < self.limit(states)
 
-    def lacks(self, states, spec, index):
+    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         most = np.broadcast_to(self.limit(states), states.size)[index]
         return f"{self.label}: the host has {getattr(states, self.column)[index]}, {most:g} allowed"
 
@@ -116,9 +120,9 @@ class AggregateLimitFilter(LimitFilter):
     The least of several as a whole number; the option when there is none or one cannot be read.
     """
 
-    reads = ("aggregates",)
+    reads: tuple[str, ...] = ("aggregates",)
 
-    def limit(self, states):
+    def limit(self, states: HostStates) -> Any:
         return states.aggregates.least(self.limit_option, super().limit(states), int)
 
 
@@ -131,7 +135,7 @@ class AggregateCapacityFilter(CapacityFilter):
 
     ratio_key = ""
 
-    def passes(self, states, spec):
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         amount = spec.resources.get(self.resource_class, 0)
         fits = super().passes(states, spec)
         if not amount or self.ratio_key not in states.aggregates.keys:
@@ -141,11 +145,11 @@ class AggregateCapacityFilter(CapacityFilter):
         held = states.holds_at(spec.key, self.resource_class)
         return fits & (keep if held is None else keep | held)
 
-    def _capacity(self, states):
+    def _capacity(self, states: HostStates) -> np.ndarray:
         resource = states.resources[self.resource_class]
         return (resource.total - resource.reserved) * states.aggregates.least(self.ratio_key, resource.ratio)
 
-    def lacks(self, states, spec, index):
+    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         if super().passes(states, spec)[index]:
             amount = spec.resources[self.resource_class]
             capacity = float(self._capacity(states)[index])

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
 
 
 class Distinct:
@@ -16,14 +18,15 @@ class Distinct:
     values: list of Python objects; codes: int64 array of length n.
     """
 
-    def __init__(self, values, codes):
+    def __init__(self, values: list[Any], codes: IntArray) -> None:
         self.values = values
         self.codes = codes
 
     @classmethod
-    def of(cls, column):
+    def of(cls, column: Sequence[Any] | np.ndarray) -> Distinct:
         """From a list of values; those that cannot be hashed are told apart by their JSON."""
-        numbers, values = {}, []
+        numbers: dict[Any, int] = {}
+        values: list[Any] = []
         codes = np.empty(len(column), dtype=np.int64)
         for index, value in enumerate(column):
             key = json.dumps(value, sort_keys=True, default=str) if isinstance(value, (dict, list)) else value
@@ -35,29 +38,29 @@ class Distinct:
         return cls(values, codes)
 
     @classmethod
-    def constant(cls, value, size):
+    def constant(cls, value: Any, size: int) -> Distinct:
         """A column that has one value everywhere."""
         return cls([value], np.zeros(size, dtype=np.int64))
 
-    def each(self, predicate):
+    def each(self, predicate: Callable[[Any], object]) -> BoolArray:
         """bool array: the predicate's answer for each row, asked once per distinct value."""
         if not self.values:
             return np.zeros(0, dtype=bool)
         return np.array([bool(predicate(value)) for value in self.values], dtype=bool)[self.codes]
 
-    def map(self, function):
+    def map(self, function: Callable[[Any], Any]) -> Distinct:
         """A Distinct of function(value) (two values may become equal)."""
         return Distinct([function(value) for value in self.values], self.codes)
 
-    def reorder(self, order):
+    def reorder(self, order: IntArray) -> None:
         """Put the rows in another order (int array of old row numbers)."""
         self.codes = self.codes[order]
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> Any:
         return self.values[self.codes[index]]
 
 
-def decoded(value):
+def decoded(value: Any) -> Any:
     """JSON text as what it says, empty text as None; anything else as it is.
 
     :raises ValueError: text that is not JSON.

@@ -10,8 +10,9 @@ N4, kept so that a policy written for them means the same here.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import FloatArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import attributes, filter_scheduler
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Narrowing
@@ -19,9 +20,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filt
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.isolated_hosts_filter import (
     IsolatedHostsFilter,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.selection import Selection
 
 
-def schedule(states, specs, policy, explain=True):
+def schedule(states: HostStates, specs: Sequence[RequestSpec], policy: Policy, explain: bool = True) -> list[Selection]:
     """Selections by the policy's driver, or a request's own; see filter_scheduler.schedule."""
     return filter_scheduler.place_batch(states, specs, _Drivers(states, specs, policy, explain))
 
@@ -29,23 +34,23 @@ def schedule(states, specs, policy, explain=True):
 class _Drivers:
     """A batch's drivers; most batches have one."""
 
-    def __init__(self, states, specs, policy, explain):
+    def __init__(self, states: HostStates, specs: Sequence[RequestSpec], policy: Policy, explain: bool) -> None:
         self._policy = policy
-        self._make = {
+        self._make: dict[str, Callable[[], filter_scheduler.Driver]] = {
             "filter_scheduler": lambda: filter_scheduler.FilterScheduler(states, specs, policy, explain),
             "chance": lambda: Chance(states, policy),
             "simple": lambda: Simple(states, policy),
             "least_cost": lambda: LeastCost(states, policy),
         }
-        self._made = {}
+        self._made: dict[str, filter_scheduler.Driver] = {}
 
-    def place(self, spec, done, total):
+    def place(self, spec: RequestSpec, done: int, total: int) -> tuple[int, Selection]:
         name = self._policy.of(spec).driver
         if name not in self._made:
             self._made[name] = self._make[name]()
         return self._made[name].place(spec, done, total)
 
-    def finish(self):
+    def finish(self) -> None:
         for driver in self._made.values():
             driver.finish()
 
@@ -53,14 +58,14 @@ class _Drivers:
 class Chooser:
     """Orders the hosts for one instance, best first."""
 
-    def __init__(self, states, policy):
+    def __init__(self, states: HostStates, policy: Policy) -> None:
         self.states = states
         self._policy = policy
         #: The policy for the instance at hand.
         self.policy = policy
         self._done = self._total = 0
 
-    def place(self, spec, done, total):
+    def place(self, spec: RequestSpec, done: int, total: int) -> tuple[int, Selection]:
         """(row, selection) of the host for an instance; see filter_scheduler.place_batch."""
         self.policy, self._done, self._total = self._policy.of(spec), done, total
         order, score = self.order(spec)
@@ -72,20 +77,20 @@ class Chooser:
         ]
         return index, selection
 
-    def finish(self):
+    def finish(self) -> None:
         """Alternates are there already."""
 
-    def order(self, spec):
+    def order(self, spec: RequestSpec) -> tuple[IntArray, Callable[[int], float]]:
         """(int array of rows, not empty, best first; function of a row giving its figure).
 
         :raises NoValidHost: there is none.
         """
         raise NotImplementedError
 
-    def failure(self, spec, policy):
+    def failure(self, spec: RequestSpec, policy: Policy) -> NoValidHost:
         return filter_scheduler.failure(self.states, spec, policy, self._done, self._total)
 
-    def living(self, spec):
+    def living(self, spec: RequestSpec) -> IntArray:
         """Rows whose service is enabled and up, that the request itself does not rule out and that have room.
 
         Room is the claim's rule. The old schedulers did not look at it; a host that cannot be claimed
@@ -107,11 +112,11 @@ class Chance(Chooser):
     times.
     """
 
-    def __init__(self, states, policy):
+    def __init__(self, states: HostStates, policy: Policy) -> None:
         super().__init__(states, policy)
-        self._taken = set()
+        self._taken: set[int] = set()
 
-    def order(self, spec):
+    def order(self, spec: RequestSpec) -> tuple[IntArray, Callable[[int], float]]:
         rows = self.living(spec).tolist()
         random.Random(spec.key).shuffle(rows)
         order = [row for row in rows if row not in self._taken] + [row for row in rows if row in self._taken]
@@ -127,7 +132,7 @@ class Simple(Chooser):
     isolated images are spared that with skip_isolated_core_check. The figure is the vCPUs in use.
     """
 
-    def order(self, spec):
+    def order(self, spec: RequestSpec) -> tuple[IntArray, Callable[[int], float]]:
         rows = self.living(spec)
         option = self.policy.options
         isolation = IsolatedHostsFilter({**option, "restrict_isolated_hosts_to_isolated_images": True})
@@ -151,11 +156,11 @@ class Simple(Chooser):
         return order, lambda row: float(used[row])
 
 
-def _fill_first(states, spec):
-    return attributes.lookup(states, "free_ram_mb").array.astype(np.float64)
+def _fill_first(states: HostStates, spec: RequestSpec) -> FloatArray:
+    return attributes.NUMBERS["free_ram_mb"](states).astype(np.float64)
 
 
-def _noop(states, spec):
+def _noop(states: HostStates, spec: RequestSpec) -> FloatArray:
     return np.ones(states.size, dtype=np.float64)
 
 
@@ -171,7 +176,7 @@ class LeastCost(Chooser):
     the first by (host, node) wins. Host filters run as in the filter scheduler. The figure is the sum.
     """
 
-    def order(self, spec):
+    def order(self, spec: RequestSpec) -> tuple[IntArray, Callable[[int], float]]:
         narrowing = Narrowing(self.states, spec, self.policy)
         rows = narrowing.passed()
         if not len(rows):

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.selection import FailureExplanation
 
 
 class SchedulerError(DroverError):
@@ -22,7 +25,7 @@ class PolicyError(SchedulerError):
     path: tuple of keys and list places that lead to what is wrong, for whoever knows its line.
     """
 
-    def __init__(self, message, path=()):
+    def __init__(self, message: str, path: Iterable[str | int] = ()) -> None:
         super().__init__(message)
         self.path = tuple(path)
 
@@ -30,13 +33,13 @@ class PolicyError(SchedulerError):
 class NoValidHost(SchedulerError):
     """No host can take an instance.
 
-    ``explanation`` is a plain dict, see ``explain_failure`` in explanation.py; as a detail of the
+    ``explanation``, a plain dict, is as a detail of the
     DroverError it also reaches the result of a task. ``why`` is the message without its head, for a
     caller who says in other words what failed. ``instance`` is (uuid or None, name), where that is known.
     """
 
-    def __init__(self, message, explanation=None, why=""):
+    def __init__(self, message: str, explanation: FailureExplanation | None = None, why: str = "") -> None:
         super().__init__(message, explanation=explanation or {})
         self.why = why or message
         self.explanation = self.details["explanation"]
-        self.instance = None
+        self.instance: tuple[str | None, str] | None = None

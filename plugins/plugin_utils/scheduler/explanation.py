@@ -5,27 +5,26 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from collections.abc import Sequence
+
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import some
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import ClassFilter, number
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Narrowing, asked
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Limit, Narrowing, asked
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.prefilters import traits_asked
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.selection import FailureExplanation, NearMiss, Stage
 
 NEAREST = 3
 SHOWN = 2
 
 
-def explain_failure(states, spec, policy, limits=()):
-    """A NoValidHost (to be raised by the caller) with everything there is to say.
-
-    Its explanation is a plain dict:
-        hosts: how many compute nodes there are;
-        filters: [{name, before, after, rejected}] up to the one that left nothing;
-        nearest: [{host, node, lacks: [{filter, text}]}], the hosts that fell at the fewest filters
-            and by the least, best first;
-        never: True when no host could hold the request even if it were empty.
-    """
+def explain_failure(states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()) -> NoValidHost:
+    """A NoValidHost (to be raised by the caller) with everything there is to say."""
     head = f"No valid host for {spec.name} ({spec.size})"
     if not states.size:
         return NoValidHost(
@@ -39,7 +38,7 @@ def explain_failure(states, spec, policy, limits=()):
     # That all classes do not fit together says less than which of them is short.
     nearest = _nearest(states, spec, filters, all_limits if states.rooms is None else narrowing.before)
     never = _never(states, spec)
-    explanation = {"hosts": states.size, "filters": stages, "nearest": nearest, "never": never is not None}
+    explanation: FailureExplanation = {"hosts": states.size, "filters": stages, "nearest": nearest, "never": never is not None}
     counts = _counts(states, spec, policy, filters, all_limits, stages, nearest)
     sentences = [f"of {states.size} host{'s'[: states.size > 1]}, {counts}"]
     if nearest:
@@ -52,45 +51,55 @@ def explain_failure(states, spec, policy, limits=()):
     return NoValidHost(f"{head}: {why}.", explanation, why)
 
 
-def _label(miss):
+def _label(miss: NearMiss) -> str:
     return miss["host"] if miss["host"] == miss["node"] else f"{miss['host']}/{miss['node']}"
 
 
-def _counts(states, spec, policy, filters, limits, stages, nearest):
+def _counts(
+    states: HostStates,
+    spec: RequestSpec,
+    policy: Policy,
+    filters: Sequence[HostFilter],
+    limits: Sequence[tuple[str, BoolArray]],
+    stages: Sequence[Stage],
+    nearest: Sequence[NearMiss],
+) -> str:
     """``ComputeFilter rejected 1 (kvm1: disabled), RamFilter rejected 2``."""
-    filters = {each.name: each for each in filters}
+    by_name = {each.name: each for each in filters}
     masks = dict(limits)
     told = {(miss["host"], miss["node"]) for miss in nearest}
     alive = np.ones(states.size, dtype=bool)
     parts = []
     for stage in stages:
         name = stage["name"]
-        keep = masks[name] if name in masks else asked(filters[name], states, spec)
+        keep = masks[name] if name in masks else asked(by_name[name], states, spec)
         fell = np.flatnonzero(alive & ~keep)
         alive &= keep
         if not stage["rejected"]:
             continue
         text = f"{name} rejected {stage['rejected']}"
-        traits = traits_asked(name, spec, policy) if name not in filters else None
+        traits = traits_asked(name, spec, policy) if name not in by_name else None
         if traits:
             text += f" (asked {traits})"
-        if name in filters:
-            shown = [i for i in fell[: SHOWN * 2] if (states.host[i], states.node[i]) not in told][:SHOWN]
-            examples = [f"{states.label(i)}: {filters[name].lacks(states, spec, i)}" for i in shown]
+        if name in by_name:
+            shown = [i for i in fell.tolist()[: SHOWN * 2] if (states.host[i], states.node[i]) not in told][:SHOWN]
+            examples = [f"{states.label(i)}: {by_name[name].lacks(states, spec, i)}" for i in shown]
             # More than a handful of hosts is a fleet: the count says more than two names of it.
-            if isinstance(filters[name], ClassFilter) and not keep.any():
+            if isinstance(by_name[name], ClassFilter) and not keep.any():
                 text += f" (asked {spec.resources[name]}, no host has that free)"
             elif examples and len(fell) <= SHOWN * 2:
                 text += f" ({'; '.join(examples)})"
         elif len(fell) <= SHOWN:
-            text += f" ({', '.join(states.label(i) for i in fell)})"
+            text += f" ({', '.join(states.label(i) for i in fell.tolist())})"
         if name == "host" and not stage["after"] and not keep.any():
             text += f", for there is no host {spec.host}: there are {some(sorted(set(states.host)))}"
         parts.append(text)
     return ", ".join(parts)
 
 
-def _nearest(states, spec, filters, limits):
+def _nearest(
+    states: HostStates, spec: RequestSpec, filters: Sequence[HostFilter], limits: Sequence[tuple[str, BoolArray]]
+) -> list[NearMiss]:
     """Hosts that no limit excludes, by how many host filters reject them, then by how much."""
     alive = np.ones(states.size, dtype=bool)
     for _name, keep in limits:
@@ -108,10 +117,10 @@ def _nearest(states, spec, filters, limits):
     candidates = candidates[np.argsort(failed[candidates], kind="stable")][:256]
     fewest = int(failed[candidates[0]])
     ranked = []
-    for index in candidates:
+    for index in candidates.tolist():
         lacking = [each for each, falls in rejects if falls[index]]
         far = sum(each.distance(states, spec, index) for each in lacking)
-        ranked.append((int(failed[index]) - fewest, far, int(index), lacking))
+        ranked.append((int(failed[index]) - fewest, far, index, lacking))
     ranked.sort(key=lambda row: row[:3])
     return [
         {
@@ -123,7 +132,7 @@ def _nearest(states, spec, filters, limits):
     ]
 
 
-def _never(states, spec):
+def _never(states: HostStates, spec: RequestSpec) -> str | None:
     """A clause when no host could hold the request even if it were empty, else None."""
     possible = np.ones(states.size, dtype=bool)
     told = {rc: amount for rc, amount in spec.resources.items() if states.rooms is None or not states.rooms.decides(rc, spec)}

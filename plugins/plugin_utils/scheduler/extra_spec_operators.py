@@ -8,6 +8,8 @@ from __future__ import annotations
 import functools
 import operator
 import re
+from collections.abc import Callable
+from typing import Any
 
 NUMERIC = {
     "=": operator.ge,
@@ -36,11 +38,11 @@ class Requirement:
     :raises ValueError: with words, an operator has no operand or a numeric one no number.
     """
 
-    def __init__(self, text):
+    def __init__(self, text: str) -> None:
         self.text = text
         words = text.split()
         self.operator = words[0] if words and words[0] in OPERATORS else None
-        self.operand = text
+        self.operand: Any = text
         if self.operator is None:
             return
         if len(words) < 2:
@@ -57,7 +59,7 @@ class Requirement:
         else:
             self.operand = words[1]
 
-    def matches(self, value):
+    def matches(self, value: str) -> bool:
         """Does a host's value, as text, meet the requirement?
 
         Text where a number is wanted does not; Nova fails the whole request there, which lets one
@@ -80,7 +82,7 @@ class Requirement:
 
 
 @functools.lru_cache(maxsize=1024)
-def requirement(text):
+def requirement(text: str) -> Requirement:
     """Requirement(text), read once."""
     return Requirement(text)
 
@@ -96,12 +98,12 @@ _COMPARE = {
 }
 
 
-def as_tuple(number):
+def as_tuple(number: int) -> tuple[int, int, int]:
     """libvirt's number N as (N / 10^6, N / 10^3 mod 10^3, N mod 10^3)."""
     return (number // 1000000, number // 1000 % 1000, number % 1000)
 
 
-def predicates(text):
+def predicates(text: str) -> list[tuple[Callable[[Any, Any], bool], tuple[int, ...]]]:
     """Comma-joined predicates such as ``>=1.0, <2.0`` as [(function, version tuple)].
 
     :raises ValueError: with words.
@@ -118,7 +120,7 @@ def predicates(text):
     return found
 
 
-def satisfied(number, text):
+def satisfied(number: int, text: str) -> bool:
     """Does libvirt's version number satisfy all predicates?"""
     version = list(as_tuple(number))
     while len(version) > 1 and not version[-1]:

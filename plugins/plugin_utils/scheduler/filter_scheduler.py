@@ -6,15 +6,34 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from typing import Protocol
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost, RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.explanation import explain_failure
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Narrowing
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.weighing import Weighing, at, best
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Limit, Narrowing
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.selection import Destination, Explanation, Selection, Stage
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.weighing import Part, Weighing, at, best
 
 #: How many hosts an explanation shows.
 TOP = 5
+
+
+class Driver(Protocol):
+    """A way to pick hosts."""
+
+    def place(self, spec: RequestSpec, done: int, total: int) -> tuple[int, Selection]:
+        """(Row, selection) of the host for an instance, of which so many of a batch are placed already.
+
+        :raises NoValidHost: there is none.
+        """
+
+    def finish(self) -> None:
+        """Complete the selections, when all are placed."""
 
 
 class Ranking:
@@ -24,11 +43,20 @@ class Ranking:
     without detail.
     """
 
-    def __init__(self, states, spec, policy, limits=(), series=None, detail=True):
+    def __init__(
+        self,
+        states: HostStates,
+        spec: RequestSpec,
+        policy: Policy,
+        limits: Sequence[Limit] = (),
+        series: Series | None = None,
+        detail: bool = True,
+    ) -> None:
         series = series or Series(states, spec, policy, limits)
         self._narrowing = series.narrowing
         series.narrowing.turn_to(spec)
-        self.stages, self.parts = [], []
+        self.stages: list[Stage] = []
+        self.parts: list[Part] = []
         self.passed = series.narrowing.passed()
         if detail or not len(self.passed):
             self.stages = series.narrowing.stages()[1]
@@ -36,7 +64,7 @@ class Ranking:
         if len(self.passed):
             self.weights, self.parts = series.weighing.weigh(self.passed, detail)
 
-    def choose(self, spec, policy):
+    def choose(self, spec: RequestSpec, policy: Policy) -> int | None:
         """Position (in passed) of the host to take, None when none of them has room left.
 
         One of the host_subset_size best, or of the equally best ones with
@@ -54,7 +82,7 @@ class Ranking:
                 return int(position)
         return None
 
-    def _first(self, spec, policy):
+    def _first(self, spec: RequestSpec, policy: Policy) -> int:
         first = int(np.argmax(self.weights))
         if len(self.passed) == 1 or (policy.host_subset_size == 1 and not policy.shuffle):
             return first
@@ -67,13 +95,13 @@ class Ranking:
 class Series:
     """What alike instances that are placed one after the other have in common."""
 
-    def __init__(self, states, spec, policy, limits=()):
+    def __init__(self, states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()) -> None:
         self.spec = spec
         self.narrowing = Narrowing(states, spec, policy, limits)
         self.weighing = Weighing(states, spec, policy)
 
 
-def schedule(states, specs, policy, explain=True):
+def schedule(states: HostStates, specs: Sequence[RequestSpec], policy: Policy, explain: bool = True) -> list[Selection]:
     """A host for every instance of a batch, all or nothing.
 
     Each instance is consumed from the states before the next is placed, in the order given. Among
@@ -84,14 +112,8 @@ def schedule(states, specs, policy, explain=True):
     every host of the batch; here such a host may serve, if all host filters still say so, for on a
     fleet of three there would be no alternate otherwise. Alternates are not consumed.
 
-    :param states: HostStates; holds the batch afterwards, and is as before when this raises.
-    :param specs: list of RequestSpec.
-    :param policy: Policy.
+    :param states: holds the batch afterwards, and is as before when this raises.
     :param explain: False leaves the explanations of what succeeded out.
-    :returns: list of selections, plain dicts: name, uuid, host, node, provider, cell, resources, weight,
-        server_group ({name, policy, max_server_per_host} or None), availability_zone, project, user,
-        flavor, image (properties), alternates [{host, node, provider, weight}], explanation {hosts, filters, weighers, top};
-        and with ``rooms``, also of alternates: allocations {provider uuid: {class: amount}}.
     :raises NoValidHost: some instance fits nowhere; its explanation is attached.
     :raises RequestError: two specs share a name or uuid, or contradict a server group.
     """
@@ -101,15 +123,15 @@ def schedule(states, specs, policy, explain=True):
 class FilterScheduler:
     """The driver filter_scheduler, for one batch."""
 
-    def __init__(self, states, specs, policy, explain=True):
+    def __init__(self, states: HostStates, specs: Sequence[RequestSpec], policy: Policy, explain: bool = True) -> None:
         self._states = states
         self._policy = policy
         self._explain = explain
         self._alone = len(specs) == 1
-        self._series = None
-        self._kept = []
+        self._series: Series | None = None
+        self._kept: list[tuple[int, RequestSpec, Policy, Selection, Ranking | None]] = []
 
-    def place(self, spec, done, total):
+    def place(self, spec: RequestSpec, done: int, total: int) -> tuple[int, Selection]:
         """(row, selection without alternates) of the host for an instance; see place_batch."""
         policy = self._policy.of(spec)
         if self._series is None or not self._series.spec.alike(spec):
@@ -126,20 +148,17 @@ class FilterScheduler:
             self._kept.append((index, spec, policy, selection, ranking if self._alone else None))
         return index, selection
 
-    def finish(self):
+    def finish(self) -> None:
         """Find the alternates, now that the whole batch has its hosts."""
         for index, spec, policy, selection, ranking in self._kept:
             selection["alternates"] = _alternates(self._states, spec, policy, index, ranking)
 
 
-def place_batch(states, specs, driver):
-    """Selections for a batch, all or nothing; holds the batch in the states when it succeeds.
-
-    :param driver: an object with place(spec, instances done, instances in all) -> (row, selection), which
-        raises when there is no host, and finish(), called when all are placed.
-    """
+def place_batch(states: HostStates, specs: Sequence[RequestSpec], driver: Driver) -> list[Selection]:
+    """Selections for a batch, all or nothing; holds the batch in the states when it succeeds."""
     check_batch(specs)
-    added, placed = [], []
+    added = []
+    placed: list[tuple[int, RequestSpec, Selection]] = []
     try:
         # Mappings first, so that a request may name a group that a later one of the batch defines.
         groups = [spec.server_group for spec in specs if spec.server_group is not None]
@@ -164,7 +183,7 @@ def place_batch(states, specs, driver):
     return [selection for _index, _spec, selection in placed]
 
 
-def failure(states, spec, policy, done, total):
+def failure(states: HostStates, spec: RequestSpec, policy: Policy, done: int, total: int) -> NoValidHost:
     problem = explain_failure(states, spec, policy)
     if done:
         problem.args = (
@@ -174,7 +193,7 @@ def failure(states, spec, policy, done, total):
     return problem
 
 
-def check_batch(specs):
+def check_batch(specs: Sequence[RequestSpec]) -> None:
     """Refuse requests that could not be told apart.
 
     :raises RequestError: two have one name or one uuid.
@@ -189,7 +208,7 @@ def check_batch(specs):
         keys.add(spec.key)
 
 
-def place(states, index, weight):
+def place(states: HostStates, index: int, weight: float) -> Destination:
     """A destination as selections and alternates name it."""
     return {
         "host": states.host[index],
@@ -199,7 +218,7 @@ def place(states, index, weight):
     }
 
 
-def alternate(states, spec, index, weight):
+def alternate(states: HostStates, spec: RequestSpec, index: int, weight: float) -> Destination:
     """An alternate, with what it would take where that is not plain; the instance must not be on its host yet."""
     found = place(states, index, weight)
     if states.rooms is not None:
@@ -207,26 +226,27 @@ def alternate(states, spec, index, weight):
     return found
 
 
-def make_selection(states, spec, index, weight):
+def make_selection(states: HostStates, spec: RequestSpec, index: int, weight: float) -> Selection:
     """The selection of a row for an instance, without alternates and explanation."""
-    group = states.group(spec.server_group.name) if spec.server_group else None
-    selection = {"name": spec.name, "uuid": spec.uuid, "cell": states.cell[index]}
-    selection.update(place(states, index, weight))
-    selection.update(
-        resources=dict(spec.resources),
-        server_group=None if group is None else group.description,
-        availability_zone=spec.availability_zone,
-        project=spec.project,
-        user=spec.user,
-        flavor=spec.flavor.name if spec.flavor is not None else None,
-        image=dict(spec.image.properties) if spec.image is not None else None,
-        alternates=[],
-        explanation={"hosts": states.size, "filters": [], "weighers": [], "top": []},
-    )
-    return selection
+    group = states.group_of(spec)
+    return {
+        "name": spec.name,
+        "uuid": spec.uuid,
+        "cell": states.cell[index],
+        **place(states, index, weight),
+        "resources": dict(spec.resources),
+        "server_group": None if group is None else group.description,
+        "availability_zone": spec.availability_zone,
+        "project": spec.project,
+        "user": spec.user,
+        "flavor": spec.flavor.name if spec.flavor is not None else None,
+        "image": dict(spec.image.properties) if spec.image is not None else None,
+        "alternates": [],
+        "explanation": {"hosts": states.size, "filters": [], "weighers": [], "top": []},
+    }
 
 
-def _explanation(states, ranking):
+def _explanation(states: HostStates, ranking: Ranking) -> Explanation:
     top = []
     for position in best(ranking.weights, TOP):
         index = int(ranking.passed[position])
@@ -253,7 +273,7 @@ def _explanation(states, ranking):
     }
 
 
-def _alternates(states, spec, policy, index, ranking=None):
+def _alternates(states: HostStates, spec: RequestSpec, policy: Policy, index: int, ranking: Ranking | None = None) -> list[Destination]:
     if ranking is not None and states.rooms is None:
         return _spares(states, spec, policy, index, ranking)
     allocations = states.release(index, spec)
@@ -263,7 +283,7 @@ def _alternates(states, spec, policy, index, ranking=None):
         states.consume(index, spec, allocations)
 
 
-def _spares(states, spec, policy, index, ranking):
+def _spares(states: HostStates, spec: RequestSpec, policy: Policy, index: int, ranking: Ranking) -> list[Destination]:
     usable = np.flatnonzero((states.cell_of[ranking.passed] == states.cell_of[index]) & (ranking.passed != index))
     if not len(usable):
         return []

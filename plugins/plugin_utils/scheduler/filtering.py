@@ -5,19 +5,29 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from collections.abc import Iterator, Sequence
+
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import ClassFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import SchedulerError
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.prefilters import pre_filters
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.selection import Stage
+
+#: A limit of the request or of a caller: its name, the rows that pass, and why the others do not, in words.
+Limit = tuple[str, BoolArray, str]
 
 #: The classes that every host has.
 USUAL = ("VCPU", "MEMORY_MB", "DISK_GB")
 
 
-def request_limits(states, spec):
+def request_limits(states: HostStates, spec: RequestSpec) -> list[Limit]:
     """What the request itself says about hosts, before any host filter (N1.5).
 
-    :returns: [(name, bool array, words)]: ignore_hosts (without regard to case), ignore_nodes
+    :returns: ignore_hosts (without regard to case), ignore_nodes
         (node names or provider uuids), host (exact name of the host or of a node), node, force_hosts
         (without regard to case), force_nodes.
     """
@@ -40,7 +50,7 @@ def request_limits(states, spec):
     return limits
 
 
-def asked(each, states, spec):
+def asked(each: HostFilter, states: HostStates, spec: RequestSpec) -> BoolArray:
     """The answer of a host filter, checked.
 
     :raises SchedulerError: the filter raises something, or gives no bool per host; it is named.
@@ -70,12 +80,12 @@ class Narrowing:
     since; whoever picks must look at ``room_left``.
     """
 
-    def __init__(self, states, spec, policy, limits=()):
+    def __init__(self, states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()) -> None:
         self._states = states
         self._spec = spec
         self._limits = list(limits) + request_limits(states, spec)
         self._filters = [each for each in policy.filters if not (spec.forced and each.skipped_when_forced)]
-        covered = {each.resource_class for each in self._filters if getattr(each, "resource_class", None)}
+        covered = {each.resource_class for each in self._filters if each.resource_class}
         # A class that is no column, or not one that every host has, is told by its name.
         usual = [rc for rc in USUAL if rc in states.resources]
         other = [rc for rc in spec.resources if rc not in covered and rc not in usual]
@@ -84,32 +94,32 @@ class Narrowing:
         self._before = [(name, keep) for name, keep, _words in self._limits]
         names = {each.name for each in self._filters}
         self._before += [(name, keep) for name, keep in pre_filters(states, spec, policy, names) if not keep.all()]
-        self._kept = {}
-        self._room = None
-        self._static = None
-        self._changing = []
-        self._last = None
+        self._kept: dict[str, BoolArray] = {}
+        self._room: BoolArray | None = None
+        self._static: BoolArray | None = None
+        self._changing: list[HostFilter] = []
+        self._last: tuple[bytes, IntArray] | None = None
 
-    def turn_to(self, spec):
+    def turn_to(self, spec: RequestSpec) -> None:
         """Go on with an instance that is alike but for name and uuid."""
         self._spec = spec
 
     @property
-    def filters(self):
+    def filters(self) -> list[HostFilter]:
         """The host filters that are asked."""
         return self._filters
 
     @property
-    def before(self):
-        """[(name, bool array)] of limits and pre-filters."""
+    def before(self) -> list[tuple[str, BoolArray]]:
+        """Limits and pre-filters."""
         return self._before
 
     @property
-    def room(self):
+    def room(self) -> list[tuple[str, BoolArray]]:
         """The same of the room that no host filter looks at."""
         return [("room", self._room_mask())] if self._looks_at_room else []
 
-    def passed(self):
+    def passed(self) -> IntArray:
         """Rows left (int array), without counting; the same object as long as nothing changes."""
         if self._static is None:
             alive = np.ones(self._states.size, dtype=bool)
@@ -128,11 +138,11 @@ class Narrowing:
             self._last = (key, np.flatnonzero(alive))
         return self._last[1]
 
-    def stages(self):
+    def stages(self) -> tuple[IntArray, list[Stage]]:
         """(rows left, [{name, before, after, rejected}]); the first to leave nothing is the last that runs."""
         alive = np.ones(self._states.size, dtype=bool)
         before = self._states.size
-        stages = []
+        stages: list[Stage] = []
         for name, keep in self._steps():
             alive &= keep
             after = int(np.count_nonzero(alive))
@@ -143,42 +153,43 @@ class Narrowing:
                 break
         return np.flatnonzero(alive), stages
 
-    def room_left(self, index):
+    def room_left(self, index: int) -> bool:
         """Has a row room now for the classes that no host filter looks at, and for all of them together?"""
         return self._states.fits_at(index, self._spec, self.uncovered)
 
     @property
-    def _looks_at_room(self):
+    def _looks_at_room(self) -> bool:
         return bool(self.uncovered) or self._states.rooms is not None
 
-    def _steps(self):
+    def _steps(self) -> Iterator[tuple[str, BoolArray]]:
         yield from self._before
         for each in self._filters:
             yield each.name, self._ask(each)
         if self._looks_at_room:
             yield "room", self._room_mask()
 
-    def _ask(self, each):
+    def _ask(self, each: HostFilter) -> BoolArray:
         if not each.once:
             return asked(each, self._states, self._spec)
         if each.name not in self._kept:
             self._kept[each.name] = asked(each, self._states, self._spec)
         return self._kept[each.name]
 
-    def _room_mask(self):
+    def _room_mask(self) -> BoolArray:
         if self._room is None:
-            self._room = np.ones(self._states.size, dtype=bool)
+            room = np.ones(self._states.size, dtype=bool)
             for rc in self.uncovered:
-                self._room &= self._states.fits(self._spec, rc)
+                room &= self._states.fits(self._spec, rc)
             if self._states.rooms is not None:
-                self._room &= self._states.rooms.fits(self._spec)
+                room &= self._states.rooms.fits(self._spec)
+            self._room = room
         return self._room
 
 
-def narrow(states, spec, policy, limits=()):
+def narrow(states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()) -> tuple[IntArray, list[Stage]]:
     """Run the limits, the pre-filters and then the host filters, in the policy's order.
 
-    :param limits: further [(name, bool array, words)] of the caller's, looked at first.
-    :returns: (int array of the rows left, [{name, before, after, rejected}]).
+    :param limits: further ones of the caller's, looked at first.
+    :returns: (the rows left, the steps).
     """
     return Narrowing(states, spec, policy, limits).stages()

@@ -5,15 +5,38 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.aggregates import Aggregates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.attributes import OPTIONAL
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.categorical import Distinct, decoded
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError, SchedulerError
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec, ServerGroupRequest
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.selection import Allocations, GroupDescription
 
 NO_LIMIT = 2147483647
 #: The key of an aggregate's metadata that makes it a zone.
 ZONE_KEY = "availability_zone"
+
+
+class ExactRoom(Protocol):
+    """Knows more of room than the columns do: where it decides about a class, it is used in their place."""
+
+    def decides(self, rc: str, spec: RequestSpec) -> bool: ...
+
+    def fits(self, spec: RequestSpec, rc: str | None = None) -> BoolArray:
+        """Which rows have room for one class, or for all of a request."""
+
+    def left(self, rc: str, index: int) -> tuple[float, float] | None:
+        """(Free, capacity) of a row; None when it has none of the class."""
+
+    def choose(self, spec: RequestSpec, index: int) -> Allocations | None:
+        """What the request would take of which provider; None when there is no room."""
+
+    def count(self, allocations: Allocations, sign: int) -> None:
+        """Count as taken (1) or as free again (-1)."""
 
 
 class ResourceColumns:
@@ -27,8 +50,8 @@ class ResourceColumns:
     provider), whose figures each of them shows; -1 is a node's own.
     """
 
-    def __init__(self, columns, size):
-        def ints(key, default):
+    def __init__(self, columns: Mapping[str, Any], size: int) -> None:
+        def ints(key: str, default: int) -> IntArray:
             values = columns.get(key)
             if values is None:
                 return np.full(size, default, dtype=np.int64)
@@ -52,31 +75,31 @@ class ResourceColumns:
         self.scaled = self.total * self.ratio
         self.pool = None if columns.get("pool") is None else ints("pool", -1)
 
-    def reorder(self, order):
+    def reorder(self, order: IntArray) -> None:
         """Put the rows in another order (int array of old row numbers)."""
         for key, column in vars(self).items():
             if column is not None:
                 setattr(self, key, column[order])
 
-    def together(self, index):
+    def together(self, index: int) -> BoolArray | None:
         """bool array: who has one inventory with a row; None when it has its own."""
         if self.pool is None or self.pool[index] < 0:
             return None
         return self.pool == self.pool[index]
 
-    def one(self, index, other):
+    def one(self, index: int, other: int) -> bool:
         """Have two rows one inventory?"""
         return index == other or (self.pool is not None and self.pool[index] >= 0 and bool(self.pool[index] == self.pool[other]))
 
-    def allowed(self, amount):
+    def allowed(self, amount: int) -> BoolArray:
         """bool array: may one allocation be of this amount at all (min, max, step)?"""
         return (self.total > 0) & (amount >= self.min_unit) & (amount <= self.max_unit) & (amount % self.step_size == 0)
 
-    def fits(self, amount):
+    def fits(self, amount: int) -> BoolArray:
         """bool array: is there room now (the rule that the claim uses, N10.2)?"""
         return (self.used + amount <= self.capacity) & self.allowed(amount)
 
-    def fits_at(self, index, amount):
+    def fits_at(self, index: int, amount: int) -> bool:
         """fits() for one row."""
         return bool(
             self.total[index] > 0
@@ -85,7 +108,7 @@ class ResourceColumns:
             and amount % self.step_size[index] == 0
         )
 
-    def fits_empty(self, amount):
+    def fits_empty(self, amount: int) -> BoolArray:
         """bool array: would there be room if nothing were allocated?"""
         return (amount <= self.capacity) & self.allowed(amount)
 
@@ -96,7 +119,9 @@ class GroupState:
     members: set of instance keys; per_host: int64 array, members on each host (not node).
     """
 
-    def __init__(self, name, policy, max_server_per_host, members, per_host, in_store):
+    def __init__(
+        self, name: str, policy: str, max_server_per_host: int | None, members: set[str], per_host: IntArray, in_store: bool
+    ) -> None:
         self.name = name
         self.policy = policy
         self.max_server_per_host = max_server_per_host or 1
@@ -105,7 +130,7 @@ class GroupState:
         self.in_store = in_store
 
     @property
-    def description(self):
+    def description(self) -> GroupDescription:
         """Plain dict, from which a claim can make the group if it is new."""
         most = self.max_server_per_host if self.policy == "anti-affinity" else None
         return {"name": self.name, "policy": self.policy, "max_server_per_host": most}
@@ -124,10 +149,7 @@ class HostStates:
     resources ({class: ResourceColumns}); num_io_ops, failed_builds, hypervisor_version (int64, 0
     where unknown); aggregates (Aggregates).
 
-    rooms: None, or an object that knows more of room than ``resources`` do and is asked instead, and told
-    what is taken: decides(class, spec) -> bool, fits(spec, class or None for all) -> bool array over the
-    rows, left(class, row) -> (free, capacity) or None, choose(spec, row) -> {provider uuid: {class:
-    amount}} or None, count(allocations, 1 or -1). See conductor.scheduling.ExactRoom.
+    rooms: None, or an ExactRoom.
 
     A fleet need not have: host_ip, hypervisor_type, cpu_info, supported_instances, stats, metrics
     (lists, structures as such or as JSON text, see ``distinct``); aggregates ([{name, metadata,
@@ -135,7 +157,7 @@ class HostStates:
     instances on each node by what they were made from).
     """
 
-    def __init__(self, columns):
+    def __init__(self, columns: Mapping[str, Any]) -> None:
         self.size = len(columns["host"])
         self.host = list(columns["host"])
         self.node = list(columns["node"])
@@ -146,9 +168,9 @@ class HostStates:
         self.down_reason = self._column(columns, "down_reason")
         self.enabled = ~np.array(columns["disabled"], dtype=bool)
         self.up = np.array(columns["up"], dtype=bool)
-        self.num_instances = self._ints(columns, "num_instances")
-        self.num_io_ops = self._ints(columns, "num_io_ops")
-        self.failed_builds = self._ints(columns, "failed_builds")
+        self.num_instances: IntArray = self._ints(columns, "num_instances")
+        self.num_io_ops: IntArray = self._ints(columns, "num_io_ops")
+        self.failed_builds: IntArray = self._ints(columns, "failed_builds")
         self.hypervisor_version = self._ints(columns, "hypervisor_version")
         least = self._column(columns, "disk_available_least_gb")
         if isinstance(least, np.ndarray):
@@ -156,39 +178,40 @@ class HostStates:
         else:
             self.disk_available_least = np.array([np.inf if gb is None else gb for gb in least], dtype=np.float64)
         self._optional = {name: columns[name] for name in OPTIONAL if columns.get(name) is not None}
-        self._distinct = {}
+        self._distinct: dict[str, Distinct] = {}
         self._node_flavors = columns.get("node_flavors")
         self._node_images = columns.get("node_images")
-        self._flavor_counts = self._image_counts = None
+        self._flavor_counts: dict[str, IntArray] | None = None
+        self._image_counts: dict[tuple[str, str], IntArray] | None = None
         self.resources = {rc: ResourceColumns(resource, self.size) for rc, resource in columns.get("resources", {}).items()}
         #: {uuid of a sharing provider: its number in ``pool``}.
         self._pools = {pool["uuid"]: number for number, pool in (columns.get("pools") or {}).items()}
-        self.rooms = None
+        self.rooms: ExactRoom | None = None
         self._base_where = columns.get("instances") or {}
         self._sort()
-        numbers = {}
+        numbers: dict[str, int] = {}
         self.host_of = np.array([numbers.setdefault(host, len(numbers)) for host in self.host], dtype=np.int64)
         self.host_count = len(numbers)
         #: The host aggregates (Aggregates), by row.
         self.aggregates = Aggregates(columns.get("aggregates"), numbers, self.host_of)
-        cells = {}
+        cells: dict[str | None, int] = {}
         self.cell_of = np.array([cells.setdefault(cell, len(cells)) for cell in self.cell], dtype=np.int64)
-        self._where = {}
-        self._taken = {}
+        self._where: dict[str, tuple[int, ...]] = {}
+        self._taken: dict[tuple[str, int], Allocations] = {}
         self._names = columns.get("instance_names") or {}
-        self._new_names = {}
+        self._new_names: dict[str, list[str]] = {}
         self._stored_groups = columns.get("server_groups") or {}
-        self._groups = {}
-        self._zone_masks = None
-        self._lowered = None
+        self._groups: dict[str, GroupState] = {}
+        self._zone_masks: dict[str | None, BoolArray] | None = None
+        self._lowered: list[str] | None = None
 
-    def _column(self, columns, key):
+    def _column(self, columns: Mapping[str, Any], key: str) -> Any:
         values = columns.get(key)
         if values is None:
             return [None] * self.size
         return values if isinstance(values, np.ndarray) else list(values)
 
-    def _ints(self, columns, key):
+    def _ints(self, columns: Mapping[str, Any], key: str) -> IntArray:
         values = columns.get(key)
         if values is None:
             return np.zeros(self.size, dtype=np.int64)
@@ -196,7 +219,7 @@ class HostStates:
             return values.astype(np.int64)
         return np.array([value or 0 for value in values], dtype=np.int64)
 
-    def _sort(self):
+    def _sort(self) -> None:
         """Bring the rows into (host, node) order, should the reader not have done it."""
         keys = list(zip(self.host, self.node))
         if all(keys[i] <= keys[i + 1] for i in range(self.size - 1)):
@@ -222,7 +245,7 @@ class HostStates:
 
     # Columns that few requests need
 
-    def distinct(self, name):
+    def distinct(self, name: str) -> Distinct:
         """A column of text or structures as a Distinct; JSON text is read, None where unknown.
 
         :raises SchedulerError: the store has text there that is not JSON.
@@ -240,21 +263,21 @@ class HostStates:
         return found
 
     @property
-    def flavor_counts(self):
+    def flavor_counts(self) -> dict[str, IntArray]:
         """{flavor name: int64 array, how many instances of it each node has}."""
         if self._flavor_counts is None:
             self._flavor_counts = self._counts(self._node_flavors)
         return self._flavor_counts
 
     @property
-    def image_counts(self):
+    def image_counts(self) -> dict[tuple[str, str], IntArray]:
         """{(image property, value as text): int64 array, how many instances each node has with it}."""
         if self._image_counts is None:
             rows = [(index, pair, count) for index, image, count in self._node_images or () for pair in image_pairs(decoded(image))]
             self._image_counts = self._counts(rows)
         return self._image_counts
 
-    def _counts(self, rows):
+    def _counts(self, rows: Iterable[tuple[int, Any, int]] | None) -> dict[Any, IntArray]:
         counts = {}
         for index, what, count in rows or ():
             if what not in counts:
@@ -264,7 +287,7 @@ class HostStates:
 
     # Who is where
 
-    def label(self, index):
+    def label(self, index: int) -> str:
         """The host's name for people; with the node's when one name does not say which node."""
         host, node = self.host[index], self.node[index]
         if host == node:
@@ -272,34 +295,32 @@ class HostStates:
         alone = int(np.count_nonzero(self.host_of == self.host_of[index])) == 1
         return host if alone else f"{host}/{node}"
 
-    def mask(self, predicate):
+    def mask(self, predicate: Callable[[int], bool]) -> BoolArray:
         """bool array from a Python predicate over row numbers."""
         return np.fromiter((predicate(i) for i in range(self.size)), dtype=bool, count=self.size)
 
-    def named(self, names, column="host", fold=False):
+    def named(self, names: Iterable[str], column: str = "host", fold: bool = False) -> BoolArray:
         """bool array: does the row's host (or node) have one of these names?
 
         :param fold: without regard to case.
         """
+        wanted, values = set(names), getattr(self, column)
         if fold:
-            wanted = {name.lower() for name in names}
             if self._lowered is None:
                 self._lowered = [host.lower() for host in self.host]
-            values = self._lowered
-        else:
-            wanted, values = set(names), getattr(self, column)
+            wanted, values = {name.lower() for name in wanted}, self._lowered
         found = np.zeros(self.size, dtype=bool)
         found[[index for index, value in enumerate(values) if value in wanted]] = True
         return found
 
-    def where(self, key):
+    def where(self, key: str) -> tuple[int, ...]:
         """Row numbers of the nodes that hold an instance (tuple; two while it moves)."""
         if key in self._where:
             return self._where[key]
         index = self._base_where.get(key)
         return () if index is None else (index,)
 
-    def resolve(self, name_or_uuid):
+    def resolve(self, name_or_uuid: str) -> tuple[str, ...]:
         """Keys of the known instances that a hint names (tuple, may be empty)."""
         if self.where(name_or_uuid):
             return (name_or_uuid,)
@@ -308,7 +329,7 @@ class HostStates:
             return (lowered,)
         return tuple(self._names.get(name_or_uuid, ())) + tuple(self._new_names.get(name_or_uuid, ()))
 
-    def holds(self, names):
+    def holds(self, names: Iterable[str]) -> BoolArray:
         """bool array: does the node's host hold one of the instances named (uuids or names)?"""
         hosts = np.zeros(self.host_count, dtype=bool)
         for name in names:
@@ -320,42 +341,42 @@ class HostStates:
     # Zones
 
     @property
-    def zone_names(self):
+    def zone_names(self) -> list[str]:
         """Every zone that some node is in, sorted."""
         return sorted(zone for zone in self._zones() if zone is not None)
 
-    def in_zone(self, zone):
+    def in_zone(self, zone: str | None) -> BoolArray:
         """bool array: is the node in this zone? None asks for nodes that are in no zone."""
         found = self._zones().get(zone)
         return np.zeros(self.size, dtype=bool) if found is None else found
 
-    def zones_at(self, index):
+    def zones_at(self, index: int) -> list[str]:
         """The zones that one node is in, sorted."""
         if self.zones is not None:
             return sorted(self.zones[index] or ())
         return sorted(self.aggregates.at(index).split.get(ZONE_KEY, ()))
 
-    def _zones(self):
-        if self._zone_masks is None and self.zones is None:
-            inside = [each.split.get(ZONE_KEY) or {None} for each in self.aggregates.memberships]
-            self._zone_masks = {
-                zone: np.array([zone in each for each in inside], dtype=bool)[self.aggregates.of] for zone in set().union(*inside)
-            }
+    def _zones(self) -> dict[str | None, BoolArray]:
         if self._zone_masks is None:
-            members = {}
-            for index, zones in enumerate(self.zones):
-                for zone in zones or (None,):
-                    members.setdefault(zone, []).append(index)
-            self._zone_masks = {}
-            for zone, indexes in members.items():
-                mask = np.zeros(self.size, dtype=bool)
-                mask[indexes] = True
-                self._zone_masks[zone] = mask
+            masks: dict[str | None, BoolArray] = {}
+            if self.zones is None:
+                inside = [frozenset[Any](each.split.get(ZONE_KEY) or (None,)) for each in self.aggregates.memberships]
+                for zone in frozenset[Any]().union(*inside):
+                    masks[zone] = np.array([zone in each for each in inside], dtype=bool)[self.aggregates.of]
+            else:
+                members: dict[str | None, list[int]] = {}
+                for index, zones in enumerate(self.zones):
+                    for zone in zones or (None,):
+                        members.setdefault(zone, []).append(index)
+                for zone, indexes in members.items():
+                    masks[zone] = np.zeros(self.size, dtype=bool)
+                    masks[zone][indexes] = True
+            self._zone_masks = masks
         return self._zone_masks
 
     # Server groups
 
-    def group(self, name):
+    def group(self, name: str) -> GroupState | None:
         """The GroupState of a server group, or None when neither store nor batch knows it."""
         if name not in self._groups and name in self._stored_groups:
             stored = self._stored_groups[name]
@@ -363,7 +384,11 @@ class HostStates:
             self._groups[name] = GroupState(name, stored["policy"], stored.get("max_server_per_host"), members, self._count(members), True)
         return self._groups.get(name)
 
-    def add_group(self, request):
+    def group_of(self, spec: RequestSpec) -> GroupState | None:
+        """The GroupState of the server group that a request names, if it names one."""
+        return self.group(spec.server_group.name) if spec.server_group else None
+
+    def add_group(self, request: ServerGroupRequest) -> bool:
         """Make sure that the server group a request names exists.
 
         :param request: request_spec.ServerGroupRequest.
@@ -395,11 +420,11 @@ class HostStates:
             )
         return False
 
-    def drop_group(self, name):
+    def drop_group(self, name: str) -> None:
         """Forget a group that add_group added (a batch that failed)."""
         self._groups.pop(name, None)
 
-    def _count(self, members):
+    def _count(self, members: Iterable[str]) -> IntArray:
         counts = np.zeros(self.host_count, dtype=np.int64)
         for key in members:
             for number in {int(self.host_of[index]) for index in self.where(key)}:
@@ -408,7 +433,7 @@ class HostStates:
 
     # Consumption
 
-    def consume(self, index, spec, allocations=None):
+    def consume(self, index: int, spec: RequestSpec, allocations: Allocations | None = None) -> Allocations | None:
         """Put an instance on a node, in memory (N1.1, consuming a request).
 
         :param allocations: what it takes of which provider; None leaves that to ``rooms``.
@@ -423,13 +448,13 @@ class HostStates:
         self._change(index, spec, 1, allocations)
         self._where[spec.key] = self.where(spec.key) + (index,)
         self._new_names.setdefault(spec.name, []).append(spec.key)
-        group = self.group(spec.server_group.name) if spec.server_group else None
+        group = self.group_of(spec)
         if group is not None:
             group.members.add(spec.key)
             group.per_host[self.host_of[index]] += 1
         return allocations
 
-    def release(self, index, spec):
+    def release(self, index: int, spec: RequestSpec) -> Allocations | None:
         """Take an instance off a node: the exact opposite of consume.
 
         :returns: what consume returned.
@@ -441,20 +466,20 @@ class HostStates:
         places.remove(index)
         self._where[spec.key] = tuple(places)
         allocations = self._taken.pop((spec.key, index), None)
-        if allocations is not None:
+        if allocations is not None and self.rooms is not None:
             self.rooms.count(allocations, -1)
         self._change(index, spec, -1, allocations)
         named = self._new_names.get(spec.name)
         if named and spec.key in named:
             named.remove(spec.key)
-        group = self.group(spec.server_group.name) if spec.server_group else None
+        group = self.group_of(spec)
         if group is not None and spec.key in group.members:
             group.per_host[self.host_of[index]] -= 1
             if not places:
                 group.members.discard(spec.key)
         return allocations
 
-    def fits(self, spec, rc):
+    def fits(self, spec: RequestSpec, rc: str) -> BoolArray:
         """bool array: is there room now for what a spec asks of one class?"""
         if self.rooms is not None and self.rooms.decides(rc, spec):
             return self.rooms.fits(spec, rc)
@@ -465,7 +490,7 @@ class HostStates:
         fits = column.fits(spec.resources[rc])
         return fits if held is None else fits | held
 
-    def fits_at(self, index, spec, classes):
+    def fits_at(self, index: int, spec: RequestSpec, classes: Iterable[str]) -> bool:
         """Is there room now on one row for what a spec asks of some classes, and as ``rooms`` says of all?"""
         if self.rooms is not None and not self.rooms.fits(spec)[index]:
             return False
@@ -481,7 +506,7 @@ class HostStates:
                     return False
         return True
 
-    def holds_at(self, key, rc):
+    def holds_at(self, key: str, rc: str) -> BoolArray | None:
         """bool array: where an instance needs no room of a class, as it holds it there already.
 
         That is on the nodes that share a pool with one that it is on: what moves between them leaves
@@ -497,10 +522,10 @@ class HostStates:
                 found = together if found is None else found | together
         return found
 
-    def _change(self, index, spec, sign, allocations):
+    def _change(self, index: int, spec: RequestSpec, sign: int, allocations: Allocations | None) -> None:
         for rc, amount in spec.resources.items():
             column = self.resources.get(rc)
-            rows = index
+            rows: Any = index
             if column is not None and column.pool is not None and column.pool[index] >= 0:
                 # Once for a pool, on however many of its nodes the instance may be.
                 if allocations is None and any(column.one(index, place) for place in self.where(spec.key)):
@@ -528,7 +553,7 @@ class HostStates:
             for pair in image_pairs(spec.image.properties):
                 self._count_at(self.image_counts, pair, index, sign)
 
-    def _count_at(self, counts, what, index, sign):
+    def _count_at(self, counts: dict[Any, IntArray], what: Any, index: int, sign: int) -> None:
         if what not in counts:
             counts[what] = np.zeros(self.size, dtype=np.int64)
         counts[what][index] += sign
@@ -538,12 +563,12 @@ class HostStates:
 STRUCTURES = ("cpu_info", "supported_instances", "stats", "metrics", "traits")
 
 
-def image_pairs(properties):
+def image_pairs(properties: Mapping[str, Any] | None) -> set[tuple[str, str]]:
     """Image properties as a set of (name, value as text)."""
     return {(str(key), str(value)) for key, value in (properties or {}).items()}
 
 
-def _structure(name, value):
+def _structure(name: str, value: Any) -> Any:
     try:
         return decoded(value)
     except ValueError:

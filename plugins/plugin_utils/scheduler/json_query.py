@@ -15,16 +15,22 @@ from __future__ import annotations
 
 import json
 import operator
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import attributes
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.attributes import Numbers
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.categorical import Distinct
+
+if TYPE_CHECKING:
+    from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 
 COMPARE = {"=": operator.eq, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
 OPERATORS = (*COMPARE, "in", "not", "or", "and")
 
 
-def parse(value):
+def parse(value: Any) -> list[Any]:
     """A query from JSON text or from lists, checked.
 
     :returns: nested lists; an empty list passes every host.
@@ -44,7 +50,7 @@ def parse(value):
     return value
 
 
-def _check(query):
+def _check(query: list[Any]) -> None:
     if not query:
         raise ValueError("an inner query is empty")
     if not isinstance(query[0], str) or query[0] not in OPERATORS:
@@ -56,7 +62,7 @@ def _check(query):
             raise ValueError("an argument is a mapping; it must be a query, a literal or $attribute")
 
 
-def names(query):
+def names(query: list[Any]) -> set[tuple[str, ...]]:
     """Every attribute path (tuple of keys) that a query names."""
     found = set()
     for argument in query[1:]:
@@ -67,7 +73,7 @@ def names(query):
     return found
 
 
-def evaluate(query, states):
+def evaluate(query: list[Any], states: HostStates) -> BoolArray:
     """bool array: which hosts a query passes.
 
     :raises ValueError: values of two kinds are compared; with words.
@@ -77,8 +83,9 @@ def evaluate(query, states):
     columns = {path: _column(states, path) for path in names(query)}
     # A number has no keys, so that what a path names below it is missing.
     whole = all(len(path) == 1 or path[0] == "stats" for path in columns)
-    if whole and all(isinstance(column, Numbers) and column.valid is None for column in columns.values()):
-        found = _arrays(query, {path: column.array for path, column in columns.items()}, states.size)
+    arrays = {path: column.array for path, column in columns.items() if isinstance(column, Numbers) and column.valid is None}
+    if whole and len(arrays) == len(columns):
+        found = _arrays(query, arrays, states.size)
         if found is not None:
             return found
     known = {}
@@ -94,13 +101,13 @@ def evaluate(query, states):
     return result
 
 
-def _column(states, path):
+def _column(states: HostStates, path: tuple[str, ...]) -> Numbers | Distinct | None:
     if path[0] == "stats" and len(path) > 1:
         return attributes.stat(states, path[1])
     return attributes.lookup(states, path[0])
 
 
-def _at(column, path, index):
+def _at(column: Numbers | Distinct | None, path: tuple[str, ...], index: int) -> Any:
     value = None if column is None else column[index]
     # Values inside stats are text and are not looked into.
     for key in () if path[0] == "stats" else path[1:]:
@@ -108,7 +115,7 @@ def _at(column, path, index):
     return value
 
 
-def _arrays(query, columns, size):
+def _arrays(query: list[Any], columns: Mapping[tuple[str, ...], np.ndarray], size: int) -> BoolArray | None:
     """The query over whole columns of numbers; None where a host by host look is called for."""
     arguments = []
     for argument in query[1:]:
@@ -138,7 +145,7 @@ def _arrays(query, columns, size):
     return join.reduce([np.broadcast_to(compare(first, other), (size,)) for other in arguments[1:]])
 
 
-def _value(query, known):
+def _value(query: list[Any], known: Mapping[tuple[str, ...], Any]) -> Any:
     if not query:
         return True
     arguments = []

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from typing import Any
 
-def by_name(metrics):
+
+def by_name(metrics: Any) -> dict[str, Any]:
     """{name: value} from a list of {name, value} as Nova keeps it, or from a mapping."""
     if isinstance(metrics, dict):
         return metrics

@@ -8,15 +8,17 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import prefilters
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Catalogue
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Catalogue, HostFilter, Weigher
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import (
     PolicyError,
     RequestError,
     SchedulerError,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
 
 #: In the order in which they run: what is cheap to say and to mend comes first.
 DEFAULT_FILTERS = (
@@ -58,17 +60,17 @@ class Policy:
 
     def __init__(
         self,
-        filters,
-        weighers,
-        options,
-        components,
-        max_attempts=3,
-        host_subset_size=1,
-        shuffle=False,
-        driver=DEFAULT_DRIVER,
-        mapping=None,
-        folders=(),
-    ):
+        filters: list[HostFilter],
+        weighers: list[tuple[Weigher, float]],
+        options: dict[str, Any],
+        components: dict[str, Catalogue],
+        max_attempts: int = 3,
+        host_subset_size: int = 1,
+        shuffle: bool = False,
+        driver: str = DEFAULT_DRIVER,
+        mapping: Mapping[str, Any] | None = None,
+        folders: Sequence[str] = (),
+    ) -> None:
         self.filters = filters
         self.weighers = weighers
         self.options = options
@@ -79,10 +81,10 @@ class Policy:
         self._components = components
         self._mapping = mapping or {}
         self._folders = folders
-        self._of = {}
+        self._of: dict[str, Policy] = {}
 
     @classmethod
-    def from_mapping(cls, mapping=None, folders=()):
+    def from_mapping(cls, mapping: Mapping[str, Any] | None = None, folders: Sequence[str] = ()) -> Policy:
         """A policy from the mapping that users write (``drover_scheduler``).
 
         :param mapping: None or a mapping with any of
@@ -110,7 +112,7 @@ class Policy:
             weigher_names = [str(name) for name in chosen]
         else:
             weigher_names = _names(mapping, "weighers", weighers, tuple(weighers.own))
-        defaults = dict(prefilters.OPTIONS)
+        defaults: dict[str, Any] = dict(prefilters.OPTIONS)
         defaults.update(DRIVER_OPTIONS)
         for component in [*filters.own.values(), *weighers.own.values()]:
             defaults.update(component.options)
@@ -161,7 +163,7 @@ class Policy:
             folders=folders,
         )
 
-    def of(self, spec):
+    def of(self, spec: RequestSpec) -> Policy:
         """The policy for one request: this one, with the keys that the request itself brings over it.
 
         :raises RequestError: these keys are malformed.
@@ -176,7 +178,7 @@ class Policy:
                 raise RequestError(f"Request '{spec.name}', under 'scheduler': {problem}") from None
         return self._of[key]
 
-    def requiring(self, names):
+    def requiring(self, names: Iterable[str]) -> Policy:
         """This policy with host filters added that a caller cannot do without.
 
         :param names: names of host filters; those that are there already keep their place.
@@ -187,15 +189,15 @@ class Policy:
         policy.filters = self.filters + [known.get(name)(self.options) for name in names if name not in have]
         return policy
 
-    def bare(self, filters):
+    def bare(self, filters: Iterable[HostFilter]) -> Policy:
         """This policy with other host filters (objects) and no weighers."""
         policy = copy.copy(self)
         policy.filters, policy.weighers = list(filters), []
         return policy
 
-    def needs(self, specs):
+    def needs(self, specs: Iterable[RequestSpec]) -> set[str]:
         """The optional columns that these requests make host filters, weighers and pre-filters read."""
-        wanted = set()
+        wanted: set[str] = set()
         before = None
         for spec in specs:
             if spec.alike(before):
@@ -208,7 +210,7 @@ class Policy:
         return wanted
 
 
-def merged(base, over):
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """A policy mapping with the keys of another over it.
 
     What the two say of the multiplier of one weigher in different ways (under ``weighers`` and by the
@@ -219,17 +221,19 @@ def merged(base, over):
     base = dict(base)
     if isinstance(over.get("weighers"), Mapping):
         for name in over["weighers"]:
-            base.pop(option.get(name), None)
+            base.pop(option.get(name, ""), None)
     elif over.get("weighers") is None and isinstance(base.get("weighers"), Mapping):
         base["weighers"] = {
-            name: over[option[name]] if over.get(option.get(name)) is not None else multiplier
+            name: over[option[name]] if over.get(option.get(name, "")) is not None else multiplier
             for name, multiplier in base["weighers"].items()
         }
         over = {key: value for key, value in over.items() if key not in map(option.get, base["weighers"])}
     return {**base, **over}
 
 
-def _multipliers(mapping, chosen, names, weighers, options):
+def _multipliers(
+    mapping: Mapping[str, Any], chosen: Any, names: Sequence[str], weighers: Catalogue, options: Mapping[str, Any]
+) -> dict[str, float]:
     found = {}
     for name in names:
         weigher = weighers.get(name)
@@ -250,7 +254,7 @@ def _multipliers(mapping, chosen, names, weighers, options):
     return found
 
 
-def _known(key, name, found):
+def _known(key: str, name: Any, found: Catalogue) -> None:
     try:
         if isinstance(name, str) and found.get(name) is not None:
             return
@@ -262,7 +266,7 @@ def _known(key, name, found):
     )
 
 
-def _names(mapping, key, found, default):
+def _names(mapping: Mapping[str, Any], key: str, found: Catalogue, default: Sequence[str]) -> list[str]:
     value = mapping.get(key)
     if value is None:
         return list(default)
@@ -280,10 +284,10 @@ def _names(mapping, key, found, default):
     return names
 
 
-def _option(key, value, default):
+def _option(key: str, value: Any, default: Any) -> Any:
     """A value of the type of its default: bool, whole number, number, text, list of text, {text: number}."""
 
-    def refuse(expected):
+    def refuse(expected: str) -> NoReturn:
         raise PolicyError(f"The scheduler policy's '{key}' must be {expected}, not {value!r}.", tuple(key.split(".")))
 
     if isinstance(default, bool):
@@ -315,7 +319,7 @@ def _option(key, value, default):
     return str(value)
 
 
-def _numbers(value, refuse):
+def _numbers(value: Any, refuse: Callable[[str], NoReturn]) -> dict[str, float]:
     """{name: number} from a mapping, or as Nova writes it: name=number, in a list or with commas."""
     expected = "a mapping of name to number, such as {load: -1.0}"
     if isinstance(value, str):
@@ -325,13 +329,13 @@ def _numbers(value, refuse):
         value = {name.strip(): number for name, _equals, number in pairs}
     if not isinstance(value, Mapping):
         refuse(expected)
-    found = {str(name): _number(number) for name, number in value.items()}
-    if None in found.values() or "" in found:
+    found = {str(name): number for name, each in value.items() if (number := _number(each)) is not None}
+    if len(found) < len(value) or "" in found:
         refuse(expected)
     return found
 
 
-def _number(value):
+def _number(value: Any) -> float | None:
     try:
         value = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
@@ -339,7 +343,7 @@ def _number(value):
     return value if math.isfinite(value) else None
 
 
-def _count(mapping, key, default):
+def _count(mapping: Mapping[str, Any], key: str, default: int) -> int:
     value = mapping.get(key)
     if value is None:
         return default

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 try:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError
 except ImportError:
-    YAML = MarkedYAMLError = None
+    YAML = MarkedYAMLError = None  # type: ignore[assignment,misc]  # require() says that it is missing
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import require
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import PolicyError
@@ -23,7 +24,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy im
 KEY = "drover_scheduler"
 
 
-def combined(given, path, playbook_folder):
+def combined(given: Mapping[str, Any] | None, path: str | None, playbook_folder: str | None) -> Policy:
     """The Policy of a mapping over that in a file, either of which may be empty.
 
     The user's own host filters and weighers are looked for beside the playbook and the file.
@@ -39,7 +40,7 @@ def combined(given, path, playbook_folder):
     return Policy.from_mapping(merged(read_policy(path), given), folders) if given else written
 
 
-def load(path, folders=()):
+def load(path: str, folders: Sequence[str] = ()) -> Policy:
     """The Policy in a file.
 
     :raises PolicyError: with file, line and column of what is wrong.
@@ -51,7 +52,7 @@ def load(path, folders=()):
         raise PolicyError(f"{path}, {_where(document, problem.path)}: {problem}", problem.path) from None
 
 
-def read_policy(path):
+def read_policy(path: str) -> dict[str, Any]:
     """The mapping in a file, as plain types: all of the file, or what it has under drover_scheduler.
 
     :raises PolicyError: the file cannot be read, is no YAML or holds no mapping.
@@ -59,7 +60,7 @@ def read_policy(path):
     return _read(path)[1]
 
 
-def _read(path):
+def _read(path: str) -> tuple[Any, dict[str, Any]]:
     require("ruamel.yaml", YAML)
     try:
         with open(path, encoding="utf-8") as file:
@@ -82,7 +83,7 @@ def _read(path):
     return document, _plain(document)
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {_plain(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -93,12 +94,12 @@ def _plain(value):
     return value
 
 
-def _where(document, path):
+def _where(document: Any, path: Iterable[str | int]) -> str:
     """Where in the file a path of keys and list places leads, as far as it does."""
     line, column = getattr(getattr(document, "lc", None), "line", 0), 0
     found = document
     for key in path:
-        position = getattr(found, "lc", None)
+        position: Any = getattr(found, "lc", None)
         try:
             line, column = position.item(key) if isinstance(found, list) else position.key(key)
             found = found[key]

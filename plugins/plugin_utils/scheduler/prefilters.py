@@ -12,12 +12,20 @@ have refused a misspelt zone. A request with an unknown tenant rule is not affec
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.aggregates import Membership
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.availability_zone_filter import (
     AvailabilityZoneFilter,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
+
+if TYPE_CHECKING:
+    from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 
 #: Policy keys and defaults, by Nova's names.
 OPTIONS = {
@@ -32,7 +40,7 @@ TRAIT = "trait:"
 IMAGE_TYPE = "COMPUTE_IMAGE_TYPE_"
 
 
-def pre_filters(states, spec, policy, enabled=()):
+def pre_filters(states: HostStates, spec: RequestSpec, policy: Policy, enabled: Collection[str] = ()) -> list[tuple[str, BoolArray]]:
     """[(name, bool array)] of those that have something to say.
 
     :param enabled: names of the host filters that run, which make a pre-filter of the same rule
@@ -56,7 +64,7 @@ def pre_filters(states, spec, policy, enabled=()):
     return found
 
 
-def needs(spec, policy):
+def needs(spec: RequestSpec, policy: Policy) -> set[str]:
     """The optional columns that the pre-filters of this policy read."""
     wanted = set()
     if policy.options["limit_tenants_to_placement_aggregate"] or policy.options["enable_isolated_aggregate_filtering"]:
@@ -66,12 +74,12 @@ def needs(spec, policy):
     return wanted
 
 
-def _has_traits(wanted, unwanted, have):
+def _has_traits(wanted: set[str], unwanted: set[str], have: Iterable[str] | None) -> bool:
     """Whether a host with the traits `have` (list of names or None) has all wanted and no unwanted ones (two sets)."""
     return wanted <= set(have or ()) and not unwanted & set(have or ())
 
 
-def _traits(spec, option):
+def _traits(spec: RequestSpec, option: Mapping[str, Any]) -> list[tuple[str, set[str], set[str]]]:
     """[(name of the pre-filter, traits that a host must have, traits that it must not have)]."""
     found = []
     if spec.extra_specs or spec.image_properties:
@@ -83,7 +91,7 @@ def _traits(spec, option):
     return [each for each in found if each[1] or each[2]]
 
 
-def traits_asked(name, spec, policy):
+def traits_asked(name: str, spec: RequestSpec, policy: Policy) -> str | None:
     """In words, the traits that a pre-filter of this name asks for; None when it asks for none."""
     for found, wanted, unwanted in _traits(spec, policy.options):
         if found == name:
@@ -91,12 +99,12 @@ def traits_asked(name, spec, policy):
     return None
 
 
-def forbidden_traits(spec):
+def forbidden_traits(spec: RequestSpec) -> set[str]:
     """Traits that the flavor forbids (``trait:T=forbidden``)."""
     return {key.split(":", 1)[1] for key, value in spec.extra_specs.items() if key.startswith(TRAIT) and value == "forbidden"}
 
 
-def required_traits(spec):
+def required_traits(spec: RequestSpec) -> set[str]:
     """Traits that the flavor (``trait:T=required``) and the image (``traits_required``) ask for."""
     traits = {key.split(":", 1)[1] for key, value in spec.extra_specs.items() if key.startswith(TRAIT) and value == "required"}
     traits.update(trait_names(spec.image_properties.get("traits_required")))
@@ -104,7 +112,7 @@ def required_traits(spec):
     return {trait for trait in traits if trait}
 
 
-def trait_names(listed):
+def trait_names(listed: Any) -> list[str]:
     """The traits in a list, or in text with commas; anything else has none."""
     if isinstance(listed, str):
         return [part.strip() for part in listed.split(",")]
@@ -122,7 +130,7 @@ IMAGE_TRAITS = {
 }
 
 
-def image_traits(properties):
+def image_traits(properties: Mapping[str, Any]) -> set[str]:
     """Traits that a host must report to run an image with these properties."""
     found = set()
     for key, start in IMAGE_TRAITS.items():
@@ -132,12 +140,12 @@ def image_traits(properties):
     return found
 
 
-def _asked_traits(membership):
+def _asked_traits(membership: Membership) -> set[str]:
     return {key.split(":", 1)[1] for key, values in membership.raw.items() if key.startswith(TRAIT) and "required" in values}
 
 
-def _tenant(states, spec, must):
-    def mine(membership):
+def _tenant(states: HostStates, spec: RequestSpec, must: bool) -> BoolArray | None:
+    def mine(membership: Membership) -> bool:
         return any(spec.project in values for key, values in membership.raw.items() if key.startswith(TENANT))
 
     keep = states.aggregates.each(mine)

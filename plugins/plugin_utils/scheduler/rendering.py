@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
 
-def render(selection):
+
+def render(selection: Mapping[str, Any]) -> list[str]:
     """What a selection's explanation says, as a list of lines.
 
     :param selection: a dict as the lookup schedule returns it, or an explanation of a failure.
@@ -33,5 +36,5 @@ def render(selection):
     return lines
 
 
-def _place(each):
+def _place(each: Mapping[str, Any]) -> str:
     return each["host"] if each["host"] == each["node"] else f"{each['host']}/{each['node']}"

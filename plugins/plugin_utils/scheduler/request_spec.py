@@ -8,8 +8,9 @@ from __future__ import annotations
 import ipaddress
 import operator
 import uuid as uuidlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import json_query, resource_specs
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
@@ -115,53 +116,53 @@ class RequestSpec:
     uuid: str | None = None
     availability_zone: str | None = None
     server_group: ServerGroupRequest | None = None
-    hints: Mapping[str, tuple] = field(default_factory=dict)
-    ignore_hosts: tuple = ()
-    ignore_nodes: tuple = ()
+    hints: Mapping[str, Any] = field(default_factory=dict)
+    ignore_hosts: tuple[str, ...] = ()
+    ignore_nodes: tuple[str, ...] = ()
     host: str | None = None
     project: str | None = None
     user: str | None = None
     node: str | None = None
-    force_hosts: tuple = ()
-    force_nodes: tuple = ()
+    force_hosts: tuple[str, ...] = ()
+    force_nodes: tuple[str, ...] = ()
     flavor: Flavor | None = None
     image: Image | None = None
-    retry: tuple = ()
+    retry: tuple[tuple[str, str], ...] = ()
     preferred_cell: str | None = None
     cross_cell: bool = False
     scheduler: Mapping[str, object] | None = None
-    groups: tuple = ()
+    groups: tuple[resource_specs.ResourceGroup, ...] = ()
     group_policy: str | None = None
 
     @property
-    def forced(self):
+    def forced(self) -> bool:
         """Does the request name the only hosts or nodes it may go to, whatever host filters say?"""
         return bool(self.force_hosts or self.force_nodes)
 
     @property
-    def extra_specs(self):
+    def extra_specs(self) -> Mapping[str, str]:
         return self.flavor.extra_specs if self.flavor is not None else {}
 
     @property
-    def image_properties(self):
+    def image_properties(self) -> Mapping[str, Any]:
         return self.image.properties if self.image is not None else {}
 
-    def alike(self, other):
+    def alike(self, other: RequestSpec | None) -> bool:
         """Do two requests differ in name and uuid at most, so that one answer serves both?"""
         return other is not None and (self is other or _ALIKE(self) == _ALIKE(other))
 
     @property
-    def key(self):
+    def key(self) -> str:
         """What this instance is called in the host states: its uuid, else its name."""
         return self.uuid or self.name
 
     @property
-    def size(self):
+    def size(self) -> str:
         """The amounts for people: ``1 vCPU, 64 MiB, 1 GiB``."""
         return size_text(self.resources)
 
     @classmethod
-    def from_request(cls, request, flavors=None):
+    def from_request(cls, request: Mapping[str, Any], flavors: Mapping[str, Mapping[str, Any]] | None = None) -> RequestSpec:
         """A spec from a request mapping as users write it.
 
         :param request: mapping with the keys in KEYS but num_instances above 1, for which there is
@@ -176,7 +177,7 @@ class RequestSpec:
         return specs[0]
 
     @classmethod
-    def expand(cls, request, flavors=None):
+    def expand(cls, request: Mapping[str, Any], flavors: Mapping[str, Mapping[str, Any]] | None = None) -> list[RequestSpec]:
         """The specs of a request, as many as its num_instances [1]; see from_request.
 
         With more than one, the names are NAME-1, NAME-2, ... and the uuids those of ``uuids``.
@@ -196,7 +197,7 @@ class RequestSpec:
         group = _group(request.get("server_group"), who)
         if "group" in hints:
             hinted = _group(hints.pop("group"), who)
-            if group is not None and group.name != hinted.name:
+            if group is not None and hinted is not None and group.name != hinted.name:
                 raise RequestError(f"{who} names the server group {group.name} and by hint the group {hinted.name}; keep one.")
             group = group or hinted
         spec = cls(
@@ -238,7 +239,7 @@ class RequestSpec:
         ]
 
     @classmethod
-    def from_instance(cls, instance):
+    def from_instance(cls, instance: Mapping[str, Any]) -> RequestSpec:
         """The spec of an instance that exists, to find it another place.
 
         :param instance: mapping with name, uuid, vcpus, memory_mb and disk_gb, and if known
@@ -264,25 +265,25 @@ class RequestSpec:
 _ALIKE = operator.attrgetter(*(each.name for each in fields(RequestSpec) if each.name not in ("name", "uuid")))
 
 
-def size_text(resources):
+def size_text(resources: Mapping[str, int]) -> str:
     """Amounts by resource class as people say them: ``2 vCPU, 64 MiB, 1 GiB``."""
     units = {"VCPU": "vCPU", "MEMORY_MB": "MiB", "DISK_GB": "GiB"}
     return ", ".join(f"{amount} {units.get(rc, rc)}" for rc, amount in resources.items())
 
 
-def _shown(value):
+def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def is_line(value):
+def is_line(value: Any) -> bool:
     """Is it a line of text that a database and a terminal can take?"""
     if not isinstance(value, str) or not value.strip():
         return False
     return not any(ord(char) < 32 or 0xD800 <= ord(char) <= 0xDFFF for char in value)
 
 
-def _text(request, key, who, required=False):
+def _text(request: Mapping[str, Any], key: str, who: str, required: bool = False) -> Any:
     value = request.get(key)
     if value is None or value == "":
         if required:
@@ -293,7 +294,7 @@ def _text(request, key, who, required=False):
     return str(value)
 
 
-def _amount(request, key, who, least, default=None):
+def _amount(request: Mapping[str, Any], key: str, who: str, least: int, default: int | None = None) -> int:
     value = request.get(key, default)
     if value is None:
         raise RequestError(f"{who} has no '{key}'; give a whole number, {least} or more.")
@@ -307,7 +308,7 @@ def _amount(request, key, who, least, default=None):
     return int(value)
 
 
-def _uuid(request, who, key="uuid"):
+def _uuid(request: Mapping[str, Any], who: str, key: str = "uuid") -> str | None:
     text = _text(request, key, who)
     if text is None:
         return None
@@ -317,7 +318,7 @@ def _uuid(request, who, key="uuid"):
         raise RequestError(f"{who}: '{key}' must look like 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not {_shown(text)}.") from None
 
 
-def _names(value, key, who):
+def _names(value: Any, key: str, who: str) -> tuple[str, ...]:
     if value is None:
         return ()
     values = [value] if isinstance(value, str) else value
@@ -329,13 +330,13 @@ def _names(value, key, who):
     return tuple(str(item) for item in values)
 
 
-def _known_keys(value, keys, who, knows):
+def _known_keys(value: Iterable[Any], keys: Sequence[str], who: str, knows: str) -> None:
     unknown = sorted(str(key) for key in value if key not in keys)
     if unknown:
         raise RequestError(f"{who} has the unknown key '{unknown[0]}'; {knows}: {', '.join(keys)}.")
 
 
-def _hints(value, who):
+def _hints(value: Any, who: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -351,7 +352,7 @@ def _hints(value, who):
     return {key: item for key, item in found.items() if item}
 
 
-def _hint(key, value, who):
+def _hint(key: str, value: Any, who: str) -> Any:
     if key in ("same_host", "different_host"):
         return _names(value, f"hints.{key}", who)
     # Nova's API gives every hint as a list.
@@ -372,7 +373,7 @@ def _hint(key, value, who):
     return str(value)
 
 
-def _network(hints, who):
+def _network(hints: Mapping[str, Any], who: str) -> None:
     address, cidr = hints["build_near_host_ip"], hints.get("cidr") or "/24"
     try:
         ipaddress.ip_address(address)
@@ -386,10 +387,10 @@ def _network(hints, who):
         raise RequestError(f"{who}: the hint 'cidr' must be like /24, not {_shown(cidr)}.") from None
 
 
-def _flavor(request, who, flavors):
+def _flavor(request: Mapping[str, Any], who: str, flavors: Mapping[str, Mapping[str, Any]] | None) -> tuple[Flavor | None, dict[str, int]]:
     """(Flavor or None, {class: amount})."""
     value = request.get("flavor")
-    found = {}
+    found: Mapping[str, Any] = {}
     flavor = None
     if isinstance(value, Mapping):
         _known_keys(value, FLAVOR_KEYS, f"{who}: 'flavor'", "a flavor knows")
@@ -422,7 +423,7 @@ def _flavor(request, who, flavors):
     return flavor, amounts
 
 
-def extra_specs(flavor, who):
+def extra_specs(flavor: Mapping[str, Any], who: str) -> dict[str, str]:
     """The extra specs of a flavor (a mapping) as text.
 
     :param who: whose they are, for messages.
@@ -452,7 +453,7 @@ def extra_specs(flavor, who):
     return specs
 
 
-def _image(value, who):
+def _image(value: Any, who: str) -> Image | None:
     if value is None or value == "":
         return None
     if isinstance(value, str):
@@ -479,7 +480,7 @@ def _image(value, who):
     return Image(name, properties, identity, _text(value, "disk_format", f"{who}: the image"))
 
 
-def _destination(request, who):
+def _destination(request: Mapping[str, Any], who: str) -> dict[str, Any]:
     value = request.get("requested_destination")
     if value is None:
         value = {}
@@ -501,7 +502,7 @@ def _destination(request, who):
     }
 
 
-def _retry(value, who):
+def _retry(value: Any, who: str) -> tuple[tuple[str, str], ...]:
     """[(host, node)] out of mappings, pairs or names of hosts, as Nova's retry data has them."""
     if isinstance(value, Mapping):
         value = value.get("hosts")
@@ -519,7 +520,7 @@ def _retry(value, who):
     return tuple(found)
 
 
-def _scheduler(value, who):
+def _scheduler(value: Any, who: str) -> dict[str, Any] | None:
     if value is None:
         return None
     if not isinstance(value, Mapping):
@@ -527,7 +528,7 @@ def _scheduler(value, who):
     return dict(value) or None
 
 
-def _group(value, who):
+def _group(value: Any, who: str) -> ServerGroupRequest | None:
     if value is None or value == "":
         return None
     if isinstance(value, str):

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
 
@@ -22,19 +24,21 @@ class ResourceGroup:
     """What one provider must give: resources ((class, amount), ...), the traits it must have and must not have."""
 
     suffix: str
-    resources: tuple = ()
-    required: frozenset = frozenset()
-    forbidden: frozenset = frozenset()
+    resources: tuple[tuple[str, int], ...] = ()
+    required: frozenset[str] = frozenset()
+    forbidden: frozenset[str] = frozenset()
 
 
-def from_extra_specs(specs, who):
+def from_extra_specs(specs: Mapping[str, str], who: str) -> tuple[dict[str, int], tuple[ResourceGroup, ...], str | None]:
     """({class: amount} of resources:CLASS, (ResourceGroup, ...), group policy or None).
 
     :param specs: extra specs, all text.
     :param who: whose they are, for messages.
     :raises RequestError: naming the key and what was expected.
     """
-    amounts, groups, traits = {}, {}, {}
+    amounts = {}
+    groups: dict[str, dict[str, int]] = {}
+    traits: dict[str, dict[str, set[str]]] = {}
     for key, text in specs.items():
         match = KEY.fullmatch(key)
         if match is None:
@@ -71,7 +75,7 @@ def from_extra_specs(specs, who):
     return amounts, found, (policy or "none") if found else None
 
 
-def from_request(value, keys, who):
+def from_request(value: Any, keys: Mapping[str, str], who: str) -> dict[str, int]:
     """{class: amount} of the request's own key resources.
 
     :param keys: {class: key of the request that it has instead}.
@@ -90,7 +94,7 @@ def from_request(value, keys, who):
     return found
 
 
-def not_replaced(amounts, overrides, groups):
+def not_replaced(amounts: Mapping[str, int], overrides: Mapping[str, int], groups: Iterable[ResourceGroup]) -> dict[str, int]:
     """A flavor's own amounts without those that its extra specs replace: any class that a group names, and VCPU by PCPU."""
     named = {name for group in groups for name, dummy in group.resources}
     if "PCPU" in named or overrides.get("PCPU"):
@@ -98,7 +102,7 @@ def not_replaced(amounts, overrides, groups):
     return {name: amount for name, amount in amounts.items() if name not in named}
 
 
-def total(amounts, groups):
+def total(amounts: Mapping[str, int], groups: Iterable[ResourceGroup]) -> dict[str, int]:
     """{class: amount} in all, those of 0 left out."""
     sums = dict(amounts)
     for group in groups:
@@ -107,12 +111,12 @@ def total(amounts, groups):
     return {name: amount for name, amount in sums.items() if amount}
 
 
-def _check_class(name, where):
+def _check_class(name: Any, where: str) -> None:
     if not isinstance(name, str) or not CLASS.fullmatch(name):
         raise RequestError(f"{where} names {name!r}, which is no resource class; they look like VGPU or CUSTOM_LICENSE.")
 
 
-def _amount(value, where):
+def _amount(value: Any, where: str) -> int:
     if isinstance(value, str) and re.fullmatch("[0-9]+", value.strip()):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_AMOUNT:

@@ -5,12 +5,22 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import PACKAGE
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import FloatArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import PACKAGE, Weigher
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import SchedulerError
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
+
+#: A weigher's part in the weights: its name, multiplier, raw and normalised values, each of them a float or one for each host.
+Part = tuple[str, Any, Any, Any]
+#: What it adds to the weights (None for nothing), raw and normalised values.
+Share = tuple[Any, Any, Any]
 
 
-def normalise(raw, minval, maxval):
+def normalise(raw: FloatArray, minval: float | None, maxval: float | None) -> FloatArray:
     """Raw values on a scale from 0 to 1 (N3.1).
 
     :param raw: float64 array of the hosts that passed the filters.
@@ -36,32 +46,33 @@ class Weighing:
     ``once``, and their share in the weights as long as the same hosts pass.
     """
 
-    def __init__(self, states, spec, policy):
+    def __init__(self, states: HostStates, spec: RequestSpec, policy: Policy) -> None:
         self._states = states
         self._spec = spec
         self._weighers = policy.weighers
-        self._raw = {}
-        self._multipliers = {}
-        self._passed = self._base = None
-        self._kept = {}
-        self._changing = []
+        self._raw: dict[str, float | FloatArray] = {}
+        self._multipliers: dict[str, float | FloatArray] = {}
+        self._passed: IntArray | None = None
+        self._base: FloatArray | None = None
+        self._kept: dict[str, Share] = {}
+        self._own: dict[str, FloatArray] = {}
+        self._changing: list[tuple[Weigher, float | FloatArray]] = []
 
-    def weigh(self, passed, detail=True):
+    def weigh(self, passed: IntArray, detail: bool = True) -> tuple[FloatArray, list[Part]]:
         """Weights of the hosts that passed.
 
         :param passed: int array of row numbers, not empty; the same object when nothing changed.
         :param detail: False leaves out the parts and what does not change the weights.
-        :returns: (float64 array of weights, [(name, multiplier, raw, normalised)] with a float or array
-            for each of the three). With one host nothing is weighed: its weight is 0.
+        :returns: (the weights, the parts). With one host nothing is weighed: its weight is 0.
         """
         if passed is not self._passed:
-            self._passed, self._kept, self._base = passed, {}, None
+            self._passed, self._kept, self._own, self._base = passed, {}, {}, None
         if len(passed) < 2:
             return np.zeros(len(passed), dtype=np.float64), self._alone(passed) if detail else []
         if self._base is None:
-            self._prepare(passed)
+            self._base = self._prepare(passed)
         weights = self._base.copy()
-        shares = {}
+        shares: dict[str, Share] = {}
         for weigher, multiplier in self._changing:
             shares[weigher.name] = share = self._share(weigher, multiplier, passed)
             if share[0] is not None:
@@ -71,15 +82,14 @@ class Weighing:
         shares.update(self._kept)
         parts = []
         for weigher, _multiplier in self._weighers:
-            share = shares.get(weigher.name)
-            if share is None:
-                share = self._share(weigher, self._multiplier(weigher, passed), passed)
-            parts.append((weigher.name, self._multiplier(weigher, passed), *share[1:]))
+            multiplier = self._multiplier(weigher, passed)
+            found = shares.get(weigher.name) or self._share(weigher, multiplier, passed)
+            parts.append((weigher.name, multiplier, *found[1:]))
         return weights, parts
 
-    def _prepare(self, passed):
+    def _prepare(self, passed: IntArray) -> FloatArray:
         """Sum what does not change as long as these hosts pass; list what does."""
-        self._base = np.zeros(len(passed), dtype=np.float64)
+        base = np.zeros(len(passed), dtype=np.float64)
         self._changing = []
         for weigher, _multiplier in self._weighers:
             multiplier = self._multiplier(weigher, passed)
@@ -90,11 +100,12 @@ class Weighing:
             if weigher.once or (share[0] is None and _ours(weigher)):
                 self._kept[weigher.name] = share
                 if share[0] is not None:
-                    self._base += share[0]
+                    base += share[0]
             else:
                 self._changing.append((weigher, multiplier))
+        return base
 
-    def _alone(self, passed):
+    def _alone(self, passed: IntArray) -> list[Part]:
         """Parts of a host that has no rival: raw values, and nothing normalised."""
         parts = []
         for weigher, _multiplier in self._weighers:
@@ -106,7 +117,7 @@ class Weighing:
             parts.append((weigher.name, self._multiplier(weigher, passed), raw if isinstance(raw, float) else raw[passed], 0.0))
         return parts
 
-    def _share(self, weigher, multiplier, passed):
+    def _share(self, weigher: Weigher, multiplier: float | FloatArray, passed: IntArray) -> Share:
         """(what it adds to the weights or None for nothing, raw values, normalised values)."""
         raw = self._raw_of(weigher, passed)
         if isinstance(raw, float):
@@ -115,18 +126,19 @@ class Weighing:
         normalised = normalise(raw, weigher.minval, weigher.maxval)
         return (multiplier * normalised, raw, normalised)
 
-    def _raw_of(self, weigher, passed):
+    def _raw_of(self, weigher: Weigher, passed: IntArray) -> float | FloatArray:
         if weigher.name in self._raw:
             return self._raw[weigher.name]
-        raw = weigher.raw_of(self._states, self._spec, passed)
-        if isinstance(raw, (int, float)):
+        given = weigher.raw_of(self._states, self._spec, passed)
+        raw: float | FloatArray
+        if isinstance(given, (int, float)):
             # One value for all: on a scale that is fixed at an end it may still count.
             fixed = weigher.minval is not None or weigher.maxval is not None
-            raw = np.full(self._states.size, float(raw)) if fixed else float(raw)
+            raw = np.full(self._states.size, float(given)) if fixed else float(given)
         else:
             # Our own weighers give what they promise; looking again costs more than weighing.
             trusted = _ours(weigher)
-            raw = raw if trusted else np.asarray(raw, dtype=np.float64)
+            raw = given if trusted else np.asarray(given, dtype=np.float64)
             if not trusted and (raw.shape != (self._states.size,) or not np.isfinite(raw).all()):
                 raise SchedulerError(
                     f"The weigher {weigher.name} must give one finite number per host; correct it or take it out of weighers."
@@ -136,7 +148,7 @@ class Weighing:
             self._raw[weigher.name] = raw
         return raw
 
-    def _multiplier(self, weigher, passed):
+    def _multiplier(self, weigher: Weigher, passed: IntArray) -> float | FloatArray:
         """A float, or an array over ``passed`` when aggregates set it."""
         found = self._multipliers.get(weigher.name)
         if found is None:
@@ -148,27 +160,26 @@ class Weighing:
         if not isinstance(found, np.ndarray):
             return found
         # As long as the same hosts pass, their multipliers are the same too.
-        key = (weigher.name, "multiplier")
-        if key not in self._kept:
-            self._kept[key] = found[passed]
-        return self._kept[key]
+        if weigher.name not in self._own:
+            self._own[weigher.name] = found[passed]
+        return self._own[weigher.name]
 
 
-def _ours(weigher):
+def _ours(weigher: Weigher) -> bool:
     return type(weigher).__module__.startswith(PACKAGE)
 
 
-def weigh(states, spec, policy, passed):
+def weigh(states: HostStates, spec: RequestSpec, policy: Policy, passed: IntArray) -> tuple[FloatArray, list[Part]]:
     """Weights of the hosts that passed, once; see Weighing.weigh."""
     return Weighing(states, spec, policy).weigh(passed)
 
 
-def at(value, position):
+def at(value: float | FloatArray, position: int) -> float:
     """The entry of an array at a position, or the number that stands for all of them."""
     return float(value[position]) if isinstance(value, np.ndarray) else float(value)
 
 
-def best(weights, count):
+def best(weights: FloatArray, count: int) -> IntArray:
     """Positions of the highest weights, best first; equal weights keep their order.
 
     Costs one pass over the hosts rather than a sort of them.

@@ -17,6 +17,8 @@ import ipaddress
 import math
 import re
 import unicodedata
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.uuids import is_uuid
@@ -35,16 +37,16 @@ _HARMLESS = re.compile(r"[ -~]*")
 _CPUS = 2**16
 
 
-def is_host_name(text):
+def is_host_name(text: object) -> bool:
     """Whether a text is a name or an IPv4 address that can stand in a URI as it is."""
     return isinstance(text, str) and _HOST_NAME.fullmatch(text) is not None
 
 
-class Checked(dict):
+class Checked(dict[str, Any]):
     """The facts of a domain that domain() has seen to be such as they must be."""
 
 
-def reported(facts, where):
+def reported(facts: Any, where: str) -> tuple[dict[str, Any], list[str]]:
     """What a host has just said of itself, as far as it can be used: its domains may be fewer, or have other names.
 
     :param facts: what hypervisor_info returned.
@@ -63,7 +65,7 @@ def reported(facts, where):
     return {**facts, "domains": found, "untold_domains": _list(facts, "untold_domains", where) + untold}, sentences
 
 
-def host(facts, where):
+def host(facts: Mapping[str, Any], where: str) -> None:
     """See that the facts of a host, apart from its domains, are such as hypervisor_info returns.
 
     What people give may have any name, and has another one where one machine has several hypervisors.
@@ -100,13 +102,15 @@ def host(facts, where):
     _list(facts, "domains", where)
 
 
-def domains(found, where):
+def domains(found: Iterable[Any], where: str) -> tuple[list[Checked], list[str]]:
     """Those of a host's domains that can be recorded, with a name that can be kept.
 
     :param found: a list as hypervisor_info has it.
     :returns: (list of domains, sentences about those that are not as they were reported).
     """
-    kept, sentences, seen = [], [], set()
+    kept: list[Checked] = []
+    sentences: list[str] = []
+    seen: set[str] = set()
     for number, each in enumerate(found, start=1):
         try:
             each = _with_name(each, where, sentences)
@@ -119,7 +123,7 @@ def domains(found, where):
     return kept, sentences
 
 
-def domain(facts, where, seen=None):
+def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
     """See that the facts of one domain are such as hypervisor_info returns, or those few that people give.
 
     :param seen: the uuids of the host's domains before it; its own is added.
@@ -167,7 +171,7 @@ def domain(facts, where, seen=None):
     return Checked(facts)
 
 
-def pools(found, where):
+def pools(found: Any, where: str) -> None:
     """See that storage pools are such as hypervisor_info returns.
 
     :raises DroverError: one is not.
@@ -191,14 +195,14 @@ def pools(found, where):
         _plain(pool, place)
 
 
-def amount(data, name, where, most=MOST):
+def amount(data: Mapping[str, Any], name: str, where: str, most: int = MOST) -> None:
     """See that a value is a whole number from 0 to ``most``, or not there."""
     value = data.get(name)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most):
         raise DroverError(f"{where}: {name} must be a whole number of 0 or more, at most {most}, not {_shown(value)}.")
 
 
-def text(data, name, where, longest=LONGEST_NAME):
+def text(data: Mapping[str, Any], name: str, where: str, longest: int = LONGEST_NAME) -> None:
     """See that a value is a text of at least one and at most ``longest`` characters, without control characters."""
     value = data.get(name)
     if not isinstance(value, str) or not 0 < len(value) <= longest:
@@ -206,12 +210,12 @@ def text(data, name, where, longest=LONGEST_NAME):
     _clean(value, f"{where}: {name}", longest)
 
 
-def is_number(value):
+def is_number(value: Any) -> bool:
     """Whether a value is a finite number."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _cpu(cpu, where):
+def _cpu(cpu: Mapping[str, Any], where: str) -> None:
     for key in ("arch", "model", "vendor"):
         _word(cpu, key, where)
     for key in ("count", "mhz"):
@@ -225,7 +229,7 @@ def _cpu(cpu, where):
             raise DroverError(f"{where}: online must be a list of numbers below {_CPUS}, not of {_shown(each)}.")
 
 
-def _storage(storage, where):
+def _storage(storage: Mapping[str, Any], where: str) -> None:
     for key in ("total_gb", "used_gb", "free_gb"):
         amount(storage, key, where)
     # A disk that is over-committed may have less than nothing left.
@@ -235,7 +239,7 @@ def _storage(storage, where):
             text(storage, key, where, LONGEST_TEXT)
 
 
-def _files(facts, where):
+def _files(facts: Mapping[str, Any], where: str) -> None:
     """Where storage comes from and what is on it decides which files of two hosts are one."""
     for key, needed in (("mounts", "path"), ("block_devices", "id"), ("images", "path")):
         for each in _list(facts, key, where):
@@ -248,7 +252,7 @@ def _files(facts, where):
                 raise DroverError(f"{where}: {key}: names must be a list of paths, not {_shown(each['names'])}.")
 
 
-def _layers(disk, where):
+def _layers(disk: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
     layers = _list(disk, "chain", where)
     for layer in layers:
         if not isinstance(layer, dict):
@@ -257,13 +261,13 @@ def _layers(disk, where):
     return layers
 
 
-def _place(each, where):
+def _place(each: Mapping[str, Any], where: str) -> None:
     for key in ("path", "real_path", "shared_id", "digest"):
         if each.get(key) is not None:
             text(each, key, where, LONGEST_TEXT)
 
 
-def _with_name(facts, where, sentences):
+def _with_name(facts: Any, where: str, sentences: list[str]) -> Any:
     """A domain with a name that can be kept: a guest is there however it is called."""
     name = facts.get("name") if isinstance(facts, dict) else None
     if not isinstance(name, str):
@@ -277,7 +281,7 @@ def _with_name(facts, where, sentences):
     return {**facts, "name": mended}
 
 
-def _with_addresses(facts, where, sentences):
+def _with_addresses(facts: Any, where: str, sentences: list[str]) -> Any:
     """A domain without addresses that are none: SSH would take them for whatever they look like."""
     interfaces = facts.get("interfaces") if isinstance(facts, dict) else None
     if not isinstance(interfaces, list) or not any(isinstance(each, dict) and each.get("addresses") for each in interfaces):
@@ -295,7 +299,7 @@ def _with_addresses(facts, where, sentences):
     return {**facts, "interfaces": mended}
 
 
-def is_address(value):
+def is_address(value: Any) -> bool:
     """Whether a value is an IP address in a text."""
     try:
         return isinstance(value, str) and ipaddress.ip_address(value) is not None
@@ -303,42 +307,42 @@ def is_address(value):
         return False
 
 
-def _mapping(data, name, where):
+def _mapping(data: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
     value = data.get(name)
     if value is not None and not isinstance(value, dict):
         raise DroverError(f"{where}: {name} must be a mapping, not {_shown(value)}.")
     return value or {}
 
 
-def _list(data, name, where):
+def _list(data: Mapping[str, Any], name: str, where: str) -> list[Any]:
     value = data.get(name)
     if value is not None and not isinstance(value, list):
         raise DroverError(f"{where}: {name} must be a list, not {_shown(value)}.")
     return value or []
 
 
-def _signed(data, name, where):
+def _signed(data: Mapping[str, Any], name: str, where: str) -> None:
     value = data.get(name)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or abs(value) > MOST):
         raise DroverError(f"{where}: {name} must be a whole number, not {_shown(value)}.")
 
 
-def _word(data, name, where):
+def _word(data: Mapping[str, Any], name: str, where: str) -> None:
     value = data.get(name)
     if value is not None and not _is_word(value):
         raise DroverError(f"{where}: {name} must be a word of at most 64 letters, digits and . _ + -, not {_shown(value)}.")
 
 
-def _is_word(value):
+def _is_word(value: Any) -> bool:
     return isinstance(value, str) and _WORD.fullmatch(value) is not None
 
 
-def _uuid(value, where):
+def _uuid(value: Any, where: str) -> None:
     if not is_uuid(value):
         raise DroverError(f"{where}: {_shown(value)} is no uuid in lower case.")
 
 
-def _clean(value, where, longest):
+def _clean(value: Any, where: str, longest: int) -> None:
     if not isinstance(value, str) or len(value) > longest:
         raise DroverError(f"{where} must be a text of at most {longest} characters, not {_shown(value)}.")
     # Most are; the look at each character takes long.
@@ -348,12 +352,12 @@ def _clean(value, where, longest):
         raise DroverError(f"{where} holds a control character: {_shown(value)}.")
 
 
-def _is_odd(letter):
+def _is_odd(letter: str) -> bool:
     """Whether it is a control character, of which PostgreSQL refuses some, or half of a surrogate pair."""
     return letter not in "\t\n\r" and unicodedata.category(letter) in ("Cc", "Cs")
 
 
-def _plain(value, where, depth=0):
+def _plain(value: Any, where: str, depth: int = 0) -> None:
     """See that nested data is such as JSON and the database keep it."""
     if depth > DEEPEST:
         raise DroverError(f"{where}: is nested deeper than {DEEPEST} levels.")
@@ -376,7 +380,7 @@ def _plain(value, where, depth=0):
         raise DroverError(f"{where}: {_shown(value)} is no plain data.")
 
 
-def _shown(value):
+def _shown(value: object) -> str:
     """A value for a sentence, however long it is."""
     shown = repr(value)
     return shown if len(shown) <= 100 else f"{shown[:97]}..."

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils import storage_identity
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import checked_facts
@@ -15,12 +17,20 @@ DOMAIN_FACTS = ("disks", "interfaces", "hostdevs", "metadata", "managed_save", "
 GIB = 1024**3
 
 
-def describe(facts):
-    """Columns of the domains table and the resources the domain takes.
+class DomainReport(TypedDict):
+    """A domain as the tracker records it.
 
-    :param facts: one of hypervisor_info's domains.
-    :returns: a dict: columns, resources (dict class -> amount; DISK_GB is None when a size is not
-        known), metadata.
+    columns: of the domains table; resources: {class: amount}, DISK_GB None when a size is not known; metadata: drover's own.
+    """
+
+    columns: dict[str, Any]
+    resources: dict[str, Any]
+    metadata: dict[str, Any]
+
+
+def describe(facts: Any) -> DomainReport:
+    """Describe one of hypervisor_info's domains.
+
     :raises DroverError: one of the facts cannot be.
     """
     facts = checked_facts.domain(facts, "Domain")
@@ -43,7 +53,7 @@ def describe(facts):
     }
 
 
-def files(columns, node):
+def files(columns: Mapping[str, Any], node: Mapping[str, Any]) -> set[tuple[str, str | None, bool]]:
     """What a domain needs of its host: a set of (path, identity or None, whether it writes to it), see store.files.
 
     :param columns: of the domains table, as describe() returns them.
@@ -64,7 +74,7 @@ def files(columns, node):
     return found
 
 
-def _disk_gb(disks, told):
+def _disk_gb(disks: Iterable[Mapping[str, Any]], told: int | None) -> int | None:
     """Sum of the virtual sizes of the writable disks in GiB, rounded up once."""
     if told is not None:
         return told
@@ -73,6 +83,4 @@ def _disk_gb(disks, told):
         for disk in disks
         if disk.get("device", "disk") == "disk" and not disk.get("readonly") and disk.get("source")
     ]
-    if any(size is None for size in sizes):
-        return None
-    return math.ceil(sum(sizes) / GIB)
+    return None if None in sizes else math.ceil(sum(size or 0 for size in sizes) / GIB)

@@ -12,6 +12,8 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypedDict
 
 try:
     import os_traits
@@ -40,18 +42,48 @@ REPORTED = ("host_ip", "stats", "metrics", "num_io_ops", "failed_builds")
 INITIAL_RATIOS = {"VCPU": 4.0, "PCPU": 1.0, "MEMORY_MB": 1.0, "DISK_GB": 1.0}
 
 
-def describe(hypervisor, options):
+class InventoryReport(TypedDict):
+    """An inventory as a host has it; an allocation_ratio of None keeps the stored one."""
+
+    total: int
+    reserved: int
+    min_unit: int
+    max_unit: int
+    step_size: int
+    allocation_ratio: float | None
+
+
+class NodeReport(TypedDict):
+    """A compute node as the tracker records it; ``warnings`` are sentences for people."""
+
+    hypervisor_hostname: str
+    #: Of the table compute_nodes.
+    columns: dict[str, Any]
+    #: By resource class.
+    inventories: dict[str, InventoryReport]
+    traits: set[str]
+    domains: list[domain.DomainReport]
+    availability_zone: str | None
+    #: Of the storage pool that it shares with others.
+    shared_disk_ratio: float | None
+    warnings: list[str]
+
+
+#: Compute nodes of a discovery, and their rows before it, by (host, hypervisor_hostname).
+NodeKey = tuple[str, str]
+Nodes = Mapping[NodeKey, NodeReport]
+NodeRows = Mapping[NodeKey, Any]
+
+
+def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeReport:
     """One compute node, ready for the store.
 
     :param hypervisor: facts as the module hypervisor_info returns them.
     :param options: dict of the options of compute_node (reserved_host_memory_mb and so on), with the name of the host in
         the inventory as host.
-    :returns: a dict: hypervisor_hostname, columns (of the compute_nodes table), inventories (an
-        allocation_ratio of None keeps the stored one), traits, domains, availability_zone,
-        shared_disk_ratio (of the storage pool it shares with others, or None), warnings (sentences).
     :raises DroverError: an option contradicts the facts, or a fact of the host cannot be.
     """
-    host, name = options.get("host"), hypervisor.get("hypervisor_hostname")
+    host, name = options.get("host"), str(hypervisor.get("hypervisor_hostname"))
     checked_facts.host(hypervisor, f"Compute node {name}")
     warnings = []
     migration_uri = options.get("migration_uri")
@@ -103,7 +135,7 @@ def describe(hypervisor, options):
     }
 
 
-def _shared(name, storage, pools, options):
+def _shared(name: str, storage: Mapping[str, Any], pools: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> dict[str, Any]:
     """The facts of what the node shares with others, without those that it does not have."""
     path = storage.get("instances_path") or options.get("instances_path")
     found = {
@@ -115,7 +147,7 @@ def _shared(name, storage, pools, options):
     return {key: value for key, value in found.items() if value}
 
 
-def _patterns(value, where):
+def _patterns(value: Any, where: str) -> list[str]:
     """The paths of devices that the operator declares to be shared.
 
     :raises DroverError: one of them is no path of a device.
@@ -129,7 +161,7 @@ def _patterns(value, where):
     return list(value or [])
 
 
-def _default_migration_uri(host):
+def _default_migration_uri(host: str) -> str | None:
     """How other hypervisors reach the libvirt of a host: ssh is what needs no further set-up.
 
     By the name that the operator has for it. What it calls itself may be another one, or part of a URI.
@@ -144,7 +176,7 @@ def _default_migration_uri(host):
     return f"qemu+ssh://root@{host}/system" if "%" not in host else None
 
 
-def distinct_names(hypervisors):
+def distinct_names(hypervisors: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Give hypervisors behind one host names of their own.
 
     Several URIs of one machine report one host name; the first keeps it and the others add their URI.
@@ -161,7 +193,7 @@ def distinct_names(hypervisors):
     return distinct
 
 
-def flat_facts(node):
+def flat_facts(node: Mapping[str, Any]) -> dict[str, Any]:
     """Facts in hypervisor_info's shape from the few figures of a node given as data."""
     return {
         "uri": node.get("uri"),
@@ -180,7 +212,9 @@ def flat_facts(node):
     }
 
 
-def _inventories(name, hypervisor, storage, options):
+def _inventories(
+    name: str, hypervisor: Mapping[str, Any], storage: Mapping[str, Any], options: Mapping[str, Any]
+) -> dict[str, InventoryReport]:
     cpu = hypervisor.get("cpu") or {}
     online = cpu.get("online")
     count = len(online) if online is not None else cpu.get("count") or 0
@@ -198,7 +232,7 @@ def _inventories(name, hypervisor, storage, options):
         ),
         ("DISK_GB", storage.get("total_gb") or 0, disk_reserved, options.get("disk_allocation_ratio")),
     )
-    inventories = {}
+    inventories: dict[str, InventoryReport] = {}
     for resource, total, reserved, ratio in rows:
         if not total:
             continue
@@ -220,15 +254,15 @@ def _inventories(name, hypervisor, storage, options):
     return inventories
 
 
-def _cpu_sets(name, online, options):
-    sets = {}
+def _cpu_sets(name: str, online: set[int], options: Mapping[str, Any]) -> tuple[set[int] | None, set[int] | None]:
+    sets: dict[str, set[int] | None] = {}
     for option in ("cpu_shared_set", "cpu_dedicated_set"):
         text = options.get(option)
         if text in (None, ""):
             sets[option] = None
             continue
-        sets[option] = parse_cpu_set(text, option)
-        missing = sorted(sets[option] - online)
+        sets[option] = chosen = parse_cpu_set(text, option)
+        missing = sorted(chosen - online)
         if missing:
             raise DroverError(f"Compute node {name}: {option} names CPUs that are not online: {', '.join(map(str, missing))}.")
     shared, dedicated = sets["cpu_shared_set"], sets["cpu_dedicated_set"]
@@ -252,7 +286,7 @@ _ALIASES = {
 }
 
 
-def cpu_traits(arch, features):
+def cpu_traits(arch: str | None, features: Iterable[str]) -> set[str]:
     """The HW_CPU_X86_* traits of libvirt's CPU features (N6.2).
 
     :param features: names as libvirt reports them; those without a standard trait are left out.
@@ -272,7 +306,7 @@ _MOST = 2**16
 _PART = re.compile(r"^(\^?)(\d+)(?:-(\d+))?$")
 
 
-def parse_cpu_set(text, option):
+def parse_cpu_set(text: str, option: str) -> set[int]:
     """The CPU numbers of a set.
 
     :param text: "0-3,8,^2"; ^ takes a CPU out again.
@@ -280,7 +314,8 @@ def parse_cpu_set(text, option):
     :returns: a set of ints.
     :raises DroverError: it is not a CPU set, or is empty.
     """
-    take, leave = set(), set()
+    take: set[int] = set()
+    leave: set[int] = set()
     for part in str(text).split(","):
         match = _PART.match(part.strip())
         if not match:

@@ -5,8 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import checked_facts, node
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker.node import NodeReport
 
 _AMOUNTS = (
     "vcpus",
@@ -32,7 +36,7 @@ _TEXTS = (
     "host_ip",
     "instances_path",
 )
-_STRUCTURES = {"stats": dict, "metrics": (dict, list), "cpu_info": dict, "supported_instances": list}
+_STRUCTURES: dict[str, Any] = {"stats": dict, "metrics": (dict, list), "cpu_info": dict, "supported_instances": list}
 _OTHERS = {
     "disk_available_least_gb",
     *_STRUCTURES,
@@ -50,7 +54,7 @@ _OTHERS = {
 KNOWN = {*_AMOUNTS, *_RATIOS, *_TEXTS, *_OTHERS}
 
 
-def reports(nodes, host, options):
+def reports(nodes: Iterable[Any], host: str, options: Mapping[str, Any]) -> dict[str, list[NodeReport]]:
     """Reports for tracker.record.record() from a list of nodes given as data.
 
     :param nodes: a list of dicts of KNOWN keys. host defaults to ``host``; hypervisor is the whole
@@ -59,7 +63,7 @@ def reports(nodes, host, options):
     :returns: dict host -> list of described nodes.
     :raises DroverError: an unknown key, a wrong type, a negative amount.
     """
-    found = {}
+    found: dict[str, list[node.NodeReport]] = {}
     for number, given in enumerate(nodes, start=1):
         if not isinstance(given, dict):
             raise DroverError(f"nodes, item {number}: must be a mapping such as host: kvm1, not {given!r}.")
@@ -72,7 +76,7 @@ def reports(nodes, host, options):
     return found
 
 
-def _check(data, where):
+def _check(data: Mapping[str, Any], where: str) -> None:
     unknown = sorted(set(data) - KNOWN)
     if unknown:
         raise DroverError(f"{where}: unknown key {', '.join(unknown)}. Known: {', '.join(sorted(KNOWN))}.")
@@ -104,9 +108,9 @@ def _check(data, where):
         checked_facts.host(facts, f"{where}, hypervisor")
 
 
-def _checked(domains, where):
+def _checked(domains: Any, where: str) -> list[dict[str, Any]]:
     """Of data that people give nothing is mended or left out."""
     if not isinstance(domains, list):
         raise DroverError(f"{where}: domains must be a list, not {domains!r}.")
-    seen = set()
+    seen: set[str] = set()
     return [checked_facts.domain(each, f"{where}: domain {number}", seen) for number, each in enumerate(domains, start=1)]

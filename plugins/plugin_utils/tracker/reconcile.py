@@ -19,20 +19,41 @@ built or another host shows it. Nothing of it is thrown away: in doubt, say so.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from typing import Any, TypedDict
 
-def reconcile(reported, instances, sightings, moving, stale=()):
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker.domain import DomainReport
+
+#: Domains by the ids of the nodes that report them, and by their uuids.
+Reported = Mapping[int, Mapping[str, DomainReport]]
+#: (uuid, node id) of domains that were evacuated from these nodes.
+Stale = Collection[tuple[str, int]]
+
+
+class Findings(TypedDict):
+    """What a discovery comes to, by uuids of instances."""
+
+    #: (Node id, domain) of those that are where the store has them now.
+    here: dict[str, tuple[int, DomainReport]]
+    adopted: list[str]
+    moved: list[str]
+    missing: list[str]
+    stale: list[str]
+    #: With all the nodes that show it.
+    doubled: list[tuple[str, set[int]]]
+
+
+def reconcile(
+    reported: Reported, instances: Mapping[str, Any], sightings: Mapping[str, Collection[int]], moving: Collection[str], stale: Stale = ()
+) -> Findings:
     """Compare one discovery with the store.
 
-    :param reported: dict node id -> dict uuid -> domain as tracker.domain.describe() returns it.
     :param instances: dict uuid -> row (uuid, name, compute_node_id, state) of the instances concerned.
     :param sightings: dict uuid -> set of ids of nodes that showed it, those not reporting now included.
     :param moving: set of uuids with an open migration.
-    :param stale: set of (uuid, node id): the domains that were evacuated from these nodes.
-    :returns: a dict: here (dict uuid -> (node id, domain)), adopted, moved, missing, stale, doubled (lists
-        of uuids; doubled with all the nodes: list of (uuid, set of node ids)).
     """
-    result = {"here": {}, "adopted": [], "moved": [], "missing": [], "stale": [], "doubled": []}
-    where = {}
+    result: Findings = {"here": {}, "adopted": [], "moved": [], "missing": [], "stale": [], "doubled": []}
+    where: dict[str, dict[int, DomainReport]] = {}
     for node, domains in reported.items():
         for uuid, domain in domains.items():
             if (uuid, node) not in stale:
@@ -41,7 +62,7 @@ def reconcile(reported, instances, sightings, moving, stale=()):
                 result["stale"].append(uuid)
             else:
                 recorded = instances[uuid].compute_node_id if uuid in instances else None
-                result["doubled"].append((uuid, {node, recorded} - {None}))
+                result["doubled"].append((uuid, {node} if recorded is None else {node, recorded}))
     for uuid, places in sorted(where.items()):
         if uuid in moving:
             continue

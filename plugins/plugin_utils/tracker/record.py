@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
@@ -15,11 +18,15 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import evacua
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances as instance_rows
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain as domain_facts
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record_sharing
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker.node import INITIAL_RATIOS
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker.reconcile import reconcile
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker.domain import DomainReport
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker.node import INITIAL_RATIOS, NodeKey, NodeReport, NodeRows, Nodes
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker.reconcile import Reported, Stale, reconcile
+
+if TYPE_CHECKING:
+    from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 
 
-def record(connection, reports, now):
+def record(connection: Connection, reports: Mapping[str, Sequence[NodeReport]], now: float) -> dict[str, Any]:
     """Record what hosts report: heartbeat, compute nodes, inventories, traits, instances, allocations.
 
     :param reports: dict host -> list of compute nodes as tracker.node.describe() returns them. It is
@@ -72,7 +79,7 @@ def record(connection, reports, now):
     }
 
 
-def _by_key(reports):
+def _by_key(reports: Mapping[str, Sequence[NodeReport]]) -> dict[NodeKey, NodeReport]:
     wanted = {}
     for host, nodes in reports.items():
         for node in nodes:
@@ -86,8 +93,8 @@ def _by_key(reports):
     return wanted
 
 
-def _zones(wanted):
-    zones = {}
+def _zones(wanted: Nodes) -> dict[str, str]:
+    zones: dict[str, str] = {}
     for (host, _dummy), node in sorted(wanted.items()):
         zone = node["availability_zone"]
         if zone and zones.setdefault(host, zone) != zone:
@@ -98,7 +105,7 @@ def _zones(wanted):
     return zones
 
 
-def _write_providers(connection, wanted, rows, before, now):
+def _write_providers(connection: Connection, wanted: Nodes, rows: NodeRows, before: NodeRows, now: float) -> dict[str, Any]:
     # The provider's name is the node's when that is the host's too; else it says both.
     names = {rows[key].uuid: key[0] if key[0] == key[1] else f"{key[0]}/{key[1]}" for key in wanted}
     by_uuid = providers.ensure(connection, names)
@@ -130,13 +137,14 @@ def _write_providers(connection, wanted, rows, before, now):
     }
 
 
-def _clear_evacuated(connection, hosts, reported, now):
+def _clear_evacuated(connection: Connection, hosts: Mapping[int, str], reported: Reported, now: float) -> tuple[Stale, list[str]]:
     """Close evacuations from hosts that are back and no longer have what was evacuated (N9.4).
 
     :param hosts: dict node id -> its host.
     :returns: (set of (uuid, node id) that are still there, sorted names of those that are not).
     """
-    left, cleared = set(), []
+    left: set[tuple[str, int]] = set()
+    cleared = []
     for each in evacuations.left_behind(connection, set(hosts.values())):
         # It may have been read where it runs by now as well, or have moved back.
         nodes = [node for node, domains in reported.items() if each["uuid"] in domains and hosts[node] == each["source"] != each["host"]]
@@ -148,7 +156,9 @@ def _clear_evacuated(connection, hosts, reported, now):
     return left, sorted(cleared)
 
 
-def _end_moves_elsewhere(connection, migrations, hosts, reported, now):
+def _end_moves_elsewhere(
+    connection: Connection, migrations: Iterable[Any], hosts: Mapping[int, str], reported: Reported, now: float
+) -> bool:
     """Close the moves of instances of which neither end had anything, where a third host shows them.
 
     :param hosts: dict node id -> its host.
@@ -166,7 +176,16 @@ def _end_moves_elsewhere(connection, migrations, hosts, reported, now):
     return ended
 
 
-def _write_instances(connection, hosts, reported, facts, provider_ids, disk, stale, now):
+def _write_instances(
+    connection: Connection,
+    hosts: Mapping[int, str],
+    reported: Reported,
+    facts: Mapping[int, Mapping[str, Any]],
+    provider_ids: Mapping[int, int],
+    disk: Mapping[int, int],
+    stale: Stale,
+    now: float,
+) -> dict[str, Any]:
     uuids = {uuid for domains in reported.values() for uuid in domains}
     known = instance_rows.concerned(connection, uuids, reported)
     migrations = migrations_open.holding(connection, uuids | set(known))
@@ -219,22 +238,35 @@ def _write_instances(connection, hosts, reported, facts, provider_ids, disk, sta
     }
 
 
-def _being_built(reported, known):
+def _being_built(reported: Reported, known: Mapping[str, Any]) -> set[str]:
     """Instances whose build has defined the domain and not started it yet: that is the build's to do, or the next run's."""
     off = {uuid for domains in reported.values() for uuid, domain in domains.items() if domain["columns"]["state"] == "shutoff"}
     return {uuid for uuid in off if uuid in known and known[uuid].task_state == orders.SPAWNING}
 
 
-def _shares(connection, held, here, provider_ids, disk):
+def _shares(
+    connection: Connection,
+    held: Mapping[str, Mapping[int, Mapping[str, int]]],
+    here: Mapping[str, tuple[int, DomainReport]],
+    provider_ids: Mapping[int, int],
+    disk: Mapping[int, int],
+) -> dict[int, Collection[int]]:
     """The sharing providers that instances hold something of: dict id -> providers of the nodes it serves."""
-    own, shares = set(provider_ids.values()), {}
+    own = set(provider_ids.values())
+    shares: dict[int, set[int]] = {}
     for provider, pool in disk.items():
         shares.setdefault(pool, set()).add(provider)
     others = {key for uuid, places in held.items() for key in places if key not in own and disk.get(provider_ids[here[uuid][0]]) != key}
     return {**shares, **provider_trees.reachable(connection, own, others), **provider_trees.roots(connection, others)}
 
 
-def _taken(resources, provider, disk, held, shares):
+def _taken(
+    resources: Mapping[str, int],
+    provider: int,
+    disk: Mapping[int, int],
+    held: Mapping[int, Mapping[str, int]],
+    shares: Mapping[int, Collection[int]],
+) -> dict[int, dict[str, int]]:
     """What an instance takes, by provider.
 
     What libvirt does not show, such as addresses and classes of one's own, stays as it was claimed, on the
@@ -259,17 +291,21 @@ def _taken(resources, provider, disk, held, shares):
     return {key: amounts for key, amounts in taken.items() if amounts}
 
 
-def _instance_columns(row, node, domain, resources, groups):
+def _instance_columns(
+    row: Any | None, node: int, domain: DomainReport, resources: Mapping[str, int], groups: Mapping[str, int]
+) -> dict[str, Any]:
     metadata = domain["metadata"]
 
-    def kept(name):
+    def kept(name: str) -> Any:
         return metadata.get(name) or (getattr(row, name) if row is not None else None)
 
     return {
         "name": domain["columns"]["name"],
         "compute_node_id": node,
         "state": "active",
-        "server_group_id": row.server_group_id if row is not None and row.server_group_id else groups.get(metadata.get("server_group")),
+        "server_group_id": row.server_group_id
+        if row is not None and row.server_group_id
+        else groups.get(metadata.get("server_group") or ""),
         "vcpus": resources["VCPU"],
         "memory_mb": resources["MEMORY_MB"],
         "disk_gb": resources["DISK_GB"],
@@ -282,11 +318,11 @@ def _instance_columns(row, node, domain, resources, groups):
     }
 
 
-def _policy(domain):
+def _policy(domain: DomainReport) -> dict[str, Any]:
     return move_policy.from_metadata(domain["metadata"], f"Instance {domain['columns']['name']}")
 
 
-def _doubled(uuid, shown, reported):
+def _doubled(uuid: str, shown: Sequence[tuple[str, str, str | None, str]], reported: Reported) -> dict[str, Any]:
     """:param shown: (host, hypervisor_hostname, host_uuid or None, state of the domain) of each compute node that shows it."""
     name = next(domains[uuid]["columns"]["name"] for domains in reported.values() if uuid in domains)
     hosts = {host for host, *dummy in shown}
@@ -301,7 +337,7 @@ def _doubled(uuid, shown, reported):
     }
 
 
-def _retire(connection, gone):
+def _retire(connection: Connection, gone: NodeRows) -> tuple[list[str], list[str]]:
     by_uuid = providers.ids(connection, {row.uuid for row in gone.values()})
     trees = provider_trees.trees(connection, by_uuid.values())
     used = allocations.used_providers(connection, {*by_uuid.values()}.union(*trees.values()))
@@ -316,7 +352,7 @@ def _retire(connection, gone):
     return sorted(node for host, node in free), sorted(node for host, node in kept)
 
 
-def record_built(connection, uuid, host, domain, now):
+def record_built(connection: Connection, uuid: str, host: str, domain: DomainReport, now: float) -> bool:
     """Record that the instance of a claim has its domain on a host.
 
     :param domain: the domain as tracker.domain.describe() returns it.
@@ -341,7 +377,7 @@ def record_built(connection, uuid, host, domain, now):
     return True
 
 
-def record_seen(connection, uuid, host, domain, now):
+def record_seen(connection: Connection, uuid: str, host: str, domain: DomainReport, now: float) -> None:
     """Record what a host has just shown of an instance that is recorded there; else nothing is recorded.
 
     :param domain: the domain as tracker.domain.describe() returns it.
@@ -351,6 +387,6 @@ def record_seen(connection, uuid, host, domain, now):
         _write_domain(connection, node, domain, now)
 
 
-def _write_domain(connection, node, domain, now):
+def _write_domain(connection: Connection, node: Any, domain: DomainReport, now: float) -> None:
     node_rows.write_domain(connection, node.id, domain, now)
     files.write_one(connection, node.id, domain["columns"]["uuid"], domain_facts.files(domain["columns"], node.facts or {}))

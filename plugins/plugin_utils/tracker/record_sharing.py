@@ -9,16 +9,23 @@ it, a pool of addresses with the first.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import providers, sharing
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker.node import NodeKey, NodeRows, Nodes
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.sharing_facts import uuid_of
+
+if TYPE_CHECKING:
+    from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 
 DISK, ADDRESS = "DISK_GB", "IPV4_ADDRESS"
 # From how many nodes on a storage pool is shared.
 _SEVERAL = 2
 
 
-def write(connection, wanted, before, ids, now):
+def write(connection: Connection, wanted: Nodes, before: NodeRows, ids: Mapping[NodeKey, int], now: float) -> dict[str, Any]:
     """Write what nodes share.
 
     :param wanted: dict key -> node as tracker.node.describe() returns it.
@@ -54,7 +61,7 @@ def write(connection, wanted, before, ids, now):
     return {"disk": disk, "changed": changed or written or bool(moves)}
 
 
-def tidy(connection, before):
+def tidy(connection: Connection, before: Iterable[Any]) -> bool:
     """Remove the pools that nobody is left to see and nothing is allocated on.
 
     :param before: rows of compute nodes before this discovery.
@@ -63,7 +70,7 @@ def tidy(connection, before):
     return sharing.remove_unused(connection, {uuid for row in before for uuid in _uuids(row.facts)})
 
 
-def _uuids(facts):
+def _uuids(facts: Mapping[str, Any] | None) -> set[str]:
     """The aggregates of a node with these facts: that of its storage and those of its IP pools."""
     facts = facts or {}
     found = {_ip_uuid(name) for name in facts.get("ip_pools") or {}}
@@ -72,12 +79,12 @@ def _uuids(facts):
     return found
 
 
-def _ip_uuid(name):
+def _ip_uuid(name: str) -> str:
     return uuid_of(f"ip:{name}")
 
 
-def _storage_pools(wanted):
-    pools = {}
+def _storage_pools(wanted: Nodes) -> dict[str, dict[str, Any]]:
+    pools: dict[str, dict[str, Any]] = {}
     for _dummy, node in sorted(wanted.items()):
         found = node["columns"]["facts"].get("shared_storage")
         if not found:
@@ -92,9 +99,9 @@ def _storage_pools(wanted):
     return pools
 
 
-def _ip_pools(connection, wanted, before):
+def _ip_pools(connection: Connection, wanted: Nodes, before: NodeRows) -> dict[str, dict[str, Any]]:
     """Pools of addresses by uuid, once it is certain that all hosts mean the same."""
-    definitions = {}
+    definitions: dict[str, tuple[NodeKey, dict[str, Any]]] = {}
     for key, node in sorted(wanted.items()):
         for name, pool in (node["columns"]["facts"].get("ip_pools") or {}).items():
             first, other = definitions.setdefault(name, (key, pool))
@@ -121,7 +128,7 @@ def _ip_pools(connection, wanted, before):
     }
 
 
-def _was(before, wanted, name, recorded):
+def _was(before: NodeRows, wanted: Nodes, name: str, recorded: Mapping[str, Any]) -> bool:
     """Whether all of these nodes that name the pool now had the recorded definition."""
     return all(
         key in before and ((before[key].facts or {}).get("ip_pools") or {}).get(name) == recorded
@@ -130,7 +137,7 @@ def _was(before, wanted, name, recorded):
     )
 
 
-def _contradiction(name, host, pool, other_host, other_pool):
+def _contradiction(name: str, host: str, pool: Mapping[str, Any], other_host: str, other_pool: Mapping[str, Any]) -> DroverError:
     return DroverError(
         f"The IP pool {name} is defined differently: {host} has {', '.join(pool['addresses'])}, "
         f"{other_host} has {', '.join(other_pool['addresses'])}. Give both hosts the same ip_pools (drover_ip_pools), "

@@ -13,6 +13,8 @@ import ipaddress
 import itertools
 import posixpath
 import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 
@@ -22,12 +24,12 @@ _LONGEST_ID = 1000
 
 
 @functools.lru_cache(maxsize=1024)
-def uuid_of(shared_id):
+def uuid_of(shared_id: str) -> str:
     """The uuid of a sharing provider and of its placement aggregate: the same in every discovery."""
     return str(uuid.uuid5(_NAMESPACE, shared_id))
 
 
-def declared(value, where):
+def declared(value: Any, where: str) -> dict[str, str]:
     """The operator's word on which pools are shared.
 
     :param value: the option shared_pools: None, a list of names of pools, or a mapping of a name to the
@@ -46,16 +48,16 @@ def declared(value, where):
     return names
 
 
-def _all_texts(values):
+def _all_texts(values: Iterable[object]) -> bool:
     return all(isinstance(value, str) and 0 < len(value) <= _LONGEST_ID for value in values)
 
 
-def mark(pools, names):
+def mark(pools: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> list[dict[str, Any]]:
     """The pools with the ids that the operator gave them, which go before what the host says."""
-    return [{**pool, "shared_id": f"declared:{names[pool['name']]}"} if pool.get("name") in names else pool for pool in pools]
+    return [{**pool, "shared_id": f"declared:{names[pool['name']]}"} if pool.get("name") in names else dict(pool) for pool in pools]
 
 
-def of_instances(storage, pools, instances_path):
+def of_instances(storage: Mapping[str, Any], pools: Sequence[Mapping[str, Any]], instances_path: str | None) -> dict[str, Any] | None:
     """The shared storage that the disks of the instances lie on.
 
     It is the pool with the longest path above the instances' path if that is shared, else the file
@@ -76,7 +78,7 @@ def of_instances(storage, pools, instances_path):
     return None
 
 
-def _covering(pools, path):
+def _covering(pools: Iterable[Mapping[str, Any]], path: str | None) -> Mapping[str, Any] | None:
     """The pool with the longest path at or above ``path``, or None."""
     if not path:
         return None
@@ -90,7 +92,7 @@ def _covering(pools, path):
     return best[1] if best else None
 
 
-def unknown(pools, names, node):
+def unknown(pools: Iterable[Mapping[str, Any]], names: Iterable[str], node: str) -> list[str]:
     """Sentences about declared pools that a node does not have."""
     have = sorted(pool["name"] for pool in pools)
     return [
@@ -103,7 +105,7 @@ def unknown(pools, names, node):
 _LONGEST_NAME = 150
 
 
-def describe_ip_pools(value, where):
+def describe_ip_pools(value: Any, where: str) -> dict[str, dict[str, Any]]:
     """The pools of a node.
 
     :param value: the option ip_pools: None, or a list of mappings with name and addresses (networks as
@@ -137,7 +139,7 @@ def describe_ip_pools(value, where):
     return found
 
 
-def _range(text, place):
+def _range(text: Any, place: str) -> tuple[int, int]:
     """First and last address, as numbers. Of a network they are those that a host may have."""
     try:
         if isinstance(text, str) and "/" in text:
@@ -146,9 +148,9 @@ def _range(text, place):
             if network.version == 4 and network.prefixlen < 31:
                 first, last = first + 1, last - 1
         else:
-            first, dash, last = str(text).partition("-")
-            first = ipaddress.ip_address(first.strip())
-            last = ipaddress.ip_address(last.strip()) if dash else first
+            lower, dash, upper = str(text).partition("-")
+            first = ipaddress.ip_address(lower.strip())
+            last = ipaddress.ip_address(upper.strip()) if dash else first
         if {first.version, last.version} != {4}:
             raise DroverError(
                 f"{place}: {text} is IPv6. There is a resource class for IPv4 addresses only (IPV4_ADDRESS); "
@@ -158,17 +160,17 @@ def _range(text, place):
         raise DroverError(
             f"{place}: {text!r} is no network, range or address ({problem}). Write 10.0.0.0/24, 10.0.0.10-10.0.0.20 or 10.0.0.5."
         ) from None
-    if last < first:
+    if int(last) < int(first):
         raise DroverError(f"{place}: {text} runs backwards. Write the lower address first.")
     return int(first), int(last)
 
 
-def _spelled(first, last):
-    first, last = ipaddress.IPv4Address(first), ipaddress.IPv4Address(last)
-    return str(first) if first == last else f"{first}-{last}"
+def _spelled(first: int, last: int) -> str:
+    lower, upper = ipaddress.IPv4Address(first), ipaddress.IPv4Address(last)
+    return str(lower) if lower == upper else f"{lower}-{upper}"
 
 
-def _refuse_twice(ranges, where):
+def _refuse_twice(ranges: Iterable[tuple[int, int, str]], where: str) -> None:
     for before, after in itertools.pairwise(ranges):
         if after[0] <= before[1]:
             pools = " and ".join(sorted({before[2], after[2]}))

@@ -5,8 +5,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.aggregates import Membership
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter, HostStates, RequestSpec
 
 
 class AggregateImagePropertiesIsolation(HostFilter):
@@ -27,19 +31,19 @@ class AggregateImagePropertiesIsolation(HostFilter):
         "aggregate_image_properties_isolation_separator": ".",
     }
 
-    def passes(self, states, spec):
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         properties = spec.image_properties
         if not properties:
             return np.ones(states.size, dtype=bool)
         return states.aggregates.each(lambda each: self._wrong(each, properties) is None)
 
-    def lacks(self, states, spec, index):
+    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         membership = states.aggregates.at(index)
-        key = self._wrong(membership, spec.image_properties)
+        key = self._wrong(membership, spec.image_properties) or ""
         values = ", ".join(sorted(membership.split[key]))
         return f"image property {key}: is {spec.image_properties[key]}, the host's aggregates take {values}"
 
-    def _wrong(self, membership, properties):
+    def _wrong(self, membership: Membership, properties: Mapping[str, Any]) -> str | None:
         namespace = self.option["aggregate_image_properties_isolation_namespace"]
         start = namespace + self.option["aggregate_image_properties_isolation_separator"] if namespace else ""
         for key, values in membership.split.items():

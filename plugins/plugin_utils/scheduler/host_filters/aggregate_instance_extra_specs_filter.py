@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+from collections.abc import Iterable
+
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.aggregates import Membership
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter, HostStates, RequestSpec
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.extra_spec_operators import requirement
 
 SCOPE = "aggregate_instance_extra_specs"
@@ -26,19 +29,19 @@ class AggregateInstanceExtraSpecsFilter(HostFilter):
     once = True
     reads = ("aggregates",)
 
-    def passes(self, states, spec):
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         wanted = self._wanted(spec)
         if not wanted:
             return np.ones(states.size, dtype=bool)
         return states.aggregates.each(lambda each: not self._missing(each, wanted))
 
-    def lacks(self, states, spec, index):
-        key, text = self._missing(states.aggregates.at(index), self._wanted(spec))
+    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+        key, text = self._missing(states.aggregates.at(index), self._wanted(spec)) or ("", "")
         values = states.aggregates.at(index).split.get(key)
         return f"aggregate key {key}: asked '{text}', the host's aggregates have {', '.join(sorted(values)) if values else 'none'}"
 
     @staticmethod
-    def _wanted(spec):
+    def _wanted(spec: RequestSpec) -> list[tuple[str, str]]:
         found = []
         for key, text in spec.extra_specs.items():
             scope, _colon, rest = key.partition(":")
@@ -49,7 +52,7 @@ class AggregateInstanceExtraSpecsFilter(HostFilter):
         return found
 
     @staticmethod
-    def _missing(membership, wanted):
+    def _missing(membership: Membership, wanted: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
         for key, text in wanted:
             need = requirement(text)
             if not any(need.matches(value) for value in membership.split.get(key, ())):

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.aggregates import Membership
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter, HostStates, RequestSpec
 
 KEY = "filter_tenant_id"
 
@@ -24,21 +25,21 @@ class AggregateMultiTenancyIsolation(HostFilter):
     once = True
     reads = ("aggregates",)
 
-    def passes(self, states, spec):
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         if not any(key.startswith(KEY) for key in states.aggregates.keys):
             return np.ones(states.size, dtype=bool)
 
-        def allowed(membership):
+        def allowed(membership: Membership) -> bool:
             projects = self._projects(membership)
             return projects is None or spec.project in projects
 
         return states.aggregates.each(allowed)
 
-    def lacks(self, states, spec, index):
-        projects = ", ".join(sorted(self._projects(states.aggregates.at(index))))
+    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+        projects = ", ".join(sorted(self._projects(states.aggregates.at(index)) or ()))
         return f"project: is {spec.project or 'not given'}, the host is for {projects}"
 
     @staticmethod
-    def _projects(membership):
+    def _projects(membership: Membership) -> set[str] | None:
         found = [values for key, values in membership.split.items() if key.startswith(KEY)]
         return set().union(*found) if found else None

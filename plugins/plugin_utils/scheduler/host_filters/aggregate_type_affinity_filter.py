@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.aggregates import Membership
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter, HostStates, RequestSpec
 
 
 class AggregateTypeAffinityFilter(HostFilter):
@@ -22,17 +23,17 @@ class AggregateTypeAffinityFilter(HostFilter):
     once = True
     reads = ("aggregates",)
 
-    def passes(self, states, spec):
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         if "instance_type" not in states.aggregates.keys:
             return np.ones(states.size, dtype=bool)
         flavor = spec.flavor.name if spec.flavor is not None else None
 
-        def allowed(membership):
+        def allowed(membership: Membership) -> bool:
             flavors = membership.split.get("instance_type")
             return flavors is None or flavor in flavors
 
         return states.aggregates.each(allowed)
 
-    def lacks(self, states, spec, index):
+    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         flavors = ", ".join(sorted(states.aggregates.at(index).split["instance_type"]))
         return f"flavor: is {spec.flavor.name if spec.flavor else 'not given'}, the host is for {flavors}"

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter, HostStates, RequestSpec
 
 
 class AllHostsFilter(HostFilter):
@@ -18,5 +18,5 @@ class AllHostsFilter(HostFilter):
     name = "AllHostsFilter"
     once = True
 
-    def passes(self, states, spec):
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         return np.ones(states.size, dtype=bool)

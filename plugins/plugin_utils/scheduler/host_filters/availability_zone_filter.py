@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter, HostStates, RequestSpec
 
 
 class AvailabilityZoneFilter(HostFilter):
@@ -23,7 +23,7 @@ class AvailabilityZoneFilter(HostFilter):
     options = {"default_availability_zone": "nova"}
     once = True
 
-    def passes(self, states, spec):
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         zone = spec.availability_zone
         if zone is None:
             return np.ones(states.size, dtype=bool)
@@ -31,7 +31,7 @@ class AvailabilityZoneFilter(HostFilter):
             return states.in_zone(zone) | states.in_zone(None)
         return states.in_zone(zone)
 
-    def lacks(self, states, spec, index):
+    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         asked = f"zone: asked {spec.availability_zone}"
         if not self.passes(states, spec).any():
             zones = ", ".join(states.zone_names)

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import attributes
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter, HostStates, RequestSpec
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.extra_spec_operators import NUMERIC, requirement
 
 
@@ -25,13 +28,13 @@ class ComputeCapabilitiesFilter(HostFilter):
     name = "ComputeCapabilitiesFilter"
     once = True
 
-    def needs(self, spec):
-        wanted = set()
+    def needs(self, spec: RequestSpec) -> Collection[str]:
+        wanted: set[str] = set()
         for key, _text in self._specs(spec):
             wanted.update(attributes.columns_of(key.split(":")[-1] if ":" not in key else key.split(":")[1]))
         return tuple(wanted)
 
-    def passes(self, states, spec):
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         result = np.ones(states.size, dtype=bool)
         for key, text in self._specs(spec):
             keep = self._meets(states, key, text)
@@ -39,7 +42,7 @@ class ComputeCapabilitiesFilter(HostFilter):
                 result &= keep
         return result
 
-    def lacks(self, states, spec, index):
+    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         for key, text in self._specs(spec):
             keep = self._meets(states, key, text)
             if keep is not None and not keep[index]:
@@ -48,7 +51,7 @@ class ComputeCapabilitiesFilter(HostFilter):
         return f"{self.name} says no"
 
     @staticmethod
-    def _specs(spec):
+    def _specs(spec: RequestSpec) -> Iterator[tuple[str, str]]:
         for key, text in spec.extra_specs.items():
             if key == "hw:maxphysaddr_bits":
                 yield "capabilities:cpu_info:maxphysaddr:bits", f">= {text}"
@@ -56,10 +59,10 @@ class ComputeCapabilitiesFilter(HostFilter):
                 yield key, text
 
     @staticmethod
-    def _path(key):
+    def _path(key: str) -> list[str]:
         return key.split(":")[1:] if ":" in key else [key]
 
-    def _meets(self, states, key, text):
+    def _meets(self, states: HostStates, key: str, text: str) -> BoolArray | None:
         """bool array, or None when the key is none of the filter's business."""
         first, *rest = self._path(key)
         wanted = requirement(text)
@@ -81,13 +84,13 @@ class ComputeCapabilitiesFilter(HostFilter):
                 # Not a capability of any kind where the host has no such statistic.
                 return column.each(lambda value: value is None or wanted.matches(str(value)))
 
-        def meets(value):
+        def meets(value: Any) -> bool:
             value = attributes.follow(value, rest)
             return value is not None and wanted.matches(str(value))
 
         return column.each(meets)
 
-    def _value(self, states, key, index):
+    def _value(self, states: HostStates, key: str, index: int) -> Any:
         first, *rest = self._path(key)
         column = attributes.lookup(states, first)
         if column is None:

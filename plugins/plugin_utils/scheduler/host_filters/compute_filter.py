@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter, HostStates, RequestSpec
 
 
 class ComputeFilter(HostFilter):
@@ -18,10 +19,10 @@ class ComputeFilter(HostFilter):
     name = "ComputeFilter"
     once = True
 
-    def passes(self, states, spec):
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         return states.enabled & states.up
 
-    def lacks(self, states, spec, index):
+    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         found = []
         if not states.enabled[index]:
             reason = states.disabled_reason[index]

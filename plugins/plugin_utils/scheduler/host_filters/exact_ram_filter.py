@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter, HostStates, RequestSpec
 
 
 class ExactRamFilter(HostFilter):
@@ -18,14 +18,14 @@ class ExactRamFilter(HostFilter):
 
     name = "ExactRamFilter"
 
-    def passes(self, states, spec):
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         return self._has(states) == spec.resources.get("MEMORY_MB", 0)
 
-    def lacks(self, states, spec, index):
+    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         return f"RAM: asked exactly {spec.resources.get('MEMORY_MB', 0)} MiB, the host has {self._has(states)[index]:g}"
 
     @staticmethod
-    def _has(states):
+    def _has(states: HostStates) -> IntArray:
         resource = states.resources.get("MEMORY_MB")
         if resource is None:
             return np.zeros(states.size, dtype=np.int64)

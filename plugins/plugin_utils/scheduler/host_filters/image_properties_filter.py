@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from collections.abc import Collection
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.attributes import follow
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter, HostStates, RequestSpec
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.extra_spec_operators import satisfied
 
 ARCHITECTURES = {
@@ -40,12 +43,12 @@ class ImagePropertiesFilter(HostFilter):
     once = True
     options = {"image_properties_default_architecture": ""}
 
-    def needs(self, spec):
+    def needs(self, spec: RequestSpec) -> Collection[str]:
         if not self._wanted(spec):
             return ()
         return ("supported_instances", "hypervisor_version", "cpu_info")
 
-    def passes(self, states, spec):
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         wanted = self._wanted(spec)
         if not wanted:
             return np.ones(states.size, dtype=bool)
@@ -60,14 +63,14 @@ class ImagePropertiesFilter(HostFilter):
         bits = spec.image_properties.get("hw_maxphysaddr_bits")
         if bits:
 
-            def enough(info):
+            def enough(info: Any) -> bool:
                 found = follow(info, ("maxphysaddr", "bits"))
                 return not found or int(found) >= int(bits)
 
             result &= states.distinct("cpu_info").each(enough)
         return result
 
-    def lacks(self, states, spec, index):
+    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         wanted = self._wanted(spec)
         entries = states.distinct("supported_instances")[index]
         if not entries:
@@ -76,7 +79,7 @@ class ImagePropertiesFilter(HostFilter):
             return "image: the hypervisor's version or address bits do not suffice"
         return f"image: needs {'/'.join(wanted)}, the host has {', '.join('/'.join(entry) for entry in entries[:4])}"
 
-    def _wanted(self, spec):
+    def _wanted(self, spec: RequestSpec) -> list[str]:
         properties = spec.image_properties
         default = self.option["image_properties_default_architecture"] or None
         asked = (

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter, HostStates, RequestSpec
 
 
 class IsolatedHostsFilter(HostFilter):
@@ -23,7 +23,7 @@ class IsolatedHostsFilter(HostFilter):
     once = True
     options = {"isolated_images": (), "isolated_hosts": (), "restrict_isolated_hosts_to_isolated_images": True}
 
-    def passes(self, states, spec):
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         images, hosts = set(self.option["isolated_images"]), set(self.option["isolated_hosts"])
         restrict = self.option["restrict_isolated_hosts_to_isolated_images"]
         if not restrict and not images:
@@ -35,11 +35,11 @@ class IsolatedHostsFilter(HostFilter):
             return inside
         return ~inside if restrict else np.ones(states.size, dtype=bool)
 
-    def lacks(self, states, spec, index):
+    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         if self._isolated(spec):
             return "isolated image: the host is not one of the isolated hosts"
         return "isolated host: it takes isolated images only"
 
-    def _isolated(self, spec):
+    def _isolated(self, spec: RequestSpec) -> bool:
         images = set(self.option["isolated_images"])
         return spec.image is not None and bool(images & {spec.image.name, spec.image.id})

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from collections.abc import Collection
+
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import attributes, json_query
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter, HostStates, RequestSpec
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
 
 
@@ -21,16 +23,16 @@ class JsonFilter(HostFilter):
 
     name = "JsonFilter"
 
-    def needs(self, spec):
-        wanted = set()
+    def needs(self, spec: RequestSpec) -> Collection[str]:
+        wanted: set[str] = set()
         for path in json_query.names(spec.hints.get("query") or [""]):
             wanted.update(attributes.columns_of(path[0]) if path[0] in attributes.NAMES else ())
         return tuple(wanted)
 
-    def idle(self, spec):
+    def idle(self, spec: RequestSpec) -> bool:
         return not spec.hints.get("query")
 
-    def passes(self, states, spec):
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         query = spec.hints.get("query")
         if not query:
             return np.ones(states.size, dtype=bool)
@@ -39,5 +41,5 @@ class JsonFilter(HostFilter):
         except ValueError as problem:
             raise RequestError(f"Request '{spec.name}': the hint 'query' cannot be answered: {problem}.") from None
 
-    def lacks(self, states, spec, index):
+    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         return "query: is not true of the host"

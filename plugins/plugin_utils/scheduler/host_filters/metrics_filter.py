@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter, HostStates, RequestSpec
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.metrics import by_name
 
 
@@ -22,13 +22,13 @@ class MetricsFilter(HostFilter):
     options = {"metrics_weight_setting": {}}
     reads = ("metrics",)
 
-    def passes(self, states, spec):
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         wanted = set(self.option["metrics_weight_setting"])
         if not wanted:
             return np.ones(states.size, dtype=bool)
         return states.distinct("metrics").each(lambda metrics: wanted <= set(by_name(metrics)))
 
-    def lacks(self, states, spec, index):
+    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         have = by_name(states.distinct("metrics")[index])
         missing = sorted(set(self.option["metrics_weight_setting"]) - set(have))
         return f"metrics: the host does not report {', '.join(missing)}"

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter, HostStates, RequestSpec
 
 
 class RetryFilter(HostFilter):
@@ -19,11 +19,11 @@ class RetryFilter(HostFilter):
     name = "RetryFilter"
     once = True
 
-    def passes(self, states, spec):
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         if not spec.retry:
             return np.ones(states.size, dtype=bool)
         tried = set(spec.retry)
         return states.mask(lambda index: (states.host[index], states.node[index]) not in tried)
 
-    def lacks(self, states, spec, index):
+    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         return "retry: tried already"

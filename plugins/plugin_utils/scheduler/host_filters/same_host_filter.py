@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter, HostStates, RequestSpec
 
 
 class SameHostFilter(HostFilter):
@@ -19,14 +19,14 @@ class SameHostFilter(HostFilter):
 
     name = "SameHostFilter"
 
-    def idle(self, spec):
+    def idle(self, spec: RequestSpec) -> bool:
         return not spec.hints.get("same_host")
 
-    def passes(self, states, spec):
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         named = spec.hints.get("same_host")
         return states.holds(named) if named else np.ones(states.size, dtype=bool)
 
-    def lacks(self, states, spec, index):
+    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         named = spec.hints["same_host"]
         unknown = [name for name in named if not states.resolve(name)]
         if len(unknown) == len(named):

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter, HostStates, RequestSpec
 
 
 class ServerGroupAffinityFilter(HostFilter):
@@ -20,16 +20,18 @@ class ServerGroupAffinityFilter(HostFilter):
 
     name = "ServerGroupAffinityFilter"
 
-    def idle(self, spec):
+    def idle(self, spec: RequestSpec) -> bool:
         return spec.server_group is None
 
-    def passes(self, states, spec):
-        group = states.group(spec.server_group.name) if spec.server_group else None
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
+        group = states.group_of(spec)
         if group is None or group.policy != "affinity" or not group.per_host.any():
             return np.ones(states.size, dtype=bool)
         return (group.per_host > 0)[states.host_of]
 
-    def lacks(self, states, spec, index):
-        group = states.group(spec.server_group.name)
+    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+        group = states.group_of(spec)
+        if group is None:
+            return super().lacks(states, spec, index)
         hosts = sorted({states.host[i] for i in np.flatnonzero(group.per_host[states.host_of] > 0)})
         return f"affinity: server group {group.name} is on {', '.join(hosts)}"

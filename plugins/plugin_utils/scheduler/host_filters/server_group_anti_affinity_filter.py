@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter, HostStates, RequestSpec
 
 
 class ServerGroupAntiAffinityFilter(HostFilter):
@@ -22,11 +22,11 @@ class ServerGroupAntiAffinityFilter(HostFilter):
 
     name = "ServerGroupAntiAffinityFilter"
 
-    def idle(self, spec):
+    def idle(self, spec: RequestSpec) -> bool:
         return spec.server_group is None
 
-    def passes(self, states, spec):
-        group = states.group(spec.server_group.name) if spec.server_group else None
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
+        group = states.group_of(spec)
         if group is None or group.policy != "anti-affinity":
             return np.ones(states.size, dtype=bool)
         allowed = group.per_host < group.max_server_per_host
@@ -34,7 +34,9 @@ class ServerGroupAntiAffinityFilter(HostFilter):
             allowed[states.host_of[index]] = True
         return allowed[states.host_of]
 
-    def lacks(self, states, spec, index):
-        group = states.group(spec.server_group.name)
+    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+        group = states.group_of(spec)
+        if group is None:
+            return super().lacks(states, spec, index)
         held = int(group.per_host[states.host_of[index]])
         return f"anti-affinity: the host holds {held} of server group {group.name}, {group.max_server_per_host} allowed"

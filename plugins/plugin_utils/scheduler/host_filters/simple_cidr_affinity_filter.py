@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from collections.abc import Collection
+from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter, HostStates, RequestSpec
 
 
 class SimpleCIDRAffinityFilter(HostFilter):
@@ -23,17 +25,17 @@ class SimpleCIDRAffinityFilter(HostFilter):
     name = "SimpleCIDRAffinityFilter"
     once = True
 
-    def needs(self, spec):
+    def needs(self, spec: RequestSpec) -> Collection[str]:
         return ("host_ip",) if "build_near_host_ip" in spec.hints else ()
 
-    def passes(self, states, spec):
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         network = self._network(spec)
         if network is None:
             return np.ones(states.size, dtype=bool)
         family = socket.AF_INET if network.version == 4 else socket.AF_INET6
         first, mask = int(network.network_address), int(network.netmask)
 
-        def near(address):
+        def near(address: Any) -> bool:
             try:
                 return int.from_bytes(socket.inet_pton(family, address), "big") & mask == first
             except (OSError, TypeError):
@@ -41,11 +43,11 @@ class SimpleCIDRAffinityFilter(HostFilter):
 
         return states.distinct("host_ip").each(near)
 
-    def lacks(self, states, spec, index):
+    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         return f"address: asked {self._network(spec)}, the host has {states.distinct('host_ip')[index] or 'none'}"
 
     @staticmethod
-    def _network(spec):
+    def _network(spec: RequestSpec) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
         address = spec.hints.get("build_near_host_ip")
         if address is None:
             return None

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter, HostStates, RequestSpec
 
 
 class TypeAffinityFilter(HostFilter):
@@ -21,7 +21,7 @@ class TypeAffinityFilter(HostFilter):
     name = "TypeAffinityFilter"
     reads = ("node_flavors",)
 
-    def passes(self, states, spec):
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         result = np.ones(states.size, dtype=bool)
         if spec.flavor is not None:
             for flavor, counts in states.flavor_counts.items():
@@ -29,6 +29,7 @@ class TypeAffinityFilter(HostFilter):
                     result &= counts == 0
         return result
 
-    def lacks(self, states, spec, index):
-        others = sorted(name for name, counts in states.flavor_counts.items() if counts[index] and name != spec.flavor.name)
-        return f"flavor: is {spec.flavor.name}, the host holds instances of {', '.join(others)}"
+    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+        flavor = spec.flavor.name if spec.flavor is not None else None
+        others = sorted(name for name, counts in states.flavor_counts.items() if counts[index] and name != flavor)
+        return f"flavor: is {flavor}, the host holds instances of {', '.join(others)}"

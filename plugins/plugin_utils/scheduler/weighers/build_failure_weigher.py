@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Weigher
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import FloatArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostStates, RequestSpec, Weigher
 
 
 class BuildFailureWeigher(Weigher):
@@ -22,5 +22,5 @@ class BuildFailureWeigher(Weigher):
     once = True
     sign = -1.0
 
-    def raw(self, states, spec):
+    def raw(self, states: HostStates, spec: RequestSpec) -> FloatArray | float:
         return states.failed_builds.astype(np.float64)

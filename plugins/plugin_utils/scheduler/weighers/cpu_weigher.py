@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Weigher
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import FloatArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostStates, RequestSpec, Weigher
 
 
 class CPUWeigher(Weigher):
@@ -22,7 +22,7 @@ class CPUWeigher(Weigher):
     options = {"cpu_weight_multiplier": 1.0}
     minval = 0.0
 
-    def raw(self, states, spec):
+    def raw(self, states: HostStates, spec: RequestSpec) -> FloatArray | float:
         resource = states.resources.get("VCPU")
         if resource is None:
             return np.zeros(states.size, dtype=np.float64)

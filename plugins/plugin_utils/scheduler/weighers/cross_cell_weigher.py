@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Weigher
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import FloatArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostStates, RequestSpec, Weigher
 
 
 class CrossCellWeigher(Weigher):
@@ -22,7 +22,7 @@ class CrossCellWeigher(Weigher):
     options = {"cross_cell_move_weight_multiplier": 1000000.0}
     once = True
 
-    def raw(self, states, spec):
+    def raw(self, states: HostStates, spec: RequestSpec) -> FloatArray | float:
         if not spec.cross_cell or spec.preferred_cell is None:
             return 0.0
         inside = states.distinct("cell").each(lambda cell: cell == spec.preferred_cell)

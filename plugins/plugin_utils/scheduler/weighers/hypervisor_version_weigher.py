@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Weigher
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import FloatArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostStates, RequestSpec, Weigher
 
 
 class HypervisorVersionWeigher(Weigher):
@@ -22,5 +22,5 @@ class HypervisorVersionWeigher(Weigher):
     once = True
     reads = ("hypervisor_version",)
 
-    def raw(self, states, spec):
+    def raw(self, states: HostStates, spec: RequestSpec) -> FloatArray | float:
         return states.hypervisor_version.astype(np.float64)

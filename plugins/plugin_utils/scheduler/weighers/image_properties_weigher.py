@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Weigher
+from collections.abc import Collection
+
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import FloatArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostStates, RequestSpec, Weigher
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import image_pairs
 
 
@@ -25,10 +27,10 @@ class ImagePropertiesWeigher(Weigher):
     multiplier_option = "image_props_weight_multiplier"
     options = {"image_props_weight_multiplier": 0.0, "image_props_weight_setting": {}}
 
-    def needs(self, spec):
+    def needs(self, spec: RequestSpec) -> Collection[str]:
         return ("node_images",) if spec.image is not None and self.option["image_props_weight_multiplier"] else ()
 
-    def raw(self, states, spec):
+    def raw(self, states: HostStates, spec: RequestSpec) -> FloatArray | float:
         setting = self.option["image_props_weight_setting"]
         if spec.image is None or not self.option["image_props_weight_multiplier"]:
             return 0.0

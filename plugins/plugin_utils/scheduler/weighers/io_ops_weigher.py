@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Weigher
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import FloatArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostStates, RequestSpec, Weigher
 
 
 class IoOpsWeigher(Weigher):
@@ -22,5 +22,5 @@ class IoOpsWeigher(Weigher):
     options = {"io_ops_weight_multiplier": -1.0}
     minval = 0.0
 
-    def raw(self, states, spec):
+    def raw(self, states: HostStates, spec: RequestSpec) -> FloatArray | float:
         return states.num_io_ops.astype(np.float64)

@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Weigher
+from collections.abc import Collection
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import FloatArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostStates, RequestSpec, Weigher
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import SchedulerError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.metrics import by_name
 
@@ -32,10 +35,10 @@ class MetricsWeigher(Weigher):
     }
     once = True
 
-    def needs(self, spec):
+    def needs(self, spec: RequestSpec) -> Collection[str]:
         return ("metrics",) if self.option["metrics_weight_setting"] else ()
 
-    def raw_of(self, states, spec, passed):
+    def raw_of(self, states: HostStates, spec: RequestSpec, passed: IntArray) -> FloatArray | float:
         setting = self.option["metrics_weight_setting"]
         if not setting:
             return 0.0
@@ -60,7 +63,7 @@ class MetricsWeigher(Weigher):
         return np.where(lost, self.option["metrics_weight_of_unavailable"], found)
 
 
-def _number(value):
+def _number(value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Weigher
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import FloatArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostStates, RequestSpec, Weigher
 
 
 class NumInstancesWeigher(Weigher):
@@ -20,5 +20,5 @@ class NumInstancesWeigher(Weigher):
     multiplier_option = "num_instances_weight_multiplier"
     options = {"num_instances_weight_multiplier": 0.0}
 
-    def raw(self, states, spec):
+    def raw(self, states: HostStates, spec: RequestSpec) -> FloatArray | float:
         return states.num_instances.astype(np.float64)

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Weigher
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import FloatArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostStates, RequestSpec, Weigher
 
 
 class ServerGroupSoftAffinityWeigher(Weigher):
@@ -23,8 +23,8 @@ class ServerGroupSoftAffinityWeigher(Weigher):
     options = {"soft_affinity_weight_multiplier": 1.0}
     least_multiplier = 0.0
 
-    def raw(self, states, spec):
-        group = states.group(spec.server_group.name) if spec.server_group else None
+    def raw(self, states: HostStates, spec: RequestSpec) -> FloatArray | float:
+        group = states.group_of(spec)
         if group is None or group.policy != "soft-affinity":
             return 0.0
         return group.per_host[states.host_of].astype(np.float64)
