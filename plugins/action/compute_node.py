@@ -10,10 +10,10 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.progress import milestone
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import guest
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, evacuations, leases, occupancy, services
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import checked_facts, node, node_data, record, sharing_facts
 

@@ -114,7 +114,7 @@ attributes:
     support: full
 seealso:
   - module: drover.compute.domain
-  - module: drover.compute.evacuation
+  - module: drover.compute.evacuate
 """
 
 EXAMPLES = r"""

@@ -24,13 +24,28 @@ class PlanError(DroverError):
     """A plan cannot even be begun, told in a sentence."""
 
 
+class Unreachable(DroverError):
+    """A host cannot be reached, or was lost. ``cause_of_it`` is Ansible's own error, or its words."""
+
+    def __init__(self, host: str, problem: object) -> None:
+        super().__init__(f"Host {host} cannot be reached: {' '.join(str(problem).split())}", host=host)
+        self.cause_of_it = problem
+
+
+class Late(DroverError):
+    """A host did not answer in the seconds that a call had. What was begun there may go on."""
+
+    def __init__(self, host: str, seconds: int) -> None:
+        super().__init__(f"Host {host} did not answer in time, which is {seconds} s.", host=host)
+
+
 def some(names: Sequence[str], most: int = 8) -> str:
     """The first of a list of names for a sentence, and how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def refuse_unknown_rules(lifted: Iterable[str], rules: Collection[str]) -> None:
-    """Raise DroverError where somebody lifts a rule that does not exist."""
+    """Raise DroverError where a rule is to be lifted that does not exist."""
     unknown = sorted(set(lifted) - set(rules))
     if unknown:
         raise DroverError(f"There is no rule named {', '.join(unknown)} to lift; the rules are {', '.join(rules)}. Nothing was changed.")

@@ -286,7 +286,7 @@ def test_killed_and_run_again(sharing, moment):
         elif moment == "started":
             eventually(lambda: any(copies(*domains)), 60)
         else:
-            run.until("Restart at each destination")
+            run.until(r"^web0 to kvm\d")
             time.sleep(3)
     finally:
         run.kill()

@@ -410,6 +410,8 @@ class _ByHand(Fault):
 
     def happen(self):
         for host in self.world.fleet.hosts.values():
+            if not host.on:
+                continue
             domain = host.domains().get(uuid_of("web"))
             if domain is None:
                 domain = next((each for each in host.domains().values() if each.name() == "web"), None)

@@ -58,8 +58,9 @@ def moments_of(name):
     with world_of(operation) as world:
         run = Run(world)
         operation.run(run)
-        world.check_end()
         operation.check(world)
+        operation.afterwards(world)
+        world.check_end()
     return run.moments.passed
 
 
@@ -101,6 +102,8 @@ def test_cell(name, fault, moment):
         refused = happens.again()
         for each in world.behind:
             each.wait()
+        world.check_running()
+        operation.afterwards(world)
         world.check_running()
         if refused is None or happens.ends_well:
             world.discover()

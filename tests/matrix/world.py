@@ -190,6 +190,13 @@ class World:
         self.fleet.hosts[host].define(name, uuid_of(name), state, [path])
         self.names[uuid_of(name)] = name
 
+    def share(self):
+        """Declare that the disks are on storage which all hosts see."""
+        pool = f"<pool type='dir'><name>shared</name><target><path>{self.disks}</path></target></pool>"
+        for host in self.fleet.hosts.values():
+            host.connection.storagePoolDefineXML(pool).create()
+        self.fleet.variables["drover_shared_pools"] = ["shared"]
+
     def disk(self, name):
         """A disk that somebody needs."""
         path = os.path.join(self.disks, f"{name}.qcow2")
@@ -300,7 +307,12 @@ class World:
         for name, host in self.fleet.hosts.items():
             for uuid in host.domains():
                 places.setdefault(uuid, []).append(name)
-        held = {uuid: sorted(hosts) for uuid, hosts in fleets.holdings(self.url).items() if uuid in places or uuid not in self.removed}
+        # That a pool is held too is of no host.
+        held = {
+            uuid: sorted(host for host in hosts if host is not None)
+            for uuid, hosts in fleets.holdings(self.url).items()
+            if uuid in places or uuid not in self.removed
+        }
         # One that is shut off may be defined twice, by a person who moved it at the same time.
         if set(held) != set(places) or any(len(hosts) != 1 or hosts[0] not in places[uuid] for uuid, hosts in held.items()):
             raise Violation(f"room is held {held}, and instances are {places}")

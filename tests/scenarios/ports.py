@@ -8,11 +8,13 @@ from __future__ import annotations
 import contextlib
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock as store_clock
 from ansible_collections.drover.compute.plugins.plugin_utils.store import occupancy, services
 from ansible_collections.drover.compute.tests.scenarios.migrating import Module
-from ansible_collections.drover.compute.tests.scenarios.simulated import Broken
+from ansible_collections.drover.compute.tests.scenarios.simulated import Broken, Domain
 
 
 class Killed(BaseException):
@@ -105,9 +107,19 @@ class SimulatedHosts:
     def __init__(self, fleet, store, fate, discover, open_moves):
         self.fleet, self.fate, self._store = fleet, fate, store
         self._discover, self._open_moves = discover, open_moves
+        #: Hosts on which nothing starts; one that loses its power when the first instance has started there; hosts whose connection is
+        #: lost when all has started there.
+        self.refuse, self.dies, self.lost = (), None, ()
 
-    def discover(self, host):
+    def discover(self, host, limit=None):
         return self.fate.call(lambda: self._read(host))
+
+    def answer(self, host):
+        there = self.fleet.hosts[host]
+        return host_answer.Answer(host_answer.LOGIN if there.on and there.answers else host_answer.SILENT)
+
+    def variables(self, host):
+        return {}
 
     def _read(self, host):
         try:
@@ -119,7 +131,7 @@ class SimulatedHosts:
         with self._store.read() as connection:
             return {"occupants": occupancy.occupants(connection, host)}
 
-    def hand(self, host):
+    def hand(self, host, limit=None):
         return SimulatedHand(self, host, self._open_moves)
 
 
@@ -130,9 +142,21 @@ class SimulatedHand:
         self.host, self._hosts, self._open_moves = host, hosts, open_moves
         self._fleet = hosts.fleet
 
+    look = Hand.look
+
+    def reach(self):
+        here = self._fleet.hosts[self.host]
+        if not (here.on and here.answers):
+            raise Unreachable(self.host, "timed out")
+
+    def read(self, module, args):
+        """The result of a module that changes nothing."""
+        self.reach()
+        return getattr(self, f"_{module}")(args)
+
     def act(self, module, args):
         """A certainty.Answer, as of the module on a real host."""
-        run = getattr(self, f"_{module}")
+        run = getattr(self, f"_{module.rpartition('.')[2]}")
         try:
             return self._hosts.fate.call(
                 lambda: certainty.Answer(certainty.DONE, run(args)), lambda seconds: run({**args, "within": seconds})
@@ -149,6 +173,56 @@ class SimulatedHand:
         if "within" in args:
             wait, until = args["within"], -1
         return {"moves": module(start, args["follow"], wait, until, abort)}
+
+    def _service(self, args):
+        """The module ansible.builtin.service restarts libvirt."""
+        self.reach()
+        here = self._fleet.hosts[self.host]
+        here.libvirt = here.mended
+        return {"changed": True}
+
+    def _host_probe(self, args):
+        """Whether this host gets an answer from one of the others; the disks of what runs anywhere are locked."""
+        names = [name for name in args["addresses"] if name in self._fleet.hosts]
+        running = [each for host in self._fleet.hosts.values() if host.on for each in host.domains.values() if each.active]
+        active = {f"/nfs/{each.name}.qcow2" for each in running}.intersection(args["disks"])
+        return {
+            "reached": any(self._fleet.reach(self.host, name) for name in names),
+            "storage": "active" if active else "silent",
+        }
+
+    def _domain_order(self, args):
+        """What is there of domains. A call of this fleet has ended when it has answered, so that nothing is busy."""
+        self.reach()
+        here = self._fleet.hosts[self.host].domains
+        found = {uuid: {"state": domain.state} for uuid, domain in here.items()}
+        return {"domains": [{"uuid": each["uuid"], "busy": False, "domain": found.get(each["uuid"])} for each in args["domains"]]}
+
+    def _domain_restart(self, args):
+        """Starts what is not there yet; ``within``: it is broken off when the first one has been started."""
+        self.reach()
+        wanted = args["instances"][:1] if "within" in args else args["instances"]
+        answers = [self._restarted(each) for each in wanted]
+        if self.host in self._hosts.lost:
+            raise Broken(f"{self.host} was lost on the way")
+        return {"instances": answers}
+
+    def _restarted(self, wanted):
+        here, uuid = self._fleet.hosts[self.host].domains, wanted["uuid"]
+        domain, answer = here.get(uuid), {"uuid": uuid, "name": wanted["name"], "message": ""}
+        if domain is not None and (domain.active or not wanted["running"]):
+            return {**answer, "status": "there", "state": domain.state}
+        if self.host in self._hosts.refuse:
+            return {**answer, "status": "failed", "state": None, "message": "no"}
+        self._fleet.clock.sleep(1)
+        state = "running" if wanted["running"] else "shutoff"
+        size = next(iter(self._fleet.where(uuid).values()))
+        here[uuid] = Domain(wanted["name"], state, vcpus=size.vcpus, memory_mb=size.memory_mb)
+        self._fleet.check()
+        if self.host == self._hosts.dies:
+            self._fleet.power_off(self.host)
+            raise Broken(f"{self.host} was lost on the way")
+        return {**answer, "status": "restarted", "state": state}
 
     def _domain(self, args):
         """Brings a domain down in good order."""

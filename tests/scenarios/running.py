@@ -12,9 +12,8 @@ import contextlib
 
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import evacuate as evacuation_module
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import Drain, DrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation import Evacuation, EvacuationRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.host_moves import HostMoves
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.leasing import Leasing
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion
@@ -23,17 +22,16 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Caps
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, evacuations, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, power, services, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock as store_clock
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node_data, record
 from ansible_collections.drover.compute.tests.scenarios.clock import Clock
 from ansible_collections.drover.compute.tests.scenarios.ports import Actor, Fate, FatedStore, Killed, SimulatedHosts
 from ansible_collections.drover.compute.tests.scenarios.several import Several
-from ansible_collections.drover.compute.tests.scenarios.simulated import Broken, Domain, Fleet, Violation
+from ansible_collections.drover.compute.tests.scenarios.simulated import Broken, Fleet, Violation
 from ansible_collections.drover.compute.tests.unit.store import fleets
-
-ROUNDS = 3
 
 
 class Scenario(Several):
@@ -50,7 +48,6 @@ class Scenario(Several):
         # What a person has moved: {uuid: hosts that have not been read since}.
         self.unseen = {}
         self.groups = data.get("groups", [])
-        patch.setattr(evacuation_module, "time", self.clock)
         patch.setattr(store_clock, "time", self.clock)
 
     def begin(self):
@@ -89,13 +86,36 @@ class Scenario(Several):
         """The network is whole again and every host that is on answers."""
         self.fleet.cuts.clear()
         for host in self.fleet.hosts.values():
-            host.answers = True
+            host.answers = host.libvirt = host.mended = True
 
     def do_destroy(self, name, host):
         """A person removes one copy of an instance."""
         uuid = fleets.uuid_of(name)
         if len(self.fleet.where(uuid)) > 1:
             self.fleet.hosts[host].domains.pop(uuid, None)
+
+    def do_notice(self, host):
+        """A discovery reads a host; where it does not answer, that is noticed."""
+        here = self.fleet.hosts[host]
+        if here.on and here.answers:
+            self.do_discover([host])
+            return
+        with self.open_store().write() as connection:
+            services.record_unreachable(connection, host, "timed out", self.clock.time())
+
+    def do_lose(self, host, of):
+        """A host lives and does not answer, which a discovery notices.
+
+        :param of: of controller (which does not reach it), others (the other hosts do not), libvirt (it is dead), for good (a restart
+            does not help it).
+        """
+        here = self.fleet.hosts[host]
+        here.answers, here.libvirt, here.mended = "controller" not in of, "libvirt" not in of, "for good" not in of
+        for other in self.fleet.hosts:
+            if "others" in of and other != host:
+                self.fleet.cut(host, other)
+        with self.open_store().write() as connection:
+            services.record_unreachable(connection, host, "timed out", self.clock.time())
 
     def do_discover(self, hosts):
         self.discover(Store.open(self.url), None if hosts == "all" else hosts)
@@ -184,88 +204,35 @@ class Scenario(Several):
 
     # Evacuation
 
-    def do_evacuate(self, host, stop=None, refuse=(), dies=None, lost=(), actor=None, elsewhere=False):
-        """Role evacuate, with the power driver's word that the host is off.
+    def do_evacuate(self, host, stop=None, call=None, refuse=(), dies=None, lost=(), actor=None, elsewhere=False, driver=True, said=""):
+        """Playbook evacuate.
 
-        :param refuse: hosts on which nothing starts.
-        :param dies: a host that loses its power when the first instance has started there.
-        :param lost: hosts whose connection is lost when all has started there.
+        :param stop, call: see ports.Fate.
+        :param refuse, dies, lost: see ports.SimulatedHosts.
+        :param driver: whether the host has a power driver, which tells the truth.
+        :param said: the words of a person.
         """
-        with self.run(stop, None, actor, elsewhere) as run, run.leasing.held([host], "evacuate"):
-            store = run.store
+        with self.run(stop, call, actor, elsewhere) as run:
+            run.hosts.refuse, run.hosts.dies, run.hosts.lost = refuse, dies, lost
+            others = [name for name in sorted(self.fleet.hosts) if name != host]
+            limits = fencing.Limits(down_seconds=0, quiet_seconds=0, down_percent=100)
+            wanted = EvacuationRequest(host, others, self.policy, said=said, operator="somebody", limits=limits)
+            power_state = ("on" if self.fleet.hosts[host].on else "off") if driver else "none"
+            if Evacuation(run, wanted).judge(power_state)["fence"]:
+                self._fence(run, host, driver)
+            # Another task, which knows nothing of the one before.
+            Evacuation(run, wanted).restart()
 
-            def keep(connection):
-                run.leasing.renew(connection, host)
-
-            if self.fleet.hosts[host].on:
-                raise DroverError(f"{host} is on; nothing was started")
-            with store.write() as connection:
-                host_state.change(connection, host, "draining", "dead", forced_down=True)
-            read = [name for name in self.discover(store) if name != host]
-            evacuation = evacuation_module.Evacuation(store, host, read, keep)
-            failed = {}
-            self._withdraw(store, host, read, evacuation)
-            for _dummy in range(ROUNDS):
-                evacuation.settle()
-                plan = evacuation.plan(self.policy, 0, failed, True)
-                if not plan["restarts"]:
-                    break
-                for place in dict.fromkeys(each["host"] for each in plan["restarts"]):
-                    wanted = [each["migration"] for each in plan["restarts"] if each["host"] == place]
-                    done = evacuation.restart(
-                        place,
-                        wanted,
-                        lambda place=place: self._answering(place),
-                        lambda uri, wanted, place=place: {uuid: self._entry(place, uuid) for uuid in wanted},
-                        lambda uri, orders, place=place: self._started(place, orders, refuse, dies, lost),
-                    )
-                    for each in done["failed"]:
-                        failed.setdefault(each["uuid"], []).append(each["provider"])
-            plan = evacuation.plan(self.policy, 0, failed, False)
-            left = plan["left"] + plan["lost"] + [{**each, "reason": "not started"} for each in plan["restarts"]]
-            if left:
-                names = sorted(each["name"] for each in left)
-                raise DroverError(f"not started: {', '.join(names)}")
-
-    def _withdraw(self, store, host, read, evacuation):
-        """Tasks withdraw.yml, with the answers of the module domain_order."""
-        with store.read() as connection:
-            begun = evacuations.begun_destinations(connection, host)
-        for place in [name for name in begun if name in read]:
-            evacuation.withdraw(place, lambda uri, wanted, place=place: {uuid: self._entry(place, uuid) for uuid in wanted})
-
-    def _entry(self, place, uuid):
-        found = self.fleet.hosts[place].domains.get(uuid)
-        return {"uuid": uuid, "busy": False, "domain": None if found is None else {"state": found.state}}
-
-    def _answering(self, place):
-        if not (self.fleet.hosts[place].on and self.fleet.hosts[place].answers):
-            raise DroverError(f"{place} cannot be reached")
-
-    def _started(self, place, orders, refuse, dies, lost):
-        """As the module domain_restart."""
-        here, answers = self.fleet.hosts[place], []
-        for order in orders:
-            answer = {"uuid": order["uuid"], "name": order["name"], "status": "failed", "state": None, "message": "no"}
-            answers.append(answer)
-            domain = here.domains.get(order["uuid"])
-            if domain is not None and (domain.active or not order["running"]):
-                answer.update(status="there", state=domain.state, message="")
-                continue
-            if place in refuse:
-                continue
-            self.clock.sleep(1)
-            state = "running" if order["running"] else "shutoff"
-            size = next(each for each in self.fleet.where(order["uuid"]).values())
-            here.domains[order["uuid"]] = Domain(order["name"], state, vcpus=size.vcpus, memory_mb=size.memory_mb)
-            self.fleet.check()
-            answer.update(status="restarted", state=state, message="")
-            if place == dies:
-                self.fleet.power_off(place)
-                raise DroverError(f"{place} was lost on the way")
-        if place in lost:
-            raise DroverError(f"{place} was lost on the way")
-        return answers
+    def _fence(self, run, host, driver):
+        """Role power, tasks fence: the power is cut, and its driver confirms that."""
+        if not driver:
+            run.leasing.release([host])
+            raise DroverError(f"{host} has no power driver")
+        with run.store.write() as connection:
+            event = power.begin(connection, host, "fence", "ipmi", None, self.clock.time())
+        self.fleet.power_off(host)
+        with run.store.write() as connection:
+            power.finish(connection, event["uuid"], "completed", "off", None, None, self.clock.time())
 
     # What holds after every command
 

@@ -65,15 +65,20 @@ class Domain:
 
 @dataclass
 class Host:
-    """A hypervisor. ``records`` are those of its moves, which a reboot clears; ``workers`` those that live, ``turns`` of these
+    """A hypervisor. ``libvirt``: its libvirt answers; ``mended``: it does again once it is restarted.
+
+    ``records`` are those of its moves, which a reboot clears; ``workers`` those that live, ``turns`` of these
     those that move or wait for it, ``checks`` those that wait to be checked or are; ``aborts`` the word that was left for
-    them; ``withdrawn`` the migrations that no longer begin."""
+    them; ``withdrawn`` the migrations that no longer begin.
+    """
 
     name: str
     vcpus: int = 8
     memory_mb: int = 8192
     on: bool = True
     answers: bool = True
+    libvirt: bool = True
+    mended: bool = True
     domains: dict = field(default_factory=dict)
     records: dict = field(default_factory=dict)
     workers: dict = field(default_factory=dict)
@@ -155,6 +160,8 @@ class Fleet:
         here = self.hosts[host]
         if not (here.on and here.answers):
             raise Broken(f"Host {host} cannot be reached: timed out.")
+        if not here.libvirt:
+            raise Broken(f"libvirt on {host} does not answer.")
         domains = [domain.facts() for domain in here.domains.values()]
         return fleets.host(host, *domains, vcpus=here.vcpus, memory_mb=here.memory_mb, pools=[POOL])
 

@@ -1,13 +1,14 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A drain whose steps have another order, or lack one, is noticed: a golden scenario comes to another end."""
+"""A drain or an evacuation whose steps have another order, or lack one, is noticed: a golden scenario comes to another end."""
 
 from __future__ import annotations
 
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import Drain
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation import Evacuation
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.staged_moves import StagedMoves
 from ansible_collections.drover.compute.tests.scenarios.simulated import Violation
 from ansible_collections.drover.compute.tests.scenarios.test_scenarios import (  # noqa: F401  pylint: disable=unused-import
@@ -41,6 +42,15 @@ CHANGES = {
     ),
     "not looked at": (Drain, "_surprising", lambda kept: lambda self, seen: [], "drain_newcomer"),
     "one round": (Drain, "_wanted", lambda kept: lambda self: kept(self) if self.round == 1 else [], "drain_faults"),
+    "evacuated although it answers": (Evacuation, *without("_refuse_alive"), "evacuate_while_it_lives"),
+    "its libvirt not restarted": (Evacuation, *without("_restart_libvirt"), "evacuate_while_it_lives"),
+    "not closed when it is back": (Evacuation, *without("_close_open"), "evacuate_returned"),
+    "a word not written down": (Evacuation, *without("_take_word"), "evacuate_by_word"),
+    "not kept off": (Evacuation, *without("_keep_off"), "evacuate_by_word"),
+    "not read": (Evacuation, *without("_read_others"), "evacuate_by_word"),
+    "not withdrawn": (Evacuation, *without("_withdraw"), "evacuate_killed"),
+    "an evacuation not settled": (Evacuation, *without("_settle"), "drain_source_dies_for_good"),
+    "not started": (Evacuation, *without("_restart_all"), "evacuate_by_word"),
 }
 
 

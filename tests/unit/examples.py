@@ -41,7 +41,7 @@ WHERE = {
     ("module", "domain_power"): (HERE, LAB),
     ("module", "domain_restart"): (LAB,),
     ("module", "drain"): (LAB,),
-    ("module", "evacuation"): (HERE,),
+    ("module", "evacuate"): (HERE,),
     ("module", "flavor"): (HERE,),
     ("module", "host"): (HERE,),
     ("module", "host_info"): (HERE,),

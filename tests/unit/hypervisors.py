@@ -41,6 +41,8 @@ from ansible_collections.drover.compute.tests.unit.module_args import patch_modu
 
 #: What conductors delegate that is an action of ours.
 ACTIONS = ("compute_node",)
+#: Modules of Ansible's own that they delegate; on a host that is reached they succeed.
+BUILTIN = ("raw", "slurp", "service")
 MODULES = "ansible_collections.drover.compute.plugins.modules"
 NODE = """<node>
   <cpu><mhz>2000</mhz><model>x86_64</model><active>{cpus}</active><nodes>1</nodes><sockets>1</sockets><cores>{cpus}</cores><threads>1</threads></cpu>
@@ -508,10 +510,13 @@ def connect_actions(fleet, patch):
     patch.setattr(delegation.Delegation, "run", lambda self, *args, **options: _delegated(fleet, *args, **options))
 
 
-def _delegated(fleet, host, name, args, check_mode=None):
+def _delegated(fleet, host, name, args, check_mode=None, limit=None):
     """A task that an action plugin runs on another host."""
     module = name.rpartition(".")[2]
     try:
+        if module in BUILTIN:
+            fleet._reach(fleet.hosts[host])
+            return {"changed": False, "content": ""}
         if module in ACTIONS:
             found = running.run(module, {"inventory_hostname": host, **fleet.variables}, check=bool(check_mode), **args)
         else:

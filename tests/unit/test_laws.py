@@ -24,11 +24,12 @@ MAY_TAKE = {
     "word": {"action/allocation.py"},
     "never_begun": {
         "plugin_utils/conductor/building.py",
-        "plugin_utils/conductor/evacuate.py",
+        "plugin_utils/conductor/evacuation_restarts.py",
+        "plugin_utils/conductor/evacuation_settling.py",
         "plugin_utils/placement/audit/repair.py",
         "plugin_utils/placement/claims.py",
     },
-    "is_off": {"plugin_utils/conductor/evacuate.py"},
+    "is_off": {"plugin_utils/conductor/evacuation_settling.py"},
 }
 
 

@@ -11,19 +11,24 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import math
 import signal
+import time
 
 from ansible.executor.task_executor import TaskExecutor
 from ansible.utils.unsafe_proxy import wrap_var
 
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import answering
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import RemoteHand, plain_result
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, Late, Unreachable
 
+#: Seconds in which a host that lives answers.
+ANSWER = 30
 #: What of the calling task does not hold for the tasks that it runs.
 RESET = {
     "loop": None, "loop_with": None, "when": [], "until": [], "register": None, "delegate_facts": None,
     "ignore_errors": False, "ignore_unreachable": False, "run_once": False, "changed_when": [], "failed_when": [],
-    # The time limit of the calling task goes on; one of its own would end it.
+    # The time limit of the calling task goes on.
     "timeout": 0,
 }  # fmt: skip
 
@@ -40,13 +45,14 @@ class Delegation:
         # Whether the time limit of the calling task is over.
         self._over = False
 
-    def run(self, host, name, args, check_mode=None):
+    def run(self, host, name, args, check_mode=None, limit=None):
         """Run a module or an action on a host.
 
         :param host: its name in the inventory.
         :param name: FQCN.
         :param check_mode: None for that of the calling task.
-        :returns: the result, of plain types; ``failed`` or ``unreachable`` where it is that.
+        :param limit: seconds that it may take; None for no limit but that of the calling task.
+        :returns: the result, of plain types; ``failed`` or ``unreachable`` where it is that, and ``timedout`` where it took too long.
         :raises DroverError: the time limit of the calling task is over.
         """
         self._refuse_overtime()
@@ -58,8 +64,12 @@ class Delegation:
         task.action, task.args, task.delegate_to = name, wrap_var(dict(args)), host
         if check_mode is not None:
             task.check_mode = check_mode
-        with self._alarm():
+        began = time.monotonic()
+        with self._limited(task, limit) if limit else self._alarm():
             found = plain_result(_execute(self._action, task, dict(self._variables)))
+        if limit and found.get("failed") and time.monotonic() - began >= limit:
+            # Before ansible-core 2.19 nothing but the words of the message says so.
+            found["timedout"] = {"period": limit}
         if isinstance(found.get("msg"), str):
             found["msg"] = found["msg"].removeprefix("Task failed: ")
         self._refuse_overtime()
@@ -82,6 +92,20 @@ class Delegation:
             yield
         finally:
             signal.signal(signal.SIGALRM, before)
+
+    @contextlib.contextmanager
+    def _limited(self, task, limit):
+        """Give a task a time limit of its own. A process has one alarm: that of the calling task waits, and goes on afterwards."""
+        left, handler, began = signal.alarm(0), signal.signal(signal.SIGALRM, signal.SIG_DFL), time.monotonic()
+        task.timeout = min(limit, left) if left else limit
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGALRM, handler)
+            if left:
+                left -= time.monotonic() - began
+                self._over = left <= 0
+                signal.alarm(max(1, math.ceil(left)))
 
     def _refuse_overtime(self):
         if self._over:
@@ -130,18 +154,33 @@ class AnsibleHosts:
     """
 
     def __init__(self, action, task_vars, go_on, warn, args):
-        self._delegation = Delegation(action, task_vars)
+        self._delegation, self._task_vars = Delegation(action, task_vars), task_vars
         self._go_on, self._warn, self._args = go_on, warn, args
 
-    def discover(self, host):
+    def discover(self, host, limit=None):
         """Read a host as the module compute_node does, with the variables of that host."""
-        result = self.hand(host).read("compute_node", self._args)
+        result = self.hand(host, limit).read("compute_node", self._args)
         for sentence in result.get("warnings") or []:
             self._warn(sentence)
         if result.get("failed"):
-            raise DroverError(result.get("msg") or f"Host {host} was not read, and nobody said why.")
+            answers = {"answers": True} if result.get("answers") else {}
+            raise DroverError(result.get("msg") or f"Host {host} was not read, and nobody said why.", **answers)
         return result
 
-    def hand(self, host):
+    def hand(self, host, limit=None):
         """The way to run modules on a host."""
-        return RemoteHand(self._delegation, host, self._go_on)
+        return RemoteHand(self._delegation, host, self._go_on, limit)
+
+    def answer(self, host):
+        """How a host answers, see answering.answer()."""
+        try:
+            tried = self.hand(host, ANSWER).read("ansible.builtin.slurp", {"src": "/proc/sys/kernel/random/boot_id"})
+        except Late as problem:
+            tried = {"failed": True, "timedout": True, "msg": str(problem)}
+        except Unreachable as problem:
+            tried = {"unreachable": True, "msg": str(problem.cause_of_it)}
+        return answering.answer(host, tried, self.variables(host))
+
+    def variables(self, host):
+        """The variables of a host in the inventory, with what they refer to."""
+        return (self._task_vars.get("hostvars") or {}).get(host, {})

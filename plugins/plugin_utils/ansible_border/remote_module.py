@@ -12,16 +12,8 @@ from __future__ import annotations
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import Late, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
-
-
-class Unreachable(DroverError):
-    """A host cannot be reached, or was lost. ``cause_of_it`` is Ansible's own error."""
-
-    def __init__(self, host, problem):
-        super().__init__(f"Host {host} cannot be reached: {' '.join(str(problem).split())}", host=host)
-        self.cause_of_it = problem
 
 
 class Hand:
@@ -67,7 +59,7 @@ class Hand:
         """Run a module that may change the hypervisor; returns a certainty.Answer, whatever fails."""
         try:
             result = self._run(module, args)
-        except Unreachable as problem:
+        except (Late, Unreachable) as problem:
             return certainty.lost(str(problem))
         return certainty.judge(result)
 
@@ -104,11 +96,12 @@ class RemoteHand(Hand):
     """What a task can do on a host that it is not connected to.
 
     :param delegation: delegation.Delegation.
+    :param limit: seconds that each call may take, or None. One that takes longer is Late.
     """
 
-    def __init__(self, delegation, host, go_on):
+    def __init__(self, delegation, host, go_on, limit=None):
         super().__init__(None, host, None, go_on)
-        self._delegation = delegation
+        self._delegation, self._limit = delegation, limit
 
     def foretell(self, module, args):
         return self._run(module, args, check_mode=True)
@@ -118,9 +111,11 @@ class RemoteHand(Hand):
 
     def _run(self, module, args, check_mode=None):
         self._go_on()
-        result = self._delegation.run(self.host, full_name(module), _given(args), check_mode)
+        result = self._delegation.run(self.host, full_name(module), _given(args), check_mode, self._limit)
         if result.get("unreachable"):
             raise Unreachable(self.host, result.get("msg") or "it does not answer")
+        if self._limit and result.get("timedout"):
+            raise Late(self.host, self._limit)
         return result
 
 

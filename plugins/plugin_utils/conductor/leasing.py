@@ -32,16 +32,24 @@ class Leasing:
         taken = []
         try:
             for host in hosts:
-                with self._store.write() as connection:
-                    found = leases.take(connection, host, self._actor, purpose)
-                if found["changed"]:
+                if self.take(host, purpose):
                     taken.append(host)
-                if found["taken_over"]:
-                    self._say(found["taken_over"])
             yield
         finally:
             if taken:
-                self._release(taken)
+                self.release(taken)
+
+    def take(self, host, purpose, seconds=leases.SECONDS):
+        """Take the lease of a host for so many seconds, or hold it for longer.
+
+        :returns: whether it was not held before; it stays with the run, through other tasks of the playbook too.
+        :raises leases.Held: somebody else has it.
+        """
+        with self._store.write() as connection:
+            found = leases.take(connection, host, self._actor, purpose, seconds)
+        if found["taken_over"]:
+            self._say(found["taken_over"])
+        return found["changed"]
 
     def renew(self, connection, host):
         """Renew the lease of a host, and all others that the run holds.
@@ -61,7 +69,8 @@ class Leasing:
         with self._store.read() as connection:
             return leases.begun(connection, host)
 
-    def _release(self, hosts):
+    def release(self, hosts):
+        """Give back the leases of hosts, those that the run holds."""
         with self._store.write() as connection:
             for host in hosts:
                 if leases.held(connection, host, self._actor):

@@ -11,16 +11,27 @@ import typing
 class Hosts(typing.Protocol):
     """The hypervisors of the inventory."""
 
-    def discover(self, host: str) -> dict:
+    def discover(self, host: str, limit: int | None = None) -> dict:
         """Read a host and record it in the store.
 
+        :param limit: seconds that it may take.
         :returns: what the module compute_node returns: nodes, and occupants (see store.occupancy.occupants).
         :raises Unreachable: the host cannot be reached.
-        :raises DroverError: it was reached and could not be read.
+        :raises Late: it did not answer in time.
+        :raises DroverError: it was reached and could not be read; its details have ``answers`` where its libvirt answers all the same.
         """
 
-    def hand(self, host: str) -> typing.Any:
-        """The way to run modules on a host: remote_module.Hand, or what answers like it."""
+    def hand(self, host: str, limit: int | None = None) -> typing.Any:
+        """The way to run modules on a host: remote_module.Hand, or what answers like it.
+
+        :param limit: seconds that each call may take.
+        """
+
+    def answer(self, host: str) -> typing.Any:
+        """How a host answers this controller, whatever its libvirt does: planner.host_answer.Answer."""
+
+    def variables(self, host: str) -> typing.Mapping:
+        """The variables of a host in the inventory; none where it is not there."""
 
 
 class Clock(typing.Protocol):

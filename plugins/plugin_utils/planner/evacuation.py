@@ -14,6 +14,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain impor
 #: States of a domain that ran when its host died: what was in memory is lost, the instance is to run.
 RAN = ("running", "blocked", "paused", "pmsuspended", "nostate")
 
+#: Why an instance is not started on a host that lacks some of its disks.
+BLIND = "does not see all of its storage"
+
 
 def files_of(disks):
     """The files and block devices of a domain's disks that a host must have to start it."""
@@ -101,11 +104,14 @@ def plan_evacuation(columns, instances, host, policy, nodes, excluded):
     :param instances: instances that may be started elsewhere, all of one priority.
     :param policy: the scheduler's Policy.
     :param nodes: dict provider uuid -> storage, of the whole fleet.
-    :param excluded: dict instance uuid -> list of providers where a start has failed.
+    :param excluded: dict instance uuid -> {provider where a start has failed: why, in words}.
     :returns: (moves [{uuid, name, host, node, provider}] by name, stuck [{uuid, name, reason}]).
     """
     own = {each["node"]: each for each in nodes.values() if each["host"] == host}
-    barred = {each["uuid"]: [*excluded.get(each["uuid"], ()), *blind_nodes(each, own[each["node"]], nodes)] for each in instances}
+    barred = {
+        each["uuid"]: {**dict.fromkeys(blind_nodes(each, own[each["node"]], nodes), BLIND), **excluded.get(each["uuid"], {})}
+        for each in instances
+    }
     # Nothing of them runs, so nothing keeps them but what why_lost() has seen to; their disks are there already.
     free = {
         "state": "shutoff",

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, refuse_unknown_rules
+
 # What to do next.
 NOTHING, SOFT_FENCE, WAIT, HARD_FENCE, WORD, RESTART = "nothing", "soft_fence", "wait", "hard_fence", "word", "restart"
 
@@ -28,8 +30,10 @@ RULES = (
     "too_early",
     "quiet_time",
 )
-#: What an operator can lift, each by its own name (rule S13). The last one holds back single restarts, see conductor.evacuate.
-LIFTABLE = (*RULES, "unread_hosts")
+#: The rule that holds back single restarts, see conductor.dead_host: an instance may be on any host that was not read.
+UNREAD_HOSTS = "unread_hosts"
+#: What an operator can lift, each by its own name (rule S13).
+LIFTABLE = (*RULES, UNREAD_HOSTS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +44,17 @@ class Limits:
     start_seconds: int = 300
     quiet_seconds: int = 180
     down_percent: int = 50
+
+    @classmethod
+    def of_options(cls, options):
+        """From a mapping with an option for each.
+
+        :raises DroverError: one is negative.
+        """
+        for each in dataclasses.fields(cls):
+            if options[each.name] < 0:
+                raise DroverError(f"{each.name} must be 0 or more, not {options[each.name]}.")
+        return cls(**{each.name: options[each.name] for each in dataclasses.fields(cls)})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,6 +99,16 @@ class Decision:
     act: str
     rule: str | None
     sentence: str
+
+
+def rules_lifted(names):
+    """The rules that an operator lifts, by their names: a set.
+
+    :raises DroverError: one of them does not exist.
+    """
+    found = {name.strip() for name in names} - {""}
+    refuse_unknown_rules(found, LIFTABLE)
+    return found
 
 
 def decide(evidence, limits=Limits(), lifted=()):

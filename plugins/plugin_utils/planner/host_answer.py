@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import typing
 
 #: It lets us in; it answers and does not; it is silent; nobody knows.
 LOGIN, REFUSED, SILENT, UNCLEAR = "login", "refused", "silent", "unclear"
@@ -63,6 +64,14 @@ class Said:
     def settled(self):
         """Whether TCP cannot change it: behind a proxy the address may be another machine's, as seen from here."""
         return self.proxied or self.means in (LOGIN, REFUSED)
+
+
+class Answer(typing.NamedTuple):
+    """How a host answers: LOGIN, REFUSED, SILENT or UNCLEAR; what SSH and TCP said; whether TCP answered, None where it was not tried."""
+
+    means: str
+    words: str = ""
+    reached: bool | None = None
 
 
 def read(result):

@@ -179,7 +179,7 @@ class Drain(_OfHost):
 
 class Evacuate(_OfHost):
     kind = "restart"
-    what, task, at, dead = "evacuate", "Restart at each destination", "kvm2", True
+    what, task, at, dead = "evacuate", "Restart its instances elsewhere", "kvm2", True
     variables = {**_OfHost.variables, **AT_ONCE, **OFF}
 
     def prepare(self, fleet):

@@ -76,3 +76,24 @@ def test_the_time_limit_of_the_task_ends_it_and_is_no_fault_of_the_host(prepared
     assert "The time limit of the task is over" in said and "Traceback" not in said, said
     with Store.open(prepared_url).read() as connection:
         assert services.get(connection, "kvm1").last_error is None
+
+
+@pytest.mark.parametrize("timeout", [0, 60])
+def test_safety_09_a_call_with_a_limit_ends_and_the_task_goes_on(prepared_url, tmp_path, timeout):
+    """A libvirt that takes connections and answers nothing does not answer; the limit of the calling task goes on meanwhile."""
+    pytest.importorskip("libvirt")
+    fleets.discover(prepared_url, host("kvm1"))
+    with Store.open(prepared_url).write() as connection:
+        services.record_unreachable(connection, "kvm1", "timed out", time.time())
+    path = tmp_path / "libvirt-sock"
+    evacuation = {"host": "kvm1", "state": "judged", "others": [], "call_timeout": 3, "plan_only": True, "store_url": prepared_url}
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        deaf = {**KVM1, "drover_uris": [f"qemu:///system?socket={path}"]}
+        began = time.monotonic()
+        code, said = play(tmp_path, [{"ansible.builtin.add_host": deaf}, {"drover.compute.evacuate": evacuation, "timeout": timeout}])
+    assert code == 0 and time.monotonic() - began < 40, said
+    assert "kvm1 answers over SSH, only its libvirt does not: restart that" in said and "Traceback" not in said, said
+    with Store.open(prepared_url).read() as connection:
+        assert services.get(connection, "kvm1").last_error == "it did not answer within 3 s"

@@ -14,9 +14,8 @@ import time
 import pytest
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.action import silent_host as plugin
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import evidence
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.fencing import Limits
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, power, services
 from ansible_collections.drover.compute.tests.unit.action.running import is_plain, play, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -31,7 +30,7 @@ def disk(name, **more):
 
 @pytest.fixture(name="url")
 def of_a_fleet(prepared_url, monkeypatch):
-    monkeypatch.setattr(plugin, "_uptime", lambda: 10_000.0)
+    monkeypatch.setattr(evidence, "uptime", lambda: 10_000.0)
     web = fleets.domain("web", disks=[disk("web"), disk("base", readonly=True), disk("all", shareable=True)])
     moving = fleets.domain("moving", disks=[disk("moving")])
     hosts = [
@@ -74,9 +73,9 @@ def test_what_they_say(url):
 
 
 def test_what_the_store_knows(url, monkeypatch):
-    monkeypatch.setattr(plugin, "_uptime", lambda: 100.0)
+    monkeypatch.setattr(evidence, "uptime", lambda: 100.0)
     assert decide(url)[1] == "just_started" and decide(url, start_seconds=100)[0] == "hard_fence"
-    monkeypatch.setattr(plugin, "_uptime", lambda: None)
+    monkeypatch.setattr(evidence, "uptime", lambda: None)
     assert decide(url, down_seconds=2000)[1] == "too_early"
     with Store.open(url).write() as connection:
         event = power.begin(connection, "kvm6", "fence", "ipmi", None, time.time())
@@ -191,7 +190,3 @@ def test_safety_13_and_14_reach_the_decision(url):
     assert decide(url, power="none", said=True, seen=active) == ("wait", "storage_active")
     assert decide(url, power="off", unclear="something odd") == ("nothing", "unclear_answer")
     assert decide(url, power="off", seen=[*SILENT, {"item": "kvm4", "reached": True}]) == ("nothing", "contradiction")
-
-
-def test_the_limits_are_those_of_the_planner():
-    assert vars(Limits()) == plugin.LIMITS

@@ -5,17 +5,26 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import pytest
 import sqlalchemy as sa
 
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuate import Evacuation
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.dead_host import DeadHost
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation import SKIP, Evacuation, EvacuationRequest
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_restarts import EvacuationRestarts
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_settling import EvacuationSettling
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.leasing import Leasing
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, power, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, leases, power, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, uuid_of
 
@@ -43,8 +52,13 @@ class World:
         self.there = {"kvm2": {}, "kvm3": {}}
         self.broken, self.lost, self.calls = set(), set(), []
         fleets.discover(url, host("kvm1", *domains), host("kvm2"), host("kvm3"), now=time.time())
-        with Store.open(url).write() as connection:
-            host_state.change(connection, "kvm1", forced_down=True)
+        self.switched_off("kvm1", time.time())
+
+    def switched_off(self, name, now):
+        """The power of a host was seen to be off."""
+        with Store.open(self.url).write() as connection:
+            event = power.begin(connection, name, "fence", "ipmi", None, now)
+            power.finish(connection, event["uuid"], "completed", "off", None, "", now)
 
     def look(self):
         """A discovery of the living hosts."""
@@ -52,47 +66,29 @@ class World:
         return fleets.discover(self.url, *nodes, now=time.time())
 
     def run(self, read=("kvm2", "kvm3"), rounds=3, kill=None, lifted=()):
-        """The role's way through the steps; with ``kill`` it stops before that step, or after it when it is negative."""
-        evacuation = Evacuation(Store.open(self.url), "kvm1", read, lambda connection: None, lifted)
-        failed, steps = {}, 0
-        for _dummy in range(rounds):
-            evacuation.settle()
-            plan = evacuation.plan(Policy.from_mapping({}), 0, failed, True)
-            if not plan["restarts"]:
-                break
-            for place in dict.fromkeys(each["host"] for each in plan["restarts"]):
-                steps += 1
-                if kill == steps:
-                    return None
-                wanted = [each["migration"] for each in plan["restarts"] if each["host"] == place]
-                done = evacuation.restart(
-                    place,
-                    wanted,
-                    lambda: None,
-                    # What was ordered before has ended: a call of this fake is over when it answers.
-                    lambda uri, wanted: {uuid: {"busy": False, "domain": None} for uuid in wanted},
-                    lambda uri, orders, place=place, steps=steps: self.start(place, orders, kill == -steps),
-                )
-                for each in done["failed"]:
-                    failed.setdefault(each["uuid"], []).append(each["provider"])
-        return evacuation.plan(Policy.from_mapping({}), 0, failed, False)
+        """The second half of an evacuation; its last plan.
 
-    def start(self, place, orders, killed):
+        :param kill: it stops before that call of a destination, or after it when it is negative.
+        """
+        return self.evacuation(Hosts(self, kill), lifted=frozenset(lifted), rounds=rounds).restart(read)["plan"]
+
+    def evacuation(self, hosts, **more):
+        store = Store.open(self.url)
+        request = EvacuationRequest("kvm1", ["kvm2", "kvm3"], Policy.from_mapping({}), unmovable=SKIP, **more)
+        return Evacuation(Ports(store, hosts, Leasing(store, Actor(os.getpid()), str), str, time), request)
+
+    def start(self, place, orders):
         answers = []
         for order in orders:
             running = [name for name, found in self.there.items() if found.get(order["name"]) == "running"]
             assert running in ([], [place]), f"{order['name']} would run twice"
             self.calls.append((place, order["name"]))
-            if place in self.lost:
-                raise DroverError("lost")
             if order["name"] in self.broken and place == "kvm2":
                 answers.append({"uuid": order["uuid"], "status": "failed", "message": "no"})
                 continue
             state = "running" if order["running"] else "shutoff"
             self.there[place][order["name"]] = state
             answers.append({"uuid": order["uuid"], "status": "restarted", "state": state, "message": ""})
-        if killed:
-            raise Killed
         return answers
 
     def where(self):
@@ -114,6 +110,57 @@ class World:
 
 class Killed(BaseException):
     """The run ends here, as by kill -9."""
+
+
+class Hosts:
+    """conductor.ports.Hosts. ``limits``: what each call of a host may take."""
+
+    def __init__(self, world, kill=None):
+        self.world, self.kill, self.calls, self.limits = world, kill, 0, []
+
+    def discover(self, name, limit=None):
+        self.limits.append(limit)
+        if name == "kvm1":
+            raise DroverError("it does not answer")
+
+    def hand(self, name, limit=None):
+        self.limits.append(limit)
+        return Hand(self, name)
+
+    def answer(self, name):
+        return host_answer.Answer(host_answer.SILENT)
+
+    def variables(self, name):
+        return {}
+
+
+class Hand:
+    """remote_module.Hand on a destination."""
+
+    def __init__(self, hosts, name):
+        self.hosts, self.world, self.name = hosts, hosts.world, name
+
+    def read(self, module, given):
+        return {"reached": False, "storage": "unknown"}
+
+    def reach(self):
+        self.hosts.calls += 1
+        if self.hosts.kill == self.hosts.calls:
+            raise Killed
+
+    def look(self, uri, wanted, patience):
+        """What was ordered before has ended: a call of this fake is over when it answers."""
+        there = {uuid_of(name): {"state": state} for name, state in self.world.there[self.name].items()}
+        return {uuid: {"busy": False, "domain": there.get(uuid)} for uuid in wanted}
+
+    def act(self, module, given):
+        if self.name in self.world.lost:
+            self.world.calls += [(self.name, order["name"]) for order in given["instances"]]
+            return certainty.lost("lost")
+        answers = self.world.start(self.name, given["instances"])
+        if self.hosts.kill == -self.hosts.calls:
+            raise Killed
+        return certainty.Answer(certainty.DONE, {"instances": answers})
 
 
 @pytest.fixture
@@ -191,14 +238,43 @@ def test_suspected_2_the_rule_is_lifted_by_its_name_alone(world):
     assert world.where() == WHOLE
 
 
-def test_suspected_2_what_was_begun_is_gone_on_with_where_it_was_begun(world):
+def test_suspected_2_what_was_claimed_is_gone_on_with_where_it_was_claimed(world):
     """Nobody else was told to start it."""
-    world.lost = {"kvm2", "kvm3"}
-    world.run(rounds=1)
-    world.lost = set()
+    with pytest.raises(Killed):
+        world.run(kill=1)
     left = world.run(read=("kvm2",), rounds=1)
     there = set(world.there["kvm2"])
     assert there and not world.there["kvm3"] and {each["name"] for each in left["left"]} == set(NAMES) - there
+    world.run()
+    assert world.where() == WHOLE
+
+
+def test_safety_09_each_call_of_a_host_has_an_end(world):
+    """Whatever hangs: a host that is lost on the way, and one that an earlier run had begun to start instances on, too."""
+    world.lost = {"kvm2"}
+    world.run(rounds=1)
+    world.lost = set()
+    hosts = Hosts(world)
+    assert world.evacuation(hosts).judge("off")["fence"]
+    world.switched_off("kvm1", time.time())
+    world.evacuation(hosts).restart()
+    assert world.where() == WHOLE and len(hosts.limits) > 6 and all(hosts.limits)
+
+
+def test_nothing_is_started_while_it_is_not_proven_that_it_is_off(world):
+    """Somebody switched it on again, or it was up since, after its power was cut."""
+    with Store.open(world.url).write() as connection:
+        power.begin(connection, "kvm1", "startup", "ipmi", None, time.time())
+    with pytest.raises(DroverError, match="It is not proven that kvm1 is off"):
+        world.run()
+    world.switched_off("kvm1", time.time())
+    fleets.discover(world.url, host("kvm1", instance("db"), instance("off", state="shutoff"), instance("web")), now=time.time())
+    with pytest.raises(DroverError, match="It is not proven that kvm1 is off"):
+        world.run()
+    assert world.calls == [] and world.statuses() == []
+    with Store.open(world.url).read() as connection:
+        assert leases.read(connection) == []
+    world.switched_off("kvm1", time.time())
     world.run()
     assert world.where() == WHOLE
 
@@ -207,9 +283,7 @@ def test_suspected_2_what_was_begun_is_gone_on_with_where_it_was_begun(world):
 def test_suspected_2_a_host_that_was_seen_to_be_off_holds_nothing_back(world, seen_later, restarted):
     """Unless it was seen up since."""
     now = time.time() + 1
-    with Store.open(world.url).write() as connection:
-        event = power.begin(connection, "kvm3", "fence", "ipmi", None, now)
-        power.finish(connection, event["uuid"], "completed", "off", None, "", now)
+    world.switched_off("kvm3", now)
     if seen_later:
         fleets.discover(world.url, host("kvm3"), now=now + 1)
     world.run(read=("kvm2",))
@@ -310,8 +384,7 @@ def test_who_has_lost_the_lease_writes_nothing(world):
     def gone(connection):
         raise DroverError("lost the lease")
 
-    evacuation = Evacuation(Store.open(world.url), "kvm1", ("kvm2", "kvm3"), gone)
-    plan = evacuation.plan(Policy.from_mapping({}), 0, {}, True)
+    plan = EvacuationRestarts(DeadHost(Store.open(world.url), "kvm1", ("kvm2", "kvm3"), gone)).plan(Policy.from_mapping({}), 0, {}, True)
     assert plan["restarts"] == [] and world.statuses() == []
 
 
@@ -355,14 +428,14 @@ def test_the_way_back_lifts_what_was_forced(world):
 def test_back_before_a_killed_run_was_run_again(world):
     """One had been started, one was only claimed: each is where it is."""
     world.broken = set()
-    evacuation = Evacuation(Store.open(world.url), "kvm1", ("kvm2", "kvm3"), lambda connection: None)
-    plan = evacuation.plan(Policy.from_mapping({}), 0, {}, True)
+    dead = DeadHost(Store.open(world.url), "kvm1", ("kvm2", "kvm3"), lambda connection: None)
+    plan = EvacuationRestarts(dead).plan(Policy.from_mapping({}), 0, {}, True)
     web = next(each for each in plan["restarts"] if each["name"] == "web")
     world.there[web["host"]]["web"] = "running"
     back = [instance(name, state="shutoff") for name in NAMES]
     fleets.discover(world.url, host("kvm1", *back))
     world.look()
-    said, left = evacuation.settle_returned()
+    said, left = EvacuationSettling(dead).settle_returned()
     assert len(said) == 3 and left == []
     assert sorted(world.statuses()) == [("db", "failed"), ("off", "failed"), ("web", "done")]
     found = fleets.discover(world.url, host("kvm1", *back))

@@ -13,7 +13,9 @@ import pytest
 libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuate import Evacuation
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.dead_host import DeadHost
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_restarts import EvacuationRestarts
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_settling import EvacuationSettling
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
 from ansible_collections.drover.compute.tests.unit import hypervisors
@@ -59,19 +61,33 @@ class Dead:
         disk = {"target": "vda", "device": "disk", "type": "file", "source": path, "driver": "qcow2"}
         return fleets.domain(name, state=state, disks=[disk], xml=hypervisors.xml(name, uuid_of(name), [path]))
 
-    def evacuation(self):
-        return Evacuation(Store.open(self.url), "kvm1", {"kvm2"}, lambda connection: None)
+    def host(self):
+        return DeadHost(Store.open(self.url), "kvm1", {"kvm2"}, lambda connection: None)
+
+    def claimed(self):
+        """What the next run is to start: uuids of evacuations."""
+        return [each["migration"] for each in EvacuationRestarts(self.host()).plan(Policy.from_mapping({}), 0, {}, True)["restarts"]]
+
+    def start(self, migrations, hand=None):
+        return EvacuationRestarts(self.host()).start("kvm2", migrations, hand or self.fleet.hand("kvm2"), 4, 2)
+
+    def settle_returned(self):
+        return EvacuationSettling(self.host()).settle_returned()
+
+    def withdraw(self):
+        return EvacuationSettling(self.host()).withdraw("kvm2", self.fleet.hand("kvm2"), 2)
 
     def begin(self):
         """A run that is killed when it has sent its call to kvm2."""
-        evacuation = self.evacuation()
-        plan = evacuation.plan(Policy.from_mapping({}), 0, {}, True)
-        assert {each["name"] for each in plan["restarts"]} == set(NAMES), plan
+        migrations = self.claimed()
+        assert len(migrations) == len(NAMES)
+        hand = self.fleet.hand("kvm2")
+        hand.act = self.send
         with pytest.raises(Killed):
-            evacuation.restart("kvm2", [each["migration"] for each in plan["restarts"]], lambda: None, self.look, self.send)
+            self.start(migrations, hand)
 
-    def send(self, uri, instances):
-        self.sent.append({"uri": uri, "instances": instances})
+    def send(self, module, given):
+        self.sent.append(given)
         raise Killed
 
     def arrive(self, only=NAMES):
@@ -79,9 +95,6 @@ class Dead:
         (call,) = self.sent
         wanted = [each for each in call["instances"] if each["name"] in only]
         return self.fleet.run("kvm2", "domain_restart", {**call, "instances": wanted})["instances"]
-
-    def look(self, uri, wanted):
-        return self.fleet.hand("kvm2").look(uri, wanted, 2)
 
 
 @pytest.fixture
@@ -96,10 +109,10 @@ def test_suspected_3_a_call_that_comes_when_its_host_is_back_begins_nothing(dead
     assert answer["status"] == "restarted", answer["message"]
     dead.discover("shutoff")
     # Before kvm2 has said so, nothing is given back.
-    said, left = dead.evacuation().settle_returned()
+    said, left = dead.settle_returned()
     assert [each["name"] for each in left] == ["web"] and "about to start on kvm2" in left[0]["reason"], said
-    assert dead.evacuation().withdraw("kvm2", dead.look) == ["web: it was not started on kvm2."]
-    assert dead.evacuation().settle_returned() == ([], [])
+    assert dead.withdraw() == ["web: it was not started on kvm2."]
+    assert dead.settle_returned() == ([], [])
     assert fleets.where(dead.url)["web"] == "kvm1" and set(fleets.holdings(dead.url)[uuid_of("web")]) == {"kvm1"}
     # Now it arrives: the instance may run on kvm1 by then.
     assert [each["status"] for each in dead.arrive()] == ["there", "uncertain"]
@@ -109,18 +122,20 @@ def test_suspected_3_a_call_that_comes_when_its_host_is_back_begins_nothing(dead
 def test_suspected_3_while_an_earlier_call_may_begin_no_other_is_given(dead):
     """The next run could not withdraw it, as its host did not answer then; it answers when it is to start the instances."""
     dead.begin()
-    evacuation = dead.evacuation()
-    plan = evacuation.plan(Policy.from_mapping({}), 0, {}, True)
-    moves = [each["migration"] for each in plan["restarts"]]
+    moves = dead.claimed()
     assert len(moves) == 2
-    done = evacuation.restart("kvm2", moves, lambda: None, lambda uri, wanted: dict.fromkeys(wanted), pytest.fail)
+    silent = dead.fleet.hand("kvm2")
+    silent.look, silent.act = lambda uri, wanted, patience: dict.fromkeys(wanted), pytest.fail
+    done = dead.start(moves, silent)
     assert [each["message"] for each in done["uncertain"]] == ["what an earlier run ordered there may still begin"] * 2
 
-    def start(uri, instances):
-        assert {each["status"] for each in dead.arrive()} == {"uncertain"}
-        return dead.fleet.run("kvm2", "domain_restart", {"uri": uri, "instances": instances})["instances"]
+    def late(name, module, given):
+        if module.endswith("domain_restart"):
+            dead.fleet.before.remove(late)
+            assert {each["status"] for each in dead.arrive()} == {"uncertain"}
 
-    done = evacuation.restart("kvm2", moves, lambda: None, dead.look, start)
+    dead.fleet.before.append(late)
+    done = dead.start(moves)
     assert {each["name"] for each in done["restarted"]} == set(NAMES), done
     assert dead.fleet.where() == {name: [("kvm2", "running")] for name in NAMES}
 
@@ -128,17 +143,9 @@ def test_suspected_3_while_an_earlier_call_may_begin_no_other_is_given(dead):
 def test_suspected_3_a_call_that_comes_while_the_next_run_is_at_work_starts_each_once(dead):
     """kvm1 stays dead: the next run withdraws the first call and gives another one."""
     dead.begin()
-    said = dead.evacuation().withdraw("kvm2", dead.look)
-    assert said == [f"{name}: it was not started on kvm2." for name in NAMES]
-    evacuation = dead.evacuation()
-    plan = evacuation.plan(Policy.from_mapping({}), 0, {}, True)
+    assert dead.withdraw() == [f"{name}: it was not started on kvm2." for name in NAMES]
+    moves = dead.claimed()
     assert {each["status"] for each in dead.arrive()} == {"uncertain"} and dead.fleet.where() == {}
-    done = evacuation.restart(
-        "kvm2",
-        [each["migration"] for each in plan["restarts"]],
-        lambda: None,
-        dead.look,
-        lambda uri, instances: dead.fleet.run("kvm2", "domain_restart", {"uri": uri, "instances": instances})["instances"],
-    )
+    done = dead.start(moves)
     assert {each["name"] for each in done["restarted"]} == set(NAMES), done
     assert dead.fleet.where() == {name: [("kvm2", "running")] for name in NAMES}

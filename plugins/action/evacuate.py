@@ -1,0 +1,88 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Evacuate a dead host: one half of a run of conductor.evacuation.Evacuation, before its power is cut or after it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pwd
+
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import ConductorAction
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation import FAIL, SKIP, Evacuation, EvacuationRequest
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
+
+#: Options that are numbers of at least 1, and why.
+AT_LEAST_ONE = {
+    "max_evacuations": "or nothing would ever start",
+    "rounds": "or nothing would ever start",
+    "start_timeout": "or no start would ever be waited for",
+    "call_timeout": "or no hypervisor would ever be waited for",
+}
+
+
+class ActionModule(ConductorAction):
+    _requires_connection = False
+    ARGUMENT_SPEC = {
+        "host": {"type": "str", "required": True},
+        "state": {"type": "str", "choices": ["judged", "restarted"], "required": True},
+        "others": {"type": "list", "elements": "str", "required": True},
+        "read": {"type": "list", "elements": "str"},
+        "power": {"type": "str", "choices": ["on", "off", "unknown", "none"], "default": "none"},
+        "said": {"type": "str", "default": ""},
+        "reason": {"type": "str", "default": EvacuationRequest.reason},
+        "force": {"type": "list", "elements": "str", "default": []},
+        "unmovable": {"type": "str", "choices": [FAIL, SKIP], "default": FAIL},
+        "plan_only": {"type": "bool", "default": False},
+        "rounds": {"type": "int", "default": EvacuationRequest.rounds},
+        "max_evacuations": {"type": "int", "default": EvacuationRequest.at_once},
+        "start_timeout": {"type": "int", "default": EvacuationRequest.start_timeout},
+        "call_timeout": {"type": "int", "default": EvacuationRequest.call_timeout},
+        "service_down_time": {"type": "int", "default": 0},
+        "policy": {"type": "dict", "default": {}},
+        "policy_file": {"type": "path"},
+        **{each.name: {"type": "int", "default": each.default} for each in dataclasses.fields(fencing.Limits)},
+        **STORE_SPEC,
+    }
+    VARIABLES = ("max_evacuations", "service_down_time", "start_timeout")
+
+    def conduct(self, args, task_vars):
+        for name, why in AT_LEAST_ONE.items():
+            if args[name] < 1:
+                raise DroverError(f"{name} must be at least 1, {why}.")
+        request = EvacuationRequest(
+            host=args["host"],
+            others=[name for name in args["others"] if name != args["host"]],
+            policy=policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir")),
+            service_down_time=args["service_down_time"],
+            said=args["said"],
+            operator=_operator(task_vars),
+            reason=args["reason"],
+            lifted=frozenset(fencing.rules_lifted(args["force"])),
+            limits=fencing.Limits.of_options(args),
+            unmovable=args["unmovable"],
+            plan_only=args["plan_only"] or self._task.check_mode,
+            rounds=args["rounds"],
+            at_once=args["max_evacuations"],
+            start_timeout=args["start_timeout"],
+            call_timeout=args["call_timeout"],
+        )
+        evacuation = Evacuation(self.ports(args, task_vars), request)
+        if args["state"] == "judged":
+            return evacuation.judge(args["power"])
+        return evacuation.restart(args["read"])
+
+
+def _operator(task_vars):
+    """The person at work: as AWX names them, or their account on this machine."""
+    named = task_vars.get("awx_user_name") or task_vars.get("tower_user_name") or os.environ.get("SUDO_USER")
+    if named:
+        return str(named)
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())

@@ -1,0 +1,351 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Evacuate a dead host: the order of things, from the first look to the last restart.
+
+Power drivers are tasks of the role power, so the order has two halves: judge() before the power is cut, restart() after it.
+The lease of the host stays with the run between them. Each step is in the store before it is done. If an evacuation is killed, the
+next one settles what is open and goes on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import evidence, host_state
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.dead_host import DeadHost
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_restarts import EvacuationRestarts
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_settling import EvacuationSettling
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, evacuations, power, services
+
+#: What may be done about instances that could not be restarted.
+FAIL, SKIP = "fail", "skip"
+#: Seconds for which the lease is held: as long as reading the whole fleet may take. A run that ends or is killed holds nothing.
+LEASE = 3600
+#: Seconds that the service manager of the host may take to restart libvirt.
+SERVICE = 120
+#: How often, and how many seconds apart, a libvirt that was restarted is asked.
+TRIES, DELAY = 6, 2
+
+
+@dataclasses.dataclass(frozen=True)
+class EvacuationRequest:
+    """What the operator wants.
+
+    - host: its name. others: the other hypervisors of the inventory.
+    - policy: scheduler.policy.Policy. service_down_time: seconds, see store.services.down_reason().
+    - said: the words with which a person says that the host is off; empty for none. operator: the name of that person.
+    - reason: why, in words; the host keeps it.
+    - lifted: names of rules to lift, of fencing.LIFTABLE. limits: fencing.Limits.
+    - unmovable: FAIL or SKIP. plan_only: change nothing.
+    - rounds: how many destinations to try for an instance. at_once: how many instances start at the same time at one.
+    - start_timeout: seconds that a start may take. call_timeout: seconds that a hypervisor may take to answer.
+    """
+
+    host: str
+    others: list
+    policy: object
+    service_down_time: int = 0
+    said: str = ""
+    operator: str = ""
+    reason: str = "evacuated by drover.compute"
+    lifted: frozenset = frozenset()
+    limits: fencing.Limits = fencing.Limits()
+    unmovable: str = FAIL
+    plan_only: bool = False
+    rounds: int = 3
+    at_once: int = 4
+    start_timeout: int = 60
+    call_timeout: int = 200
+
+
+class Evacuation:
+    """One run of an evacuation.
+
+    :param ports: ports.Ports.
+    :param request: EvacuationRequest.
+    """
+
+    def __init__(self, ports, request):
+        self.request, self.host, self._ports = request, request.host, ports
+        self._store, self._hosts, self._leasing, self._clock = ports.store, ports.hosts, ports.leasing, ports.clock
+        self._show = ports.say
+        #: Its instances, and the hosts that were read and not lost since.
+        self._dead = DeadHost(ports.store, self.host, (), self._keep, request.lifted, ports.clock)
+        self._settling, self._restarts = EvacuationSettling(self._dead), EvacuationRestarts(self._dead)
+        self.plan = None
+        #: Where a start has failed: dict uuid -> {provider: why, in words}.
+        self.failed = {}
+        #: What is at its destination now.
+        self.restarted = []
+        #: Sentences on what did not go well.
+        self.messages = []
+        self.changed = False
+
+    # Before its power is cut
+
+    def judge(self, power_state):
+        """See that the host is dead, and whether its power is to be cut. The lease of the host stays with the run.
+
+        :param power_state: on, off, unknown or none, as its power driver says.
+        :returns: a dict: changed, fence (its power is to be cut and seen to be off), message.
+        :raises DroverError: it is not to be evacuated now; the lease is given back.
+        """
+        self._refuse_request()
+        if self.request.plan_only:
+            return self._judge(power_state)
+        self._leasing.take(self.host, "evacuate", LEASE)
+        try:
+            return self._judge(power_state)
+        except BaseException:
+            self._leasing.release([self.host])
+            raise
+
+    def _judge(self, power_state):
+        self._refuse_alive(self._answers())
+        known = evidence.collect(self._ports, self.host, self.request.others, power_state, bool(self.request.said))
+        decision = self._decide(known)
+        if self.request.plan_only:
+            return self._judged(False, decision)
+        if decision.act == fencing.SOFT_FENCE:
+            self._restart_libvirt()
+            decision = self._decide(dataclasses.replace(known, soft_fenced=True))
+        if decision.act not in (fencing.HARD_FENCE, fencing.RESTART, fencing.WORD):
+            raise DroverError(f"{decision.sentence} Nothing was started elsewhere.")
+        if self.request.said:
+            self._take_word()
+        # Whatever the driver has said: it confirms it, or a person says it in so many words, which are recorded (rule S1).
+        return self._judged(not self.request.said, decision)
+
+    def _judged(self, fence, decision):
+        return {"changed": self.changed, "fence": fence, "message": decision.sentence}
+
+    def _refuse_request(self):
+        with self._store.read() as connection:
+            service = services.get(connection, self.host)
+            down = services.down_reason(service, clock.now(connection), self.request.service_down_time)
+        if down is None:
+            raise DroverError(
+                f"{self.host} is up in the store, so it is not evacuated; nothing was changed. A host that answers is emptied with "
+                "drover.compute.drain. Where it does not answer, drover.compute.discover notices that; or say it with the module "
+                "drover.compute.host, forced_down true."
+            )
+        words = f"{self.host} is powered off"
+        if self.request.said not in ("", words):
+            raise DroverError(
+                f'drover_host_is_off is "{self.request.said}", which is not taken for an answer; nothing was changed. Go and see that '
+                f"{self.host} is off, and then say exactly: -e 'drover_host_is_off=\"{words}\"'"
+            )
+
+    def _answers(self):
+        """Read the host: whether its libvirt answers. One whose answer cannot be used answers all the same.
+
+        A host of which only libvirt is dead may still run its guests; the evidence covers that.
+        """
+        try:
+            self._hosts.discover(self.host, self.request.call_timeout)
+        except DroverError as problem:
+            return problem.details.get("answers", False)
+        if not self.request.plan_only:
+            self._close_open()
+        return True
+
+    def _close_open(self):
+        """The host came back before a run that was killed had been run again: close what that run left open."""
+        said, left = self._settling.settle_returned()
+        if left:
+            self._read_others(self.request.others)
+            self._withdraw()
+            more, left = self._settling.settle_returned()
+            said += more
+            # What is stale there is removed by reading it.
+            self._hosts.discover(self.host, self.request.call_timeout)
+        self._say(said)
+        self.messages += said + [f"{each['name']}: {each['reason']}." for each in left]
+
+    def _refuse_alive(self, answers, before=""):
+        if answers:
+            raise DroverError(
+                " ".join(
+                    [
+                        f"{before}{self.host} answers, so it is not evacuated: its instances may run. Empty it with drover.compute.drain, or "
+                        "bring it back with drover.compute.undrain.",
+                        *self._messages(),
+                    ]
+                )
+            )
+
+    def _decide(self, known):
+        decision = fencing.decide(known, self.request.limits, self.request.lifted)
+        self._show(decision.sentence)
+        return decision
+
+    def _restart_libvirt(self):
+        """Guests do not need libvirt to run: restarting it harms none of them."""
+        service = self._hosts.variables(self.host).get("drover_libvirt_service") or "libvirtd"
+        answer = self._hosts.hand(self.host, SERVICE).act("ansible.builtin.service", {"name": service, "state": "restarted"})
+        if "Could not find the requested service" in answer.message:
+            raise DroverError(
+                f"{self.host} answers over SSH and has no service {service} that could be restarted, so its instances may run. Set "
+                "drover_libvirt_service in its variables (virtqemud where the daemons are split). Nothing was started elsewhere."
+            )
+        for _dummy in range(TRIES):
+            self._refuse_alive(
+                self._answers(),
+                f"The libvirt of {self.host} was dead. It was restarted, and answers again; its instances went on. ",
+            )
+            self._clock.sleep(DELAY)
+
+    def _take_word(self):
+        """Write down that a person says that the host is off."""
+        message = f"{self.request.operator} says: {self.request.said}"
+        with self._dead.step() as (connection, _dummy):
+            now = clock.now(connection)
+            event = power.begin(connection, self.host, "fence", power.OPERATOR, None, now)
+            power.finish(connection, event["uuid"], "completed", "off", None, message, now)
+        self.changed = True
+
+    # After its power is off
+
+    def restart(self, read=None):
+        """Restart its instances elsewhere. The lease of the host is given back, whatever comes of it.
+
+        :param read: names of hosts that were read since judge(); None to read the others now.
+        :returns: a dict: changed, plan (of EvacuationRestarts.plan), restarted, remaining [{uuid, name, reason}], message.
+        :raises DroverError: something is left, or could not be done; what is done stays done.
+        """
+        if self.request.plan_only:
+            self._read_others(self.request.others, read)
+            self._plan(claim=False)
+            return self._result(self.plan["restarts"], "would be restarted", self.plan["left"] + self.plan["lost"])
+        try:
+            self._leasing.take(self.host, "evacuate", LEASE)
+            self._keep_off()
+            self._read_others(self.request.others, read)
+            self._withdraw()
+            for _dummy in range(self.request.rounds):
+                self._settle()
+                self._plan(claim=True)
+                if not self.plan["restarts"]:
+                    break
+                self._restart_all()
+            return self._report()
+        finally:
+            self._leasing.release([self.host])
+
+    def _keep_off(self):
+        """Keep everything off the host.
+
+        :raises DroverError: the store does not have it as off: nobody has seen that in this run, or it was seen up since.
+        """
+        with self._dead.step() as (connection, _dummy):
+            service, event = services.get(connection, self.host), power.last(connection, self.host)
+            if not service.last_error or not event or (event["status"], event["power_state"]) != ("completed", "off"):
+                raise DroverError(
+                    f"It is not proven that {self.host} is off: its last power action in the store has not seen that, or the host was up since. "
+                    "Nothing was started. Run drover.compute.evacuate again from its beginning."
+                )
+            before, after = host_state.change(connection, self.host, "draining", self.request.reason, forced_down=True)
+        self.changed = self.changed or before != after
+
+    def _read_others(self, others, read=None):
+        """Look at every other host (rule S9), unless that was done."""
+        if read is None:
+            read = [name for name in others if self._is_read(name)]
+        self._dead.read = set(read)
+        silent = [name for name in others if name not in self._dead.read]
+        if silent:
+            self._show(f"Not read, as they do not answer: {', '.join(silent)}. What they were last seen to have is left alone.")
+
+    def _is_read(self, name):
+        try:
+            self._hosts.discover(name, self.request.call_timeout)
+        except DroverError:
+            return False
+        return True
+
+    def _withdraw(self):
+        """Find out at destinations what became of the starts that an earlier run ordered there, before anything is begun elsewhere."""
+        with self._store.read() as connection:
+            begun = evacuations.begun_destinations(connection, self.host)
+        patience = self.request.start_timeout
+        for place in begun:
+            if place in self._dead.read:
+                hand = self._hosts.hand(place, self.request.call_timeout + patience)
+                self._say(self._settling.withdraw(place, hand, patience))
+
+    def _settle(self):
+        self._say(self._settling.settle())
+
+    def _plan(self, claim):
+        self.plan = self._planned(claim)
+        self.changed = self.changed or claim and bool(self.plan["restarts"])
+        self._show(" ".join(f"{each['name']} to {each['host']}." for each in self.plan["restarts"]) or "Nothing to restart.")
+
+    def _planned(self, claim):
+        return self._restarts.plan(self.request.policy, self.request.service_down_time, self.failed, claim)
+
+    def _restart_all(self):
+        """Start what is claimed, one destination after the other; where a start fails, the next round tries another."""
+        for place in dict.fromkeys(each["host"] for each in self.plan["restarts"]):
+            wanted = [each["migration"] for each in self.plan["restarts"] if each["host"] == place]
+            # No start takes so long that all one after the other would take longer.
+            timeout = self.request.start_timeout
+            hand = self._hosts.hand(place, self.request.call_timeout + timeout * len(wanted))
+            done = self._restarts.start(place, wanted, hand, self.request.at_once, timeout)
+            for each in done["restarted"]:
+                self._show(f"{each['name']}: {self.host} -> {place}, {each['state']} there{each['message']}")
+            for each in done["failed"]:
+                self._show(f"{each['name']}: {self.host} -> {place}, did not start: {each['message']}")
+                self.failed.setdefault(each["uuid"], {})[each["provider"]] = f"it did not start: {each['message']}"
+                self.messages.append(f"{each['name']} did not start on {place}: {each['message'].rstrip('.')}.")
+            for each in done["uncertain"]:
+                self._show(f"{each['name']}: {self.host} -> {place}, it is not known what became of it: {each['message']}")
+                self.messages.append(f"It is not known what became of {each['name']} on {place}: {each['message'].rstrip('.')}.")
+            if done["uncertain"]:
+                # What was asked for may be done all the same: it stays open in the store, and nothing more is begun there.
+                self._dead.read.discard(place)
+            self.restarted += done["restarted"]
+
+    def _report(self):
+        self.plan = self._planned(claim=False)
+        remaining = self.plan["left"] + self.plan["lost"] + [{**each, "reason": "it did not start"} for each in self.plan["restarts"]]
+        result = self._result(self.restarted, "restarted", remaining)
+        if remaining and self.request.unmovable == FAIL:
+            self._show(result["message"])
+            reasons = [f"{each['name']}: {each['reason']}." for each in remaining]
+            raise DroverError(
+                " ".join(
+                    [
+                        f"{len(remaining)} instance(s) of {self.host} are not restarted; the others are.",
+                        *reasons,
+                        *self._messages(),
+                        "Correct that and run it again; drover_unmovable=skip takes it as it is.",
+                    ]
+                ),
+                **{key: result[key] for key in ("plan", "restarted", "remaining")},
+            )
+        return result
+
+    def _result(self, done, words, remaining):
+        reasons = " ".join(f"{each['name']}: {each['reason']}." for each in remaining)
+        return {
+            "changed": self.changed,
+            "plan": self.plan,
+            "restarted": self.restarted,
+            "remaining": remaining,
+            "message": f"{self.host}: {len(done)} instance(s) {words}, {len(remaining)} not. {reasons}".rstrip(),
+        }
+
+    def _messages(self):
+        return list(dict.fromkeys(self.messages))
+
+    def _say(self, sentences):
+        self.changed = self.changed or bool(sentences)
+        for sentence in sentences:
+            self._show(sentence)
+
+    def _keep(self, connection):
+        self._leasing.renew(connection, self.host)

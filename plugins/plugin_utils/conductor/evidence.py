@@ -1,0 +1,151 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is known of a host that does not answer: which hypervisors are asked about it, and what the store adds to their answers."""
+
+from __future__ import annotations
+
+import time
+import typing
+import urllib.parse
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import Late, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing, host_answer
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, evacuations, hosts, power, services
+
+#: Enough to see that it is not just one link; each may cost the time of a timeout.
+WITNESSES = 3
+DISKS = 32
+#: Seconds that another hypervisor may take to look at the host.
+PROBE = 60
+
+
+class Witnesses(typing.NamedTuple):
+    """Which hypervisors are asked, the addresses at which they may reach the host, and its disks, which nobody else should use."""
+
+    peers: list[str]
+    addresses: list[str]
+    disks: list[str]
+
+
+def collect(ports, host: str, others: typing.Iterable[str], power_state: str, said: bool) -> fencing.Evidence:
+    """Look at a host from here and from other hypervisors (rules S2 and S3).
+
+    :param ports: ports.Ports.
+    :param others, power_state, said: see witnesses() and gather().
+    """
+    answer, variables = ports.hosts.answer(host), ports.hosts.variables(host)
+    with ports.store.read() as connection:
+        asked = witnesses(connection, host, others, variables)
+    question = {"addresses": asked.addresses, "port": int(variables.get("ansible_port") or 22), "disks": asked.disks}
+    seen = [{**_seen_from(ports.hosts, peer, question), "item": peer} for peer in asked.peers]
+    with ports.store.read() as connection:
+        return gather(connection, host, answer, seen, power_state, said, uptime(ports.clock))
+
+
+def _seen_from(hosts_port, peer, question):
+    try:
+        return hosts_port.hand(peer, PROBE).read("host_probe", question)
+    except Unreachable:
+        return {"unreachable": True}
+    except Late:
+        return {}
+
+
+def witnesses(connection, host: str, others: typing.Iterable[str], variables: typing.Mapping) -> Witnesses:
+    """Find hypervisors that can be asked about a host: those that were up when they were last read, where there are any.
+
+    :param others: the other hypervisors of the inventory.
+    :param variables: those of the host in the inventory.
+    :raises DroverError: the store does not know the host.
+    """
+    services.get(connection, host)
+    found = {each["host"]: each for each in hosts.listing(connection, clock.now(connection))}
+    others = sorted(set(others) - {host})
+    up = [name for name in others if name in found and found[name]["state"] == "up"]
+    return Witnesses((up or others)[:WITNESSES], _addresses(connection, host, variables), _disks(connection, host)[:DISKS])
+
+
+def gather(
+    connection,
+    host: str,
+    answer: host_answer.Answer,
+    seen: list[dict],
+    power_state: str,
+    said: bool,
+    started: float | None,
+    soft_fenced: bool = False,
+) -> fencing.Evidence:
+    """The Evidence on a host.
+
+    :param answer: how it answers this controller.
+    :param seen: what hypervisors see: dicts item (the name), and reached and storage of the module host_probe; or unreachable.
+    :param power_state: on, off, unknown or none, as its power driver says.
+    :param said: a person says that it is off.
+    :param started: seconds since this controller started, or None.
+    :param soft_fenced: its libvirt was restarted in this run, and does not answer.
+    :raises DroverError: the store does not know the host.
+    """
+    service, now = services.get(connection, host), clock.now(connection)
+    counted, down = power.looking_dead(connection, host)
+    # One that cannot be asked looks dead from here as well.
+    lost = {str(each.get("item")) for each in seen if each.get("unreachable")}
+    storages = {each.get("storage") for each in seen}
+    fenced = power.last_fencing(connection)
+    return fencing.Evidence(
+        host=host,
+        ssh=answer.means == host_answer.LOGIN,
+        refused=answer.means == host_answer.REFUSED,
+        unclear=(answer.words or "nothing") if answer.means == host_answer.UNCLEAR else "",
+        peers={str(each.get("item")): each.get("reached") for each in seen},
+        storage=next((state for state in ("active", "silent") if state in storages), "unknown"),
+        power=power_state,
+        said=said,
+        soft_fenced=soft_fenced,
+        maintenance=service.maintenance,
+        hosts=len(counted | lost),
+        down=len(down | lost),
+        unseen=None if service.last_seen_up is None else max(0, now - service.last_seen_up),
+        started=started,
+        fenced=None if fenced is None else max(0, now - fenced),
+    )
+
+
+def uptime(seconds=time) -> float | None:
+    """Seconds since this controller started, None where its clock does not tell.
+
+    :param seconds: ports.Clock.
+    """
+    try:
+        return seconds.clock_gettime(seconds.CLOCK_BOOTTIME)
+    except (AttributeError, OSError):
+        return None
+
+
+def _addresses(connection, host, variables):
+    """Where other hypervisors may reach a host, the way they migrate to it first.
+
+    As its operator says: the name that it gives itself may be another's.
+    """
+    found = []
+    for each in evacuations.addresses(connection, host):
+        found += [urllib.parse.urlsplit(each["migration_uri"] or "").hostname, each["migration_address"]]
+    return list(dict.fromkeys(str(each) for each in [*found, variables.get("ansible_host"), host] if each))
+
+
+def _disks(connection, host):
+    """Disks that nothing but an instance on this host may have in use."""
+    instances = evacuations.instances(connection, host)
+    elsewhere = set(evacuations.shown(connection, [each["uuid"] for each in instances], host))
+    elsewhere |= {each["instance_uuid"] for each in evacuations.open_migrations(connection, host)}
+    disks = [disk for each in instances if each["uuid"] not in elsewhere for disk in each["disks"] or []]
+    return sorted(
+        {
+            disk["source"]
+            for disk in disks
+            if disk.get("source")
+            and disk.get("type") in ("file", "block")
+            and disk.get("device", "disk") == "disk"
+            and not (disk.get("readonly") or disk.get("shareable"))
+        }
+    )
