@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
@@ -16,14 +16,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import al
 from ansible_collections.drover.compute.plugins.plugin_utils.store import compute_nodes as node_rows
 from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, files, migrations_open, orders, services
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances as instance_rows
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain as domain_facts
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record_sharing
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.domain import DomainReport
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.node import INITIAL_RATIOS, NodeKey, NodeReport, NodeRows, Nodes
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.reconcile import Reported, Stale, reconcile
-
-if TYPE_CHECKING:
-    from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 
 
 def record(connection: Connection, reports: Mapping[str, Sequence[NodeReport]], now: float) -> dict[str, Any]:

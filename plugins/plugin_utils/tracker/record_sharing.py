@@ -10,15 +10,13 @@ it, a pool of addresses with the first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import providers, sharing
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.node import NodeKey, NodeRows, Nodes
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.sharing_facts import uuid_of
-
-if TYPE_CHECKING:
-    from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 
 DISK, ADDRESS = "DISK_GB", "IPV4_ADDRESS"
 # From how many nodes on a storage pool is shared.
