@@ -172,7 +172,6 @@ def _add_sizes(
 ) -> None:
     """Virtual size and space taken of all disks, in bytes: from the file, the bulk statistics, or one call more.
 
-    :param found: list of (entry, its domain, its statistics).
     :param conn: for bulk statistics of those whose files do not tell; None for one call for each.
     """
     silent = _add_sizes_of_files([entry for entry, dummy, dummy in found], warn, pools) if local else set()

@@ -201,10 +201,7 @@ class Needs:
                 self._near.add(path)
 
     def _note(self, path: str, need: Need, kind: int) -> None:
-        """Remember a file and everything behind it.
-
-        :param need: who needs it, and how: a pair of texts.
-        """
+        """Remember a file and everything behind it."""
         left = [(path, kind)]
         while left:
             path, kind = left.pop()

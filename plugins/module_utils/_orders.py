@@ -38,10 +38,8 @@ class Busy(LibvirtProblem):
 def alone(records: Records, uuid: str, name: str, patience: float, order: str | None = None) -> Iterator[None]:
     """Be the only call that works on a domain, for as long as the ``with`` block lasts.
 
-    :param records: _migration.record.Records, which has the locks.
     :param name: what to call the domain in a sentence.
     :param patience: seconds to wait for another call.
-    :param order: the order that this call carries out, or None.
     :raises Busy: another call still works on it.
     :raises Withdrawn: the order no longer counts.
     """

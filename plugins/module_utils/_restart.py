@@ -29,9 +29,7 @@ def restart(
 ) -> dict[str, Any]:
     """Bring one domain to the state that it is to have here.
 
-    :param records: the locks of domains, one per uuid (_migration.record.Records).
     :param order: uuid, name, xml, running, autostart, files, images, order.
-    :param surroundings: a _restart_images.Surroundings of this host.
     :returns: a dict: uuid, name, status (restarted; there: it was so already; failed: nothing of it is
         left here; uncertain: it is not known what is here), state, message.
     """

@@ -35,7 +35,6 @@ class Sameness:
     """Compares a source, which this runs on, with a destination.
 
     :param record: the record of the move; probes are in it before they are made.
-    :param save: a function that writes the record.
     """
 
     def __init__(self, record: dict[str, Any], source: Any, destination: Any, save: Callable[[], object]) -> None:

@@ -119,10 +119,7 @@ def read_mounts(path: str) -> list[Mount]:
 
 
 def path_id(path: str, mounts: Sequence[Mount]) -> str | None:
-    """The text of the network or cluster file system that a path lies on, or None.
-
-    :param mounts: as read_mounts() returns them.
-    """
+    """The text of the network or cluster file system that a path lies on, or None."""
     return real_path_id(_files.real_path(path), mounts)
 
 

@@ -183,10 +183,7 @@ def memory_reasons(destination: Any, domain: Any, where: str) -> list[str]:
 
 
 def boot_reasons(same: Sameness, text: str) -> list[str]:
-    """Reasons in the files that a guest is started from, which are not moved: they have to be there, with the same content.
-
-    :param same: the _sameness.Sameness of the two hosts.
-    """
+    """Reasons in the files that a guest is started from, which are not moved: they have to be there, with the same content."""
     reasons = []
     for path, is_firmware in boot_files(text):
         try:

@@ -26,7 +26,6 @@ class Turn:
     frees the lock when the process dies, however it dies, and an unlocked file counts for nothing.
 
     :param folder: where the places are kept, such as that of the records.
-    :param uuid: of the instance.
     :param line: what those in the line wait for.
     """
 

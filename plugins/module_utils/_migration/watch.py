@@ -28,7 +28,6 @@ STALLED = 60
 class Watch:
     """Watches one live migration for as long as the ``with`` block lasts.
 
-    :param uri: the source's libvirt.
     :param options: the move's options, see ``_migration.options``.
     :param ends: the uptime() at which the time is over, or None for never.
     :param limit: the same in seconds from the beginning: a second limit for what is done at the end of the first.

@@ -26,9 +26,7 @@ def resolve(
 ) -> list[dict[str, Any]]:
     """Give each definition its uuid: its own, that of the instance of its name, or a new one.
 
-    :param definitions: checked definitions.
     :param known: the store's instances (dicts with uuid, name, host, state, definition).
-    :param groups: checked server groups of the definitions.
     :returns: the definitions with uuid, with state and host of the store (new and None for an unknown
         one, UNSEEN and the host of the definition where that was written back once), with request (what the lookup
         schedule takes) and, for one that has its claim, selection.

@@ -29,7 +29,6 @@ def plan_picture(plan: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]], in
     """What the page shows of a plan.
 
     :param plan: a mapping as drain_plan, rebalance_plan, home_plan or rolling_plan returns it.
-    :param hosts: the hosts of a picture.
     :param instances: rows of the store's instances.listing(), for what a plan does not say of them.
     :returns: a dict: kind, title, facts [(label, text)], hosts [{host, instances, figures}] each with before and
         after, drawing (see drawing()), moves, batches, shutdowns, staying (what does not move and why), blocked

@@ -56,8 +56,6 @@ def shortened(value: Any, most: int) -> str:
 def align(headings: Sequence[str], rows: Sequence[Sequence[Any]], right: Collection[str] = (), indent: str = "") -> list[str]:
     """Values under headings.
 
-    :param headings: a list of column headings.
-    :param rows: a list of rows, each a list of as many values.
     :param right: headings of the columns whose values (numbers) end under each other.
     :param indent: put before every line.
     :returns: a list of lines without trailing blanks, the headings first.
@@ -97,7 +95,6 @@ def hosts_table(hosts: Iterable[Mapping[str, Any]]) -> list[str]:
         vcpus, memory_mb (MiB) and disk_gb (GiB) NAME_used and NAME_capacity, which is
         (total - reserved) x ratio; disk_pool, with which the disk is marked as shared. What is missing is
         shown as ``-``.
-    :returns: a list of lines.
     """
     rows = [_host(host) for host in sorted(hosts, key=lambda each: natural(each["host"]))]
     return align(HOST_HEADINGS, rows, right=HOST_NUMBERS)
@@ -108,7 +105,6 @@ def instances_table(instances: Iterable[Mapping[str, Any]]) -> list[str]:
 
     :param instances: dicts as the store's instances.listing returns them: name, state, host, node,
         vcpus, memory_mb (MiB), disk_gb (GiB), server_group, project.
-    :returns: a list of lines.
     """
     keys = ("vcpus", "memory_mb", "disk_gb", "server_group", "project")
     rows = [[each.get("name"), each.get("state"), place(each), *(each.get(key) for key in keys)] for each in instances]

@@ -80,11 +80,7 @@ class Aggregates:
         return np.array([bool(predicate(each)) for each in self.memberships], dtype=bool)[self.of]
 
     def least(self, key: str, default: float | FloatArray, cast: Callable[[str], float] = float) -> float | FloatArray:
-        """The least number of a metadata key per row; just ``default`` when nobody has the key.
-
-        :param default: a number, or an array of length n with one per row.
-        :returns: the default, or an array.
-        """
+        """The least number of a metadata key per row; just ``default`` when nobody has the key."""
         if key not in self.keys:
             return default
         found = np.array([each.least(key, math.nan, cast) for each in self.memberships], dtype=np.float64)[self.of]

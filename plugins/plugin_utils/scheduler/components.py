@@ -178,7 +178,6 @@ def find(kind: str) -> dict[str, type[Any]]:
     """Every component in a folder of the scheduler.
 
     :param kind: "host_filters" or "weighers".
-    :returns: {name: class}, in order of names.
     :raises SchedulerError: two files claim one name.
     """
     if kind not in _FOUND:

@@ -190,6 +190,5 @@ def narrow(states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequen
     """Run the limits, the pre-filters and then the host filters, in the policy's order.
 
     :param limits: further ones of the caller's, looked at first.
-    :returns: (the rows left, the steps).
     """
     return Narrowing(states, spec, policy, limits).stages()

@@ -391,7 +391,6 @@ class HostStates:
     def add_group(self, request: ServerGroupRequest) -> bool:
         """Make sure that the server group a request names exists.
 
-        :param request: request_spec.ServerGroupRequest.
         :returns: True if the group is new and was added.
         :raises RequestError: unknown group without a policy, or another policy than the store's.
         """

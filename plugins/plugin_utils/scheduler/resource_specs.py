@@ -32,7 +32,6 @@ class ResourceGroup:
 def from_extra_specs(specs: Mapping[str, str], who: str) -> tuple[dict[str, int], tuple[ResourceGroup, ...], str | None]:
     """({class: amount} of resources:CLASS, (ResourceGroup, ...), group policy or None).
 
-    :param specs: extra specs, all text.
     :param who: whose they are, for messages.
     :raises RequestError: naming the key and what was expected.
     """

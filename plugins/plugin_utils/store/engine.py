@@ -16,15 +16,11 @@ import os
 import sqlite3
 import time
 import weakref
-from typing import TYPE_CHECKING
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import continuity, schema
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection as Connection
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import event, exc, pool, sa
-
-if TYPE_CHECKING:
-    # For those that hand a connection on, and write no SQL.
-    from sqlalchemy import Connection as Connection
 
 # A writer waits this long (seconds) for another one: a fleet's hosts report at the same moment.
 SQLITE_BUSY_TIMEOUT = 60

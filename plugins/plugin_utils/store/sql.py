@@ -9,10 +9,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Missi
 
 try:
     import sqlalchemy as sa
-    from sqlalchemy import event, exc, pool
+    from sqlalchemy import Connection, event, exc, pool
     from sqlalchemy.dialects import postgresql
 except ImportError:
-    sa = event = exc = pool = postgresql = MissingPackage("SQLAlchemy")
+    sa = Connection = event = exc = pool = postgresql = MissingPackage("SQLAlchemy")
 try:
     from alembic import op
     from alembic.config import Config

@@ -127,7 +127,6 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
     """See that the facts of one domain are such as hypervisor_info returns, or those few that people give.
 
     :param seen: the uuids of the host's domains before it; its own is added.
-    :returns: the facts as Checked.
     :raises DroverError: one is not.
     """
     if isinstance(facts, Checked) and seen is None:

@@ -57,7 +57,6 @@ def files(columns: Mapping[str, Any], node: Mapping[str, Any]) -> set[tuple[str,
     """What a domain needs of its host: a set of (path, identity or None, whether it writes to it), see store.files.
 
     :param columns: of the domains table, as describe() returns them.
-    :param node: facts of its node.
     """
     found = set()
     for disk in columns["facts"].get("disks") or []:

@@ -290,7 +290,6 @@ def cpu_traits(arch: str | None, features: Iterable[str]) -> set[str]:
     """The HW_CPU_X86_* traits of libvirt's CPU features (N6.2).
 
     :param features: names as libvirt reports them; those without a standard trait are left out.
-    :returns: a set of trait names.
     """
     if arch not in ("x86_64", "i686"):
         return set()
@@ -310,8 +309,6 @@ def parse_cpu_set(text: str, option: str) -> set[int]:
     """The CPU numbers of a set.
 
     :param text: "0-3,8,^2"; ^ takes a CPU out again.
-    :param option: the option's name, for the error.
-    :returns: a set of ints.
     :raises DroverError: it is not a CPU set, or is empty.
     """
     take: set[int] = set()

@@ -60,7 +60,6 @@ def reports(nodes: Iterable[Any], host: str, options: Mapping[str, Any]) -> dict
     :param nodes: a list of dicts of KNOWN keys. host defaults to ``host``; hypervisor is the whole
         facts of hypervisor_info in place of the figures.
     :param options: defaults for the options of each node.
-    :returns: dict host -> list of described nodes.
     :raises DroverError: an unknown key, a wrong type, a negative amount.
     """
     found: dict[str, list[node.NodeReport]] = {}

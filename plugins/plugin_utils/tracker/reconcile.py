@@ -50,7 +50,6 @@ def reconcile(
 
     :param instances: dict uuid -> row (uuid, name, compute_node_id, state) of the instances concerned.
     :param sightings: dict uuid -> set of ids of nodes that showed it, those not reporting now included.
-    :param moving: set of uuids with an open migration.
     """
     result: Findings = {"here": {}, "adopted": [], "moved": [], "missing": [], "stale": [], "doubled": []}
     where: dict[str, dict[int, DomainReport]] = {}

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
@@ -16,14 +16,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import al
 from ansible_collections.drover.compute.plugins.plugin_utils.store import compute_nodes as node_rows
 from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, files, migrations_open, orders, services
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances as instance_rows
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain as domain_facts
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record_sharing
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.domain import DomainReport
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.node import INITIAL_RATIOS, NodeKey, NodeReport, NodeRows, Nodes
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.reconcile import Reported, Stale, reconcile
-
-if TYPE_CHECKING:
-    from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 
 
 def record(connection: Connection, reports: Mapping[str, Sequence[NodeReport]], now: float) -> dict[str, Any]:
@@ -140,7 +138,6 @@ def _write_providers(connection: Connection, wanted: Nodes, rows: NodeRows, befo
 def _clear_evacuated(connection: Connection, hosts: Mapping[int, str], reported: Reported, now: float) -> tuple[Stale, list[str]]:
     """Close evacuations from hosts that are back and no longer have what was evacuated (N9.4).
 
-    :param hosts: dict node id -> its host.
     :returns: (set of (uuid, node id) that are still there, sorted names of those that are not).
     """
     left: set[tuple[str, int]] = set()
@@ -161,7 +158,6 @@ def _end_moves_elsewhere(
 ) -> bool:
     """Close the moves of instances of which neither end had anything, where a third host shows them.
 
-    :param hosts: dict node id -> its host.
     :returns: whether there was one.
     """
     ended = False
@@ -355,7 +351,6 @@ def _retire(connection: Connection, gone: NodeRows) -> tuple[list[str], list[str
 def record_built(connection: Connection, uuid: str, host: str, domain: DomainReport, now: float) -> bool:
     """Record that the instance of a claim has its domain on a host.
 
-    :param domain: the domain as tracker.domain.describe() returns it.
     :returns: True when the store did not know it yet.
     :raises DroverError: the instance has no claim on that host.
     """
@@ -378,10 +373,7 @@ def record_built(connection: Connection, uuid: str, host: str, domain: DomainRep
 
 
 def record_seen(connection: Connection, uuid: str, host: str, domain: DomainReport, now: float) -> None:
-    """Record what a host has just shown of an instance that is recorded there; else nothing is recorded.
-
-    :param domain: the domain as tracker.domain.describe() returns it.
-    """
+    """Record what a host has just shown of an instance that is recorded there; else nothing is recorded."""
     node = instance_rows.place(connection, uuid)
     if node is not None and node.host == host:
         _write_domain(connection, node, domain, now)

@@ -10,15 +10,13 @@ it, a pool of addresses with the first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import providers, sharing
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.node import NodeKey, NodeRows, Nodes
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.sharing_facts import uuid_of
-
-if TYPE_CHECKING:
-    from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 
 DISK, ADDRESS = "DISK_GB", "IPV4_ADDRESS"
 # From how many nodes on a storage pool is shared.
@@ -28,9 +26,6 @@ _SEVERAL = 2
 def write(connection: Connection, wanted: Nodes, before: NodeRows, ids: Mapping[NodeKey, int], now: float) -> dict[str, Any]:
     """Write what nodes share.
 
-    :param wanted: dict key -> node as tracker.node.describe() returns it.
-    :param before: dict key -> row of the compute node before this discovery.
-    :param ids: dict key -> id of the node's provider.
     :returns: a dict: disk (dict id of a node's provider -> id of the sharing provider that is its disk),
         changed.
     :raises DroverError: hosts define one pool of IP addresses differently.
@@ -64,7 +59,6 @@ def write(connection: Connection, wanted: Nodes, before: NodeRows, ids: Mapping[
 def tidy(connection: Connection, before: Iterable[Any]) -> bool:
     """Remove the pools that nobody is left to see and nothing is allocated on.
 
-    :param before: rows of compute nodes before this discovery.
     :returns: whether anything was removed.
     """
     return sharing.remove_unused(connection, {uuid for row in before for uuid in _uuids(row.facts)})

@@ -34,7 +34,6 @@ def declared(value: Any, where: str) -> dict[str, str]:
 
     :param value: the option shared_pools: None, a list of names of pools, or a mapping of a name to the
         id that the pool has on all hosts.
-    :returns: dict name of the pool -> id.
     :raises DroverError: it is neither.
     """
     if value is None:

@@ -66,3 +66,8 @@ def test_cpu_sets(text, numbers):
 def test_what_is_no_xml():
     with pytest.raises(ValueError, match="not well-formed"):
         parse_capabilities("<capabilities>")
+
+
+def test_what_is_other_xml():
+    with pytest.raises(ValueError, match="there is no <host>"):
+        parse_capabilities("<domain/>")

@@ -603,6 +603,19 @@ def test_what_was_checked_long_ago_is_checked_again(fleet, monkeypatch, waited, 
     assert calls or "no room any more" in record["message"]
 
 
+def test_an_instance_that_goes_away_while_its_move_waits(fleet, monkeypatch):
+    def wait(worker):
+        worker.save(phase="waiting")
+        fleet.domain().destroy()
+        fleet.domain().undefine()
+        return 31
+
+    monkeypatch.setattr(worker_module.Worker, "_wait_for_turn", wait)
+    record, dummy = fleet.move()
+    assert (record["status"], fleet.calls) == ("failed", [])
+    assert "failed before anything was moved: it is gone from the source" in record["message"]
+
+
 def test_a_connection_that_breaks_while_it_waits_is_opened_anew(fleet, monkeypatch):
     opened = []
 

@@ -530,3 +530,18 @@ def test_a_file_that_somebody_makes_at_the_same_moment_is_theirs(place, monkeypa
     monkeypatch.setattr(worker_module.Storage, "make_room", make_room)
     record, dummy = place.move()
     assert record["status"] == "failed" and place.far.read(path) == b"", record["message"]
+
+
+def test_a_disk_that_cannot_be_read_any_more_when_it_is_copied(place, monkeypatch):
+    path = qemu_img(place.local / "vm.qcow2")
+    place.define(disk(path))
+    real = worker_module.Storage.make_room
+
+    def make_room(storage, live):
+        os.unlink(path)
+        return real(storage, live)
+
+    monkeypatch.setattr(worker_module.Storage, "make_room", make_room)
+    record, dummy = place.move()
+    assert record["status"] == "failed" and place.far.read(path) is None
+    assert f"failed before anything was moved: {path} can no longer be read" in record["message"]
