@@ -4,10 +4,12 @@
 # `make` or `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab lab-down test test-unit test-lab test-all test-matrix test-operations test-core-versions test-core-quick bench-lab bench-nova bench-placement bench-drain lint docs build clean
+.PHONY: help setup demo lab lab-down test quick test-unit test-lab test-all test-matrix test-operations test-core-versions test-core-quick bench-lab bench-nova bench-placement bench-drain lint docs build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
 PYTEST := .venv/bin/pytest -q -n 2
+QUICK := $(addprefix tests/unit/,planner scheduler definitions report tracker module_utils modules conductor candidates \
+	test_certainty.py test_laws.py test_layering.py test_removals.py test_rules_cited.py)
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -28,6 +30,10 @@ lab-down:  ## stop the lab and remove everything of it
 test: lint test-unit test-core-quick test-lab  ## linters, unit tests, tests in the lab: under 20 minutes
 
 test-all: test test-matrix test-operations  ## those and the long ones
+
+quick:  ## the engine's unit tests, without root, PostgreSQL or a browser: under 90 seconds
+	@$(SETUP) env
+	$(PYTEST) -m 'not long' -k 'not postgresql' $(QUICK)
 
 test-unit: setup  ## unit tests, the store on SQLite and on PostgreSQL; a sample of the fault matrix and of the golden scenarios
 	$(PYTEST) -m 'not long' tests/unit
