@@ -18,6 +18,7 @@ import stat
 import struct
 import urllib.parse
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from ansible_collections.drover.compute.plugins.module_utils import _files
@@ -36,30 +37,28 @@ _EXTENT = re.compile(r'^\s*(?:RW|RDONLY|NOACCESS)\s+\d+\s+\w+\s+"([^"]+)"', re.M
 _PARENT = re.compile(r'^\s*parentFileNameHint\s*=\s*"([^"]+)"', re.MULTILINE)
 
 
+@dataclass
 class Reference:
-    """What one name in a header may mean.
+    """What one name in a header may mean."""
 
-    :ivar paths: the files of this host that it may be, in the order of likelihood.
-    :ivar servers: where it is fetched from: names of servers, ``unix`` for a socket of this host.
-    :ivar words: its text where it is not understood, else None.
-    """
+    #: The files of this host that it may be, in the order of likelihood.
+    paths: list[str] = field(default_factory=list)
+    #: Where it is fetched from: names of servers, ``unix`` for a socket of this host.
+    servers: list[str] = field(default_factory=list)
+    #: Its text where it is not understood.
+    words: str | None = None
 
-    def __init__(self, paths: Iterable[str] = (), servers: Iterable[str] = (), words: str | None = None) -> None:
-        self.paths, self.servers, self.words = list(paths), list(servers), words
 
-
+@dataclass
 class Chain:
-    """All that an image needs beside itself.
+    """All that an image needs beside itself."""
 
-    :ivar files: the paths of images and data files behind it, nearest first.
-    :ivar servers: as in Reference, of the whole chain.
-    :ivar troubles: why it may be longer than is known, sentences without a full stop.
-    """
-
-    def __init__(self) -> None:
-        self.files: list[str] = []
-        self.servers: list[str] = []
-        self.troubles: list[str] = []
+    #: The paths of images and data files behind it, nearest first.
+    files: list[str] = field(default_factory=list)
+    #: As in Reference, of the whole chain.
+    servers: list[str] = field(default_factory=list)
+    #: Why it may be longer than is known, sentences without a full stop.
+    troubles: list[str] = field(default_factory=list)
 
 
 def chain(

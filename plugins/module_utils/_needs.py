@@ -14,6 +14,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt
@@ -36,16 +37,13 @@ USES = "uses it"
 _GONE = ("VIR_ERR_NO_DOMAIN", "VIR_ERR_NO_STORAGE_POOL", "VIR_ERR_NO_STORAGE_VOL")
 
 
+@dataclass
 class Sighting:
-    """One look at a path, by way of all links.
+    """One look at a path, by way of all links: its real path, what is there, and whether the path itself is a link."""
 
-    :ivar real: its real path.
-    :ivar status: what is there (os.stat_result), or None.
-    :ivar is_link: whether the path itself is a link.
-    """
-
-    def __init__(self, real: str, status: os.stat_result | None, is_link: bool) -> None:
-        self.real, self.status, self.is_link = real, status, is_link
+    real: str
+    status: os.stat_result | None
+    is_link: bool
 
     @property
     def inode(self) -> tuple[int, int] | None:

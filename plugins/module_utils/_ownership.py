@@ -14,6 +14,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt, _probe
@@ -35,27 +36,22 @@ EMPTY = 2**20
 CLOCKS = 600
 
 
+@dataclass
 class Candidate:
-    """A file that goes with an instance, if it is its own.
+    """A file that goes with an instance, if it is its own."""
 
-    :ivar path: as the instance names it.
-    :ivar by_use: it is the instance's by its use, a writable disk; everything else only by its name.
-    :ivar refused: why it stays whoever needs it, or None.
-    :ivar inode: what the file has to be (device, inode), or None for whatever is there.
-    :ivar foreign: why it stays when its name does not say whose it is.
-    :ivar pool: the storage pool that it is a volume of, or None.
-    """
-
-    def __init__(
-        self,
-        path: str,
-        by_use: bool = False,
-        refused: str | None = None,
-        inode: tuple[int, int] | None = None,
-        pool: str | None = None,
-        foreign: str = FOREIGN,
-    ) -> None:
-        self.path, self.by_use, self.refused, self.inode, self.pool, self.foreign = path, by_use, refused, inode, pool, foreign
+    #: As the instance names it.
+    path: str
+    #: It is the instance's by its use, a writable disk; everything else only by its name.
+    by_use: bool = False
+    #: Why it stays whoever needs it.
+    refused: str | None = None
+    #: What the file has to be (device, inode); None for whatever is there.
+    inode: tuple[int, int] | None = None
+    #: The storage pool that it is a volume of.
+    pool: str | None = None
+    #: Why it stays when its name does not say whose it is.
+    foreign: str = FOREIGN
 
 
 def candidates_of(conn: Any, texts: Sequence[str]) -> list[Candidate]:

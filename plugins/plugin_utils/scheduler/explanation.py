@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import some
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import ClassFilter, number
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Limit, Narrowing, asked
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Limit, Mask, Narrowing, asked
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.prefilters import traits_asked
@@ -60,7 +60,7 @@ def _counts(
     spec: RequestSpec,
     policy: Policy,
     filters: Sequence[HostFilter],
-    limits: Sequence[tuple[str, BoolArray]],
+    limits: Sequence[Mask],
     stages: Sequence[Stage],
     nearest: Sequence[NearMiss],
 ) -> str:
@@ -97,9 +97,7 @@ def _counts(
     return ", ".join(parts)
 
 
-def _nearest(
-    states: HostStates, spec: RequestSpec, filters: Sequence[HostFilter], limits: Sequence[tuple[str, BoolArray]]
-) -> list[NearMiss]:
+def _nearest(states: HostStates, spec: RequestSpec, filters: Sequence[HostFilter], limits: Sequence[Mask]) -> list[NearMiss]:
     """Hosts that no limit excludes, by how many host filters reject them, then by how much."""
     alive = np.ones(states.size, dtype=bool)
     for _name, keep in limits:

@@ -17,6 +17,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.prefilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.selection import Stage
 
+#: What lets rows pass, and which ones.
+Mask = tuple[str, BoolArray]
 #: A limit of the request or of a caller: its name, the rows that pass, and why the others do not, in words.
 Limit = tuple[str, BoolArray, str]
 
@@ -110,12 +112,12 @@ class Narrowing:
         return self._filters
 
     @property
-    def before(self) -> list[tuple[str, BoolArray]]:
+    def before(self) -> list[Mask]:
         """Limits and pre-filters."""
         return self._before
 
     @property
-    def room(self) -> list[tuple[str, BoolArray]]:
+    def room(self) -> list[Mask]:
         """The same of the room that no host filter looks at."""
         return [("room", self._room_mask())] if self._looks_at_room else []
 
@@ -161,7 +163,7 @@ class Narrowing:
     def _looks_at_room(self) -> bool:
         return bool(self.uncovered) or self._states.rooms is not None
 
-    def _steps(self) -> Iterator[tuple[str, BoolArray]]:
+    def _steps(self) -> Iterator[Mask]:
         yield from self._before
         for each in self._filters:
             yield each.name, self._ask(each)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
@@ -113,21 +114,16 @@ class ResourceColumns:
         return (amount <= self.capacity) & self.allowed(amount)
 
 
+@dataclass(eq=False)
 class GroupState:
-    """A server group during one run.
+    """A server group during one run; members are keys of instances, per_host counts them on each host (not node)."""
 
-    members: set of instance keys; per_host: int64 array, members on each host (not node).
-    """
-
-    def __init__(
-        self, name: str, policy: str, max_server_per_host: int | None, members: set[str], per_host: IntArray, in_store: bool
-    ) -> None:
-        self.name = name
-        self.policy = policy
-        self.max_server_per_host = max_server_per_host or 1
-        self.members = members
-        self.per_host = per_host
-        self.in_store = in_store
+    name: str
+    policy: str
+    max_server_per_host: int
+    members: set[str]
+    per_host: IntArray
+    in_store: bool
 
     @property
     def description(self) -> GroupDescription:
@@ -381,7 +377,9 @@ class HostStates:
         if name not in self._groups and name in self._stored_groups:
             stored = self._stored_groups[name]
             members = set(stored.get("members") or ())
-            self._groups[name] = GroupState(name, stored["policy"], stored.get("max_server_per_host"), members, self._count(members), True)
+            self._groups[name] = GroupState(
+                name, stored["policy"], stored.get("max_server_per_host") or 1, members, self._count(members), True
+            )
         return self._groups.get(name)
 
     def group_of(self, spec: RequestSpec) -> GroupState | None:
@@ -403,7 +401,7 @@ class HostStates:
                     f"Server group '{request.name}' is not in the store ({has}); give name and policy to make it, or correct the name."
                 )
             self._groups[request.name] = GroupState(
-                request.name, request.policy, request.max_server_per_host, set(), self._count(()), False
+                request.name, request.policy, request.max_server_per_host or 1, set(), self._count(()), False
             )
             return True
         origin = "in the store" if known.in_store else "in another request"
