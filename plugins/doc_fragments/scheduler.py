@@ -13,30 +13,30 @@ class ModuleDocFragment:
 options:
   policy:
     description:
-      - How to decide. A mapping, all of its keys may be left out.
-      - C(enabled_filters) is a list of host filters in the order in which they run. By default there run V(ComputeFilter),
+      - The policy of the scheduler, a mapping. All keys are optional.
+      - C(enabled_filters) is a list of host filters in the order in which they run. The default is V(ComputeFilter),
         V(AvailabilityZoneFilter), V(CoreFilter), V(RamFilter), V(DiskFilter), V(SameHostFilter), V(DifferentHostFilter),
-        V(ServerGroupAntiAffinityFilter) and V(ServerGroupAffinityFilter). An unknown name is refused with the list of what exists.
+        V(ServerGroupAntiAffinityFilter) and V(ServerGroupAffinityFilter). An unknown name is refused with the list of known names.
       - C(weighers) is a list of weighers, or a mapping of weigher to multiplier. By default all thirteen of Nova run with Nova's
         multipliers, which spreads instances. A negative multiplier of V(RAMWeigher) or V(CPUWeigher) packs them.
-      - C(ram_weight_multiplier) and the like set multipliers by Nova's names, and so do keys of aggregates for their hosts.
+      - Options such as C(ram_weight_multiplier) set multipliers by Nova's names. The same keys of an aggregate set them for its hosts.
       - C(driver) is V(filter_scheduler), or one of the older V(chance), V(simple) and V(least_cost).
-      - Names of own host filters and weighers are those of classes in the folders C(host_filters) and C(weighers) beside the playbook or
+      - The name of your own host filter or weigher is that of a class in the folder C(host_filters) or C(weighers) beside the playbook or
         the policy file, or NAMESPACE.COLLECTION.CLASS.
-      - C(shuffle_best_same_weighed_hosts), V(false) by default, takes any of the hosts that share the best weight.
-      - C(max_attempts), V(3) by default, is how many hosts may be tried for one instance, so that it has one fewer alternates.
-      - C(host_subset_size), V(1) by default, is the number of best hosts out of which one is taken at random, though always the same
+      - C(shuffle_best_same_weighed_hosts), V(false) by default, takes any of the hosts with the best weight.
+      - C(max_attempts), V(3) by default, is the number of hosts that may be tried for one instance, the alternates included.
+      - C(host_subset_size), V(1) by default, is the number of best hosts of which one is taken at random, always the same
         for one instance.
-      - C(default_availability_zone), V(nova) by default, is the zone of hosts that are in none.
+      - C(default_availability_zone), V(nova) by default, is the zone of hosts without a zone.
     type: dict
     default: {}
   policy_file:
     description:
-      - A YAML file with a policy, whose keys come after those of O(policy). An error names file, line and column.
+      - A YAML file with a policy. The keys of O(policy) override it. An error names file, line and column.
     type: path
   service_down_time:
     description:
-      - How old in seconds the last discovery of a host may be for the host to count as up. V(0) looks only at whether it succeeded.
+      - The greatest age of the last discovery, in seconds, for a host to count as up. With V(0) the age does not count, only its success.
       - The variable C(drover_service_down_time) sets it too.
     type: int
     default: 0

@@ -15,8 +15,8 @@ options:
     description:
       - The SQLAlchemy URL of the store, such as V(sqlite:////var/lib/drover/store.db) or
         V(postgresql://drover:secret@db.example.com/drover). The password in it is never shown.
-      - When not given, the variable C(drover_store_url) is used, then the environment variable E(DROVER_STORE_URL), then
-        C(store_url) in the section C([drover]) of C(ansible.cfg), then SQLite in C(drover/store.db) under Ansible's home.
+      - Without it the variable C(drover_store_url) is used, then the environment variable E(DROVER_STORE_URL), then C(store_url) in the
+        section C([drover]) of C(ansible.cfg), then SQLite in C(drover/store.db) under Ansible's home.
     type: str
 requirements:
   - SQLAlchemy, alembic, os-traits and numpy on the controller; psycopg for PostgreSQL; see requirements.txt of the collection

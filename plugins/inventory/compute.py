@@ -6,16 +6,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: compute
-short_description: The hosts of the store, and its instances, as an inventory
+short_description: Use the hosts and instances of the store as an inventory
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Every host that discovery has seen, with what is free and used, as the variable C(drover_compute).
+  - Every discovered host, with its free and used capacity in the variable C(drover_compute).
   - Hosts are in the group C(hypervisors), and in groups by state (C(state_up), C(state_down), C(state_enabled), C(state_disabled),
     C(state_maintenance), C(state_drained)), availability zone (C(zone_NAME)), aggregate (C(aggregate_NAME)), cell (C(cell_NAME)),
     hypervisor type (C(hypervisor_type_NAME)), its version (C(hypervisor_version_NUMBER)) and trait (C(trait_NAME)).
-  - How a host is reached is not in the store. Use it beside the inventory that says so, of the same names.
+  - The store does not have the connection variables of a host. Use this plugin beside an inventory that has them, with the same names.
   - Files of this plugin end in C(drover.yml) or C(drover.yaml).
 options:
   plugin:
@@ -25,25 +25,25 @@ options:
     choices: [drover.compute.compute]
   traits:
     description:
-      - Which traits of hosts become groups and are among the C(traits) of C(drover_compute), as shell patterns.
-      - V(*) gives all, of which a host has a hundred.
+      - Traits of hosts that become groups and are in C(traits) of C(drover_compute), as shell patterns.
+      - V(*) means all; a host has about a hundred.
     type: list
     elements: str
     default: [CUSTOM_*]
   instances:
     description:
-      - Whether instances are hosts of the inventory, too. They are in the group C(instances), by the names that they have; where two
-        have one name, by name and uuid.
-      - An instance never takes the name of anything else of the inventory, from whichever source and in whichever order, nor that of a host
-        of the store or of this machine. It is then called by its name and the beginning of its uuid, with a warning. It joins no group by
-        O(keyed_groups) that has anything else in it.
-      - They come last, after all other sources were read, so that other plugins that construct groups do not see them.
-      - C(ansible_host) is the first address that libvirt's own networks gave them, as of the last discovery.
+      - Add instances as hosts of the inventory. They are in the group C(instances), by their names; if two
+        have the same name, by name and uuid.
+      - An instance never gets the name of a host or group of the inventory from any source, of a host of the store, or of this machine.
+        It is then called by its name and the beginning of its uuid, with a warning. By O(keyed_groups) it joins no group
+        that also has other members.
+      - Instances are added after all other sources were read, so that other plugins that construct groups do not see them.
+      - C(ansible_host) is the first address from libvirt's own networks, as of the last discovery.
     type: bool
     default: false
   service_down_time:
     description:
-      - For how many seconds the last discovery of a host may lie back until it counts as down; 0 for ever.
+      - The greatest age of the last discovery, in seconds, for a host to count as up. With 0 the age does not count.
     type: int
     default: 0
     vars:

@@ -7,32 +7,32 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: allocation_candidates
-short_description: Show every way to meet a request for resources
+short_description: List every way to meet a request for resources
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Finds the resource providers that a request for resources, traits and aggregates could be met with, on flat, nested and sharing
-    providers alike, as C(GET /allocation_candidates) of OpenStack Placement does at microversion 1.39.
-  - It reads and never writes. What it shows can be claimed as it is, but another run may claim it first.
-  - Candidates are in the order of the names of their providers, so that the same store gives the same answer.
+  - Finds the resource providers that can meet a request for resources, traits and aggregates, on flat, nested and sharing
+    providers, like C(GET /allocation_candidates) of OpenStack Placement at microversion 1.39.
+  - It reads and never writes. Each candidate can be claimed unchanged, but another run may claim its resources first.
+  - Candidates are sorted by the names of their providers, so that the same store gives the same answer.
 options:
   _terms:
     description:
       - Queries. Each is a mapping, or the query string of Placement, for example V(resources=VCPU:1,MEMORY_MB:512&required=CUSTOM_GOLD).
       - C(resources) is a mapping of resource classes to amounts, whole numbers of at least 1.
-      - C(required) is a list of traits. V(!TRAIT) forbids one, and an inner list means any of its traits. Providers that are used need
-        to have them together; no provider that is used may have a forbidden one.
-      - C(member_of) is a list of uuids of placement aggregates, with V(!UUID) and inner lists alike. An aggregate of the root of a tree
+      - C(required) is a list of traits. V(!TRAIT) forbids one, and an inner list means any of its traits. The used providers together
+        must have the required traits; none of them may have a forbidden one.
+      - C(member_of) is a list of uuids of placement aggregates, also with V(!UUID) and inner lists. An aggregate of the root of a tree
         counts for the whole tree.
       - C(in_tree) is the uuid of a provider. Only providers of its tree are used.
-      - C(groups) is a mapping of suffixes (1 to 64 letters, digits, V(_) and V(-)) to mappings of those four. All that a group asks for
-        comes from one provider, which has its traits and is in its aggregates by itself.
-      - C(group_policy) is V(isolate) if each of the groups needs a provider of its own, else V(none). It is required with two or more groups.
-      - C(same_subtree) is a list of suffixes, or a list of such lists. One of the providers of these groups is above the others, or is
-        the same. A group that is named here may go without C(resources).
-      - C(root_required) is a list of traits that the root of the tree must have, or not have with V(!TRAIT).
-      - C(limit) is the number of candidates to return, the first ones.
+      - C(groups) is a mapping of suffixes (1 to 64 letters, digits, V(_) and V(-)) to mappings of those four. One provider serves
+        the whole group. It has the traits and is itself in the aggregates.
+      - C(group_policy) is V(isolate) if each group needs a different provider, else V(none). It is required with two or more groups.
+      - C(same_subtree) is a list of suffixes, or a list of such lists. One of the providers of these groups is above the others, or the
+        same. A group in this list does not need C(resources).
+      - C(root_required) is a list of traits that the root of the tree must have, or with V(!TRAIT) must not have.
+      - C(limit) is the greatest number of candidates. The first ones are returned.
     required: true
 extends_documentation_fragment:
   - drover.compute.store
@@ -44,20 +44,20 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: See where something would fit
+- name: Show where an instance fits
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: Find room for an instance
+    - name: Find candidates for an instance
       ansible.builtin.set_fact:
         candidates: "{{ lookup('drover.compute.allocation_candidates', {'resources': {'VCPU': 1, 'MEMORY_MB': 64}}) }}"
 
-    - name: Show the providers with room
+    - name: Show the providers
       ansible.builtin.debug:
         msg: "{{ candidates.provider_summaries[item].name }}"
       loop: "{{ candidates.allocation_requests | map(attribute='allocations') | map('first') | unique }}"
 
-    - name: Ask for CPUs and memory of one NUMA node on an enabled host
+    - name: Count the candidates with CPUs and memory of one NUMA node on an enabled host
       ansible.builtin.debug:
         msg: "{{ lookup('drover.compute.allocation_candidates', wanted).allocation_requests | length }} ways"
       vars:
@@ -69,7 +69,7 @@ EXAMPLES = r"""
           root_required: ['!COMPUTE_STATUS_DISABLED']
           limit: 10
 
-    - name: Ask in Placement's own words
+    - name: Use a query string of Placement
       ansible.builtin.debug:
         msg: "{{ lookup('drover.compute.allocation_candidates', 'resources=VCPU:1,MEMORY_MB:64&limit=1').allocation_requests }}"
 """
@@ -82,15 +82,15 @@ _raw:
   contains:
     allocation_requests:
       description:
-        - The candidates. Each has C(allocations), which is a mapping of uuids of providers to C(resources), the amounts by resource
-          class; and C(mappings), which says for each group by its suffix (the one without is V("")) the uuids of its providers.
+        - The candidates. Each has C(allocations), which is a mapping of uuids of providers to C(resources), the amounts by resource class;
+          and C(mappings), the uuids of the providers of each group by its suffix (V("") for the group without a suffix).
         - The list is empty if nothing fits.
       type: list
       elements: dict
       returned: always
     provider_summaries:
       description:
-        - Every provider of every tree that a candidate takes something from, by uuid.
+        - Every provider of every tree that a candidate uses, by uuid.
         - Each has C(name), C(resources) (C(capacity) and C(used) by resource class), C(traits), C(parent_provider_uuid) and
           C(root_provider_uuid).
       type: dict

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: capacity
-short_description: How many more of a flavor fit
+short_description: Count how many more instances of a flavor fit
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Counts how many more instances of a flavor, or of a request, fit into the fleet, on each compute node and in all, by the host filters of
-    the scheduler and the room that is not claimed, and says which resource class gives out first.
-  - It also counts how many would fit if any one host were lost and everything on it were restarted on the others (N+1).
+  - Counts how many more instances of a flavor, or of a request, fit into the fleet, on each compute node and in total, by the host filters of
+    the scheduler and the free capacity. It names the resource class that runs out first.
+  - It also counts how many fit if the worst host is lost and all its instances are restarted on the others (N+1).
   - It reads and never writes.
 options:
   _terms:
     description:
-      - Names of flavors in the store, or requests as the lookup P(drover.compute.schedule#lookup) takes them, whose C(name) may be left out.
+      - Names of flavors in the store, or requests as in the lookup P(drover.compute.schedule#lookup), with or without C(name).
     required: true
   loss:
-    description: Whether to count the loss of a host. Without it the instances are not read, which is faster in a large fleet.
+    description: Also count the loss of a host. V(false) does not read the instances, which is faster in a large fleet.
     type: bool
     default: true
 extends_documentation_fragment:
@@ -36,7 +36,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Ask how much room is left
+- name: Show the free capacity
   hosts: localhost
   gather_facts: false
   tasks:
@@ -49,7 +49,7 @@ EXAMPLES = r"""
         msg: >-
           {{ room.total }} more fit, short is {{ room.short }}.
           {{ room.with_loss.total ~ ' if the worst host, ' ~ room.with_loss.host ~ ', is lost.' if room.with_loss.survives else
-             'The loss of ' ~ room.with_loss.host ~ ' could not be borne.' }}
+             'If ' ~ room.with_loss.host ~ ' is lost, its instances do not fit on the others.' }}
 """
 
 RETURN = r"""
@@ -61,26 +61,26 @@ _raw:
     name: {description: The name of the flavor or request., type: str, returned: always}
     total: {description: How many more fit., type: int, returned: always}
     short:
-      description: The resource class that gives out first on most of the nodes. Null when no node may take it at all.
+      description: The resource class that runs out first on most of the nodes. Null if no node passes the host filters.
       type: str
       returned: always
     hosts:
       description:
-        - Each compute node with C(host), C(node), C(count) of more that fit there, and C(short), the class that gives out first,
-          null where a host filter keeps it off.
+        - Each compute node with C(host), C(node), C(count), the number of instances that fit there, and C(short), the class that runs out
+          first, null if the node fails a host filter.
       type: list
       elements: dict
       returned: always
     with_loss:
       description:
-        - What is left when the worst host is lost. Null without O(loss), or without any host. In fleets of many hosts that are all
-          alike C(total) may be a little less than what really fits, never more.
+        - The result if the worst host is lost. Null without O(loss), or without any host. In fleets of many equal hosts C(total) may be a
+          little less than the true number, never more.
       type: dict
       returned: always
       contains:
-        total: {description: "How many more fit then, V(0) if it is not survived.", type: int, returned: always}
-        host: {description: The host whose loss leaves least., type: str, returned: always}
-        survives: {description: Whether all that is on it finds a place on the others., type: bool, returned: always}
+        total: {description: "How many more fit then, V(0) if its instances do not fit on the others.", type: int, returned: always}
+        host: {description: The host whose loss leaves the least capacity., type: str, returned: always}
+        survives: {description: All its instances fit on the other hosts., type: bool, returned: always}
 """
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup

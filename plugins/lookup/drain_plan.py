@@ -13,16 +13,16 @@ author:
   - The drover.compute authors (@drover)
 description:
   - Finds a destination for every instance of a host, all as one batch and the largest first, by the host filters and weighers of the
-    scheduler; where that leaves one without a place, in other orders, then with O(extra_moves), then with O(solver_seconds).
-  - Running and paused instances move live, those that are shut off move cold, unless the policy of an instance says otherwise.
-  - Destinations are in the cell of the host, up and enabled, and have the room. Members of an anti-affinity server group never meet, not
-    even for a moment. Members of an affinity group go to one host, one after the other, or they all stay.
-  - Hosts on one shared pool need no disk for what moves between them, for it stays where it is.
-  - What cannot move is listed with the reason and does not keep the rest from being planned.
+    scheduler. If an instance has no destination then, it tries other orders, then O(extra_moves), then O(solver_seconds).
+  - Running and paused instances move live, instances that are shut off move cold, unless the policy of an instance differs.
+  - Destinations are in the cell of the host, up and enabled, and have enough free capacity. Members of an anti-affinity server group are never
+    on one host, not even during a move. Members of an affinity group go to one host, one after the other, or they all stay.
+  - A move between hosts on one shared pool needs no additional disk, because the disk stays where it is.
+  - Instances that cannot move are listed with the reason; the others are planned.
   - It reads and never writes or moves anything. The same store gives the same plan.
 options:
   _terms:
-    description: The host to empty, with all its compute nodes. With several, each has a plan of its own that knows nothing of the others.
+    description: The host to empty, with all its compute nodes. Several hosts get separate plans that do not consider each other.
     required: true
   max_migrations:
     description: How many instances leave the host at a time. It only decides the waves that the plan shows.
@@ -36,18 +36,18 @@ options:
     vars:
       - name: drover_max_migrations_per_destination
   max_migrations_overall:
-    description: How many instances move at a time in all.
+    description: How many instances move at a time in the fleet.
     type: int
     vars:
       - name: drover_max_migrations_overall
   extra_moves:
-    description: How many instances of other hosts may move to make room, where the host cannot be emptied without that.
+    description: How many instances of other hosts may move to free capacity, if the host cannot be emptied without these moves.
     type: int
     default: 0
     vars:
       - name: drover_extra_moves
   solver_seconds:
-    description: How long an exact model may be worked on where nothing else finds a place for all. It needs the Python package highspy.
+    description: Seconds for an exact model, if no other method places all instances. It needs the Python package highspy.
     type: float
     default: 0
     vars:
@@ -60,8 +60,8 @@ options:
       - name: drover_migration
   excluded:
     description:
-      - Compute nodes, by name or uuid of their provider, that an instance must not go to, because moving it there has failed before.
-        A mapping of the uuid of the instance to a list.
+      - Compute nodes that an instance must not go to, because a move there has failed before. A mapping of the uuid of the instance to a
+        list of names or uuids of their providers.
     type: dict
     default: {}
 extends_documentation_fragment:
@@ -86,7 +86,7 @@ EXAMPLES = r"""
       ansible.builtin.debug:
         var: plan.lines
 
-    - name: Name what cannot move
+    - name: Show the instances that cannot move
       ansible.builtin.debug:
         msg: "{{ item.name }}: {{ item.reason }}"
       loop: "{{ plan.unmovable }}"
@@ -105,31 +105,31 @@ _raw:
       description:
         - The moves in the order in which to begin them, each with C(uuid), C(name), C(state), C(live) (V(false) for a cold move),
           C(from_host), C(from_node), C(host), C(node), C(provider), C(vcpus), C(memory_mb), C(disk_gb), C(server_group), C(seconds)
-          (expected), C(converges), C(wave), C(order), C(extra) (V(true) for one of another host, that makes room), C(for_host), C(after)
-          (uuids of the moves that must be done before) and C(stage) (those of one stage do not wait for each other).
+          (expected), C(converges), C(wave), C(order), C(extra) (V(true) for an instance of another host that moves to free capacity),
+          C(for_host), C(after) (uuids of the moves that must be done before) and C(stage) (moves of one stage do not wait for each other).
       type: list
       elements: dict
       returned: always
     unmovable:
       description:
-        - What cannot move, each with C(uuid), C(name), C(state), C(vcpus), C(memory_mb), C(disk_gb), C(reason), C(nearest) (the host that
-          comes nearest to having room and what it lacks) and C(way_out).
+        - Instances that cannot move, each with C(uuid), C(name), C(state), C(vcpus), C(memory_mb), C(disk_gb), C(reason), C(nearest) (the
+          host with the least missing capacity, and the missing amount) and C(way_out).
       type: list
       elements: dict
       returned: always
-    shutdowns: {description: "What its policy lets be shut down instead of moved, the less important first.", type: list, elements: dict, returned: always}
-    status: {description: "V(ok), V(partial) where some cannot move, V(infeasible) where that is proven.", type: str, returned: always}
+    shutdowns: {description: "Instances that are shut down by their policy, the lowest priority first.", type: list, elements: dict, returned: always}
+    status: {description: "V(ok), V(partial) if some cannot move, V(infeasible) if this is proven.", type: str, returned: always}
     proof: {description: Why it cannot be done., type: str, returned: when it is proven}
-    hint: {description: What might still empty the host., type: str, returned: when there is such a thing}
-    method: {description: How the places were found., type: str, returned: always}
-    extra_moves: {description: How many moves are of instances of other hosts., type: int, returned: always}
-    seconds: {description: How long it is expected to take., type: float, returned: always}
+    hint: {description: A way that may still empty the host., type: str, returned: when there is one}
+    method: {description: The method that found the destinations., type: str, returned: always}
+    extra_moves: {description: The number of moves of other hosts' instances., type: int, returned: always}
+    seconds: {description: The expected duration in seconds., type: float, returned: always}
     unsettled:
-      description: Hosts at which moves are open that an earlier run began to make room for this one.
+      description: Hosts with open extra moves of an earlier run for this host.
       type: list
       elements: str
       returned: always
-    waves: {description: How many waves there are., type: int, returned: always}
+    waves: {description: The number of waves., type: int, returned: always}
     lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always}
 """
 

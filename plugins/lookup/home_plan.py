@@ -7,19 +7,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: home_plan
-short_description: Plan the way home after maintenance
+short_description: Plan the moves back after maintenance
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Lists moves that bring instances back to the compute nodes they were on, as far as these have room for them now. Host filters and
-    server groups hold at every step. It says which instances stay where they are, and why.
+  - Lists moves that bring instances back to their earlier compute nodes, as far as these have enough free capacity now. Every step keeps
+    host filters and server groups. The plan names the instances that stay where they are, and why.
   - It reads and never writes or moves anything.
 options:
   _terms:
     description:
-      - Where instances belong, each a mapping with C(uuid), C(host) and C(node), or a list of such mappings. Instances that are at home, or
-        gone, are left out.
+      - The earlier compute node of each instance, a mapping with C(uuid), C(host) and C(node), or a list of such mappings. Instances that
+        are already there, or gone, are left out.
     required: true
 extends_documentation_fragment:
   - drover.compute.store
@@ -33,7 +33,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Note where everything is, to bring it back later
+- name: Record where the instances are, to bring them back later
   hosts: localhost
   gather_facts: false
   tasks:
@@ -41,7 +41,7 @@ EXAMPLES = r"""
       drover.compute.instance_info:
       register: found
 
-    - name: Plan the way home
+    - name: Plan the moves back
       ansible.builtin.set_fact:
         plan: "{{ lookup('drover.compute.home_plan', found.instances) }}"
 
@@ -63,10 +63,10 @@ _raw:
       type: list
       elements: dict
       returned: always
-    waves: {description: How many waves there are., type: int, returned: always}
-    seconds: {description: How long they take by forecast., type: float, returned: always}
+    waves: {description: The number of waves., type: int, returned: always}
+    seconds: {description: The expected duration in seconds., type: float, returned: always}
     staying:
-      description: What stays away, each with C(uuid), C(name) and C(reason).
+      description: Instances that are not moved back, each with C(uuid), C(name) and C(reason).
       type: list
       elements: dict
       returned: always

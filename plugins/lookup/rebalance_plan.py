@@ -7,21 +7,21 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: rebalance_plan
-short_description: A score of imbalance, and the few moves that better it
+short_description: Show a score of imbalance, and the few moves that improve it
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
   - The score is the sum over resource classes of the standard deviation of the hosts' free share, over hosts that are up and enabled.
     V(0) is even.
-  - Lists moves that better it, each with its gain, none of which costs more than it gains, so that a second plan after the first was
-    carried out has none. Room, host filters and server groups hold at every step.
-  - Nothing is moved from or to a host that is disabled, in maintenance or down. Nothing is moved at all while a host is drained, from the
-    drain until it is brought back. An instance that has moved within O(cooldown) seconds stays, whatever it was that moved it.
+  - Lists moves that improve it, each with its gain. No move costs more than it gains, so that a second plan after the first was
+    carried out has no moves. Every step keeps capacity, host filters and server groups.
+  - No instance moves from or to a host that is disabled, in maintenance or down. While a host is drained, until it is enabled again, no
+    instance moves at all. An instance that was moved for any reason in the last O(cooldown) seconds stays.
   - It reads and never writes or moves anything. The same store gives the same plan, up to the end of a cool-down.
 options:
   _terms:
-    description: Nothing; the plan is for the whole fleet.
+    description: No terms; the plan is for the whole fleet.
   max_moves:
     description: The most moves.
     type: int
@@ -29,7 +29,7 @@ options:
     vars:
       - name: drover_max_moves
   threshold:
-    description: Nothing is moved while the score is not above this.
+    description: Moves are planned only if the score is above this.
     type: float
     default: 0.01
     vars:
@@ -41,25 +41,25 @@ options:
     vars:
       - name: drover_margin
   cost_per_gib:
-    description: How much more a move must gain for each GiB of the memory of its instance.
+    description: Additional gain that a move needs for each GiB of the memory of its instance.
     type: float
     default: 0.0
     vars:
       - name: drover_cost_per_gib
   cooldown:
-    description: For how many seconds after a move an instance stays.
+    description: Seconds after a move in which an instance is not moved again.
     type: int
     default: 3600
     vars:
       - name: drover_cooldown
   weights:
-    description: How much each resource class counts in the score, V(1) where it is not named.
+    description: The weight of each resource class in the score, V(1) by default.
     type: dict
     default: {}
     vars:
       - name: drover_weights
   despite_maintenance:
-    description: Plan although hosts are drained, among the others.
+    description: Also plan while hosts are drained, among the other hosts.
     type: bool
     default: false
     vars:
@@ -104,10 +104,10 @@ _raw:
       type: list
       elements: dict
       returned: always
-    waves: {description: How many waves there are., type: int, returned: always}
-    seconds: {description: How long they take by forecast., type: float, returned: always}
-    reason: {description: Why nothing more is moved., type: str, returned: always}
-    cooling: {description: Names of the instances that have moved too recently., type: list, elements: str, returned: always}
+    waves: {description: The number of waves., type: int, returned: always}
+    seconds: {description: The expected duration in seconds., type: float, returned: always}
+    reason: {description: Why there are no more moves., type: str, returned: always}
+    cooling: {description: Names of the instances that were moved too recently., type: list, elements: str, returned: always}
     lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always}
 """
 

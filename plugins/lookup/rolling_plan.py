@@ -7,20 +7,20 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: rolling_plan
-short_description: Batches of hosts that can be down together
+short_description: Plan batches of hosts that can be down together
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Forms the fewest batches it finds of hosts that can be down together. Everything on the hosts of a batch has a place on the others then,
-    by room, host filters and server groups.
-  - Hosts that are down or disabled take nothing. Hosts that cannot be emptied are in no batch and are named with the reason.
-  - It reads and never writes. The playbook drover.compute.rolling_maintenance asks it again before each batch.
+  - Forms the fewest batches that it finds of hosts that can be down together. All instances of a batch then fit on the other hosts,
+    by capacity, host filters and server groups.
+  - Hosts that are down or disabled are no destinations. Hosts that cannot be emptied are in no batch and are named with the reason.
+  - It reads and never writes. The playbook drover.compute.rolling_maintenance plans again before each batch.
 options:
   _terms:
-    description: The hosts to be worked on. Without any, all that are in the store.
+    description: The hosts of the maintenance. By default all hosts of the store.
   spare_hosts:
-    description: How many more hosts, the fullest, may be lost while a batch is down, with a place left for all that is on them.
+    description: How many more hosts, the fullest, may be lost while a batch is down, so that their instances still fit on the others.
     type: int
     default: 0
     vars:
@@ -33,16 +33,18 @@ options:
       - name: drover_batch_size
   back:
     description:
-      - Whether the instances return before the next batch, so that each batch meets the fleet as it is now. Otherwise they stay where they went.
+      - The instances return before the next batch, so that each batch starts with the present fleet. With V(false) they stay at their
+        destinations.
     type: bool
     default: true
   unmovable:
-    description: V(shutdown) counts instances that cannot move as shut down where they are, as O(ignore:drover_unmovable) of the drain does.
+    description: With V(shutdown) instances that cannot move count as shut down on their host, as with O(ignore:drover_unmovable) of the
+      drain.
     type: str
     choices: [fail, shutdown]
     default: fail
   empty:
-    description: Hosts that count as empty, though something may be on them. What an earlier batch left shut off there, for one.
+    description: Hosts that count as empty, although they may have instances, for example instances that an earlier batch shut down there.
     type: list
     elements: str
     default: []
@@ -77,7 +79,7 @@ _raw:
   elements: dict
   contains:
     batches:
-      description: The batches in the order in which to take them, each a list of hosts.
+      description: The batches in their order, each a list of hosts.
       type: list
       elements: list
       returned: always

@@ -7,45 +7,45 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: schedule
-short_description: Pick hosts for instances, and say why
+short_description: Pick hosts for instances, with the reasons
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Reads the fleet from the store, narrows it by host filters, ranks what is left by weighers, and returns a destination for each
-    instance with alternates and the reasons.
-  - All requests of one call are one batch. They are placed in the order given, each sees the room that those before it take, and
-    if one of them fits nowhere the lookup fails and names what each host filter rejected and which hosts came nearest.
-  - It reads and never writes. Room is claimed by M(drover.compute.allocation). As Ansible evaluates a lookup again wherever a variable
-    that holds it is used, keep the answer with M(ansible.builtin.set_fact).
+  - Reads the fleet from the store, removes unsuitable hosts by host filters, ranks the others by weighers, and returns a destination for
+    each instance with alternates and the reasons.
+  - All requests of one call are one batch. They are placed in the given order, and each counts for the next. If one of them
+    fits on no host, the lookup fails, with the hosts that each host filter rejected and the hosts that were closest.
+  - It reads and never writes. M(drover.compute.allocation) claims the resources. Ansible evaluates a lookup again at every use of its
+    variable, so keep the answer with M(ansible.builtin.set_fact).
   - Hosts of equal weight are taken in the order of their names.
 options:
   _terms:
     description:
       - Requests. Each is a mapping, or a list of mappings.
-      - C(name), C(vcpus) and C(memory_mb) (MiB) are needed, C(disk_gb) (GiB) is V(0) by default. They are whole numbers.
+      - C(name), C(vcpus) and C(memory_mb) (MiB) are required, C(disk_gb) (GiB) is V(0) by default. Amounts are whole numbers.
       - C(resources) is a mapping of other resource classes to amounts, such as C(VGPU) or C(CUSTOM_LICENCE). The extra specs of a flavor
-        ask for them as C(resources:CLASS), which also goes over C(vcpus), C(memory_mb) and C(disk_gb) when it names their classes.
-      - C(uuid) is that of the instance. One is made up if it is missing.
+        have them as C(resources:CLASS), which also overrides C(vcpus), C(memory_mb) and C(disk_gb) for their classes.
+      - C(uuid) is that of the instance. By default a new one is made.
       - C(availability_zone) is the zone it must be in.
-      - C(flavor) is the name of a flavor in the store, or a mapping with C(name), amounts and C(extra_specs). Amounts of the request
-        itself come first.
+      - C(flavor) is the name of a flavor in the store, or a mapping with C(name), amounts and C(extra_specs). Amounts of the request itself
+        override them.
       - C(image) is a name, or a mapping with C(name), C(id), C(disk_format) and C(properties).
-      - C(scheduler) is a mapping of keys of O(policy) that hold for this request alone.
-      - C(num_instances) asks for that many alike, named NAME-1, NAME-2 and so on, with the uuids in C(uuids) if given.
-      - C(server_group) is the name of a server group in the store, or a mapping with C(name), C(policy) (V(affinity),
-        V(anti-affinity), V(soft-affinity) or V(soft-anti-affinity)) and C(max_server_per_host) for one that may be new.
+      - C(scheduler) is a mapping of keys of O(policy) for this request only.
+      - C(num_instances) is a number of equal instances, named NAME-1, NAME-2 and so on, with the uuids in C(uuids) if given.
+      - C(server_group) is the name of a server group in the store, or a mapping with C(name), C(policy) (V(affinity), V(anti-affinity),
+        V(soft-affinity) or V(soft-anti-affinity)) and C(max_server_per_host) for a group that may be new.
       - C(hints) is a mapping with C(same_host) or C(different_host), each a uuid or name of an instance, or a list of them;
         C(query), a JSON query; C(build_near_host_ip) and C(cidr); or C(group), the name of a server group.
-      - C(ignore_hosts) is a list of hosts not to take. C(host) is the one host, or compute node, to take; it must pass the host filters.
+      - C(ignore_hosts) is a list of excluded hosts. C(host) is the only allowed host, or compute node; it must pass the host filters.
         C(node) is the compute node. C(requested_destination) is a mapping with C(host), C(node), C(cell) and C(allow_cross_cell_move).
-      - C(force_hosts) and C(force_nodes) are the only ones to take. Host filters are not asked then, but for room, zone and whether
-        the host is enabled.
-      - C(retry) is a list of C(host) and C(node) where it was tried already.
-      - C(project) and C(user) are kept with the claim.
+      - C(force_hosts) and C(force_nodes) are the only allowed hosts and nodes. Then only capacity, zone and the status of the host are
+        checked, and no other host filters run.
+      - C(retry) is a list of C(host) and C(node) that were tried already.
+      - C(project) and C(user) are recorded with the claim.
     required: true
   explain:
-    description: Whether to return the explanation. Failures are explained always.
+    description: Return the explanation. Failures are always explained.
     type: bool
     default: true
 extends_documentation_fragment:
@@ -62,7 +62,7 @@ EXAMPLES = r"""
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: Ask where two web servers would go, on two hosts
+    - name: Pick two different hosts for two web servers
       ansible.builtin.set_fact:
         selections: "{{ query('drover.compute.schedule', requests) }}"
       vars:
@@ -78,7 +78,7 @@ EXAMPLES = r"""
             disk_gb: 1
             server_group: web
 
-    - name: Show where, and what else would do
+    - name: Show the hosts and their alternates
       ansible.builtin.debug:
         msg: "{{ item.name }} goes to {{ item.host }}, else to {{ item.alternates | map(attribute='host') | join(' or ') }}"
       loop: "{{ selections }}"
@@ -96,35 +96,36 @@ _raw:
   type: list
   elements: dict
   contains:
-    name: {description: The name asked for., type: str, returned: always}
-    uuid: {description: "The uuid of the instance, as asked for or made up.", type: str, returned: always}
+    name: {description: The name of the request., type: str, returned: always}
+    uuid: {description: "The uuid of the instance, from the request or new.", type: str, returned: always}
     host: {description: The destination., type: str, returned: always}
     node: {description: The compute node of that host., type: str, returned: always}
     provider: {description: The uuid of its resource provider., type: str, returned: always}
     cell: {description: The cell of the host., type: str, returned: always}
-    weight: {description: What the weighers gave it., type: float, returned: always}
-    resources: {description: "Amounts to claim by resource class, those of 0 left out.", type: dict, returned: always}
+    weight: {description: The weight of the host., type: float, returned: always}
+    resources: {description: "Amounts to claim by resource class, without amounts of 0.", type: dict, returned: always}
     allocations:
       description:
-        - What is to be claimed of which provider, a mapping of provider uuids to amounts by resource class.
-        - It is there when an instance of the batch asks for what the host's own provider or its one pool does not decide. See the
+        - The amounts to claim on each provider, a mapping of provider uuids to amounts by resource class.
+        - It is returned if an instance of the batch needs more than the host's own provider or its one shared pool. See the
           documentation of the scheduler.
       type: dict
       returned: where providers had to be chosen
     server_group: {description: "C(name), C(policy) and C(max_server_per_host) of the server group.", type: dict, returned: always}
-    availability_zone: {description: The zone asked for., type: str, returned: always}
-    project: {description: As asked for., type: str, returned: always}
-    user: {description: As asked for., type: str, returned: always}
+    availability_zone: {description: The requested zone., type: str, returned: always}
+    project: {description: The project of the request., type: str, returned: always}
+    user: {description: The user of the request., type: str, returned: always}
     flavor: {description: The name of the flavor., type: str, returned: always}
     image: {description: The properties of the image., type: dict, returned: always}
     alternates:
-      description: Other hosts of the same cell, best first, each with C(host), C(node), C(provider) and C(weight), and C(allocations) alike.
+      description: Other hosts of the same cell, best first, each with C(host), C(node), C(provider) and C(weight), and C(allocations) if
+        returned.
       type: list
       elements: dict
       returned: always
     explanation:
       description:
-        - C(hosts) is how many compute nodes there are.
+        - C(hosts) is the number of compute nodes.
         - C(filters) lists the host filters in the order in which they ran, each with C(name), C(before), C(after) and C(rejected).
         - C(weighers) lists the weighers, each with C(name) and C(multiplier).
         - C(top) lists the best hosts, each with C(host), C(node), C(weight), and under C(weighers) the C(raw) value, the C(normalised)

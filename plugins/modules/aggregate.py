@@ -9,14 +9,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: aggregate
-short_description: Make, change or delete a host aggregate
+short_description: Create, change or delete a host aggregate
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - An aggregate gives hosts something in common, as keys and values that host filters and weighers read. The key
+  - An aggregate is a group of hosts with keys and values that host filters and weighers read. The key
     C(availability_zone) makes it a zone.
-  - A host is in one zone at most, and its zone does not change while it has instances that were placed by zone.
+  - A host is in at most one zone. Its zone cannot change while it has instances that were placed by zone.
 options:
   name:
     description: The name of the aggregate.
@@ -30,14 +30,14 @@ options:
     default: present
   metadata:
     description:
-      - Keys and values to set. A key whose value is null is deleted, and keys that are not named are kept.
+      - Keys and values to set. A key with the value null is deleted. Other keys stay.
     type: dict
   hosts:
-    description: Hosts to add. Others stay.
+    description: Hosts to add. Other hosts stay.
     type: list
     elements: str
   remove_hosts:
-    description: Hosts to take out.
+    description: Hosts to remove.
     type: list
     elements: str
 attributes:
@@ -54,11 +54,11 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: Say which hosts have fast disks
+- name: Group the hosts with fast disks
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: Make the aggregate
+    - name: Create the aggregate
       drover.compute.aggregate:
         name: fast
         metadata: {ssd: "true", ram_weight_multiplier: "-1.0"}

@@ -9,33 +9,33 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: allocation_info
-short_description: Show who holds how much of what
+short_description: Show allocations and their consumers
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Returns what is allocated, summed by resource class for all and for each provider, project, user and consumer type, as far as
-    the filters let through.
-  - With O(consumers) or O(provider) it returns the single consumers too.
+  - Returns the sums of the allocations that match the filters, by resource class, for all and for each provider, project, user and
+    consumer type.
+  - With O(consumers) or O(provider) it also returns each consumer.
 options:
   consumers:
     description:
-      - Uuids of consumers, which are instances and migrations. One that holds nothing is left out.
+      - Uuids of consumers, which are instances and migrations. A consumer without allocations is left out.
     type: list
     elements: str
     aliases: [consumer]
   provider:
-    description: Count what is held of this resource provider only. Its name or uuid.
+    description: Count only allocations on this resource provider. Its name or uuid.
     type: str
   project:
-    description: Count what consumers of this project hold only.
+    description: Count only consumers of this project.
     type: str
   user:
-    description: Count what consumers of this user hold only.
+    description: Count only consumers of this user.
     type: str
   consumer_type:
     description:
-      - Count what consumers of this type hold only, such as V(INSTANCE) or V(MIGRATION).
+      - Count only consumers of this type, such as V(INSTANCE) or V(MIGRATION).
     type: str
 extends_documentation_fragment:
   - drover.compute.store
@@ -47,17 +47,17 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Show what is used
+- name: Show the usage
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: Make a pool to look at
+    - name: Create a pool as an example
       drover.compute.resource_provider:
         name: pool3
         inventories:
           DISK_GB: {total: 20000}
 
-    - name: Read who holds something of it
+    - name: Read its consumers
       drover.compute.allocation_info:
         provider: pool3
       register: held
@@ -66,7 +66,7 @@ EXAMPLES = r"""
       ansible.builtin.debug:
         var: held.consumers
 
-    - name: Read what everybody holds
+    - name: Read all allocations
       drover.compute.allocation_info:
       register: usage
 
@@ -81,7 +81,7 @@ usages:
   returned: success
   type: dict
 usages_by:
-  description: The same sums by name, with C((none)) for who has none.
+  description: The same sums by name, with C((none)) for consumers without one.
   returned: success
   type: dict
   contains:
@@ -96,14 +96,15 @@ consumers:
   elements: dict
   contains:
     uuid: {description: Its uuid., type: str, returned: always}
-    name: {description: "The name of the instance, for a migration of that which moves; null for others.", type: str, returned: always}
+    name: {description: "The name of the instance, also of the moving instance of a migration; null for others.", type: str, returned:
+      always}
     type: {description: "Its type, such as V(INSTANCE).", type: str, returned: always}
     project: {description: "Its project, or null.", type: str, returned: always}
     user: {description: "Its user, or null.", type: str, returned: always}
     generation: {description: Its generation., type: int, returned: always}
     expires_at: {description: "When the claim ends (seconds since 1970), or null.", type: float, returned: always}
     allocations:
-      description: What it holds, by C(provider) and C(provider_uuid) with C(resources). With O(provider) only of that one.
+      description: Its allocations, by C(provider) and C(provider_uuid) with C(resources). With O(provider) only on that provider.
       type: list
       elements: dict
       returned: always

@@ -14,44 +14,44 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Reads a hypervisor as M(drover.compute.hypervisor_info) does and records it in one transaction. That is the heartbeat of
+  - Reads a hypervisor like M(drover.compute.hypervisor_info) and records it in one transaction. This is the heartbeat of
     its service, its compute node with inventories and traits, and its domains as instances with their allocations.
-  - A compute node that its host no longer reports is removed when nothing is allocated on it. Otherwise it is kept, no longer
-    scheduled onto, and named in RV(unreported).
-  - When the hypervisor cannot be reached or read, its service is recorded as down, with the reason, and the task fails or
-    is unreachable as always. Other hosts go on.
-  - Each option but O(nodes), O(host) and O(store_url) also comes from the variable of its name with C(drover_) in front, such
-    as C(drover_reserved_host_memory_mb), so that it stands with the host in the inventory.
+  - A compute node that its host no longer reports is removed if it has no allocations. Otherwise it stays, gets no new
+    instances, and is named in RV(unreported).
+  - If the hypervisor cannot be reached or read, its service is recorded as down, with the reason, and the task fails or
+    is unreachable as usual. Other hosts continue.
+  - Each option but O(nodes), O(host) and O(store_url) can also be set by a variable with C(drover_) before its name, such
+    as C(drover_reserved_host_memory_mb), with the host in the inventory.
   - Heartbeats and figures of use change at every run and do not count as a change.
 options:
   uris:
     description:
-      - The libvirt URIs behind this inventory host, each a compute node of its own. When two of them report the same host name, the
-        first keeps it and the others have their URI appended.
+      - The libvirt URIs of this inventory host, each a separate compute node. If two of them report the same host name, the first keeps it
+        and the URI is appended to the others.
     type: list
     elements: str
     default: ["qemu:///system"]
   nodes:
     description:
-      - Compute nodes given as data in place of gathering, for fleets that are not reached by libvirt and for tests.
+      - Compute nodes as data instead of gathering, for fleets that libvirt does not reach and for tests.
       - Each is a mapping with C(host) (default O(host)), C(hypervisor_hostname) (default C(host)), C(vcpus), C(memory_mb),
         C(local_gb), C(disk_available_least_gb), C(domains) (a list of mappings with uuid, name, state, vcpus, memory_mb, disk_gb,
         metadata), C(traits), for the scheduler C(host_ip), C(hypervisor_type), C(hypervisor_version), C(supported_instances),
         C(cpu_info), C(stats) and C(metrics) (mappings of name to value), C(num_io_ops), C(failed_builds), for shared storage C(pools)
         (a list of mappings with name, path and shared_id as M(drover.compute.hypervisor_info) has them), and any
-        option of this module that is about one node. C(hypervisor) in place of the figures takes the whole facts of M(drover.compute.hypervisor_info).
-      - A host that is named must be given with all its nodes. With an empty list and O(host), that host has none any more. It is
-        taken out of the store, unless an instance or an open migration holds room there.
+        option of this module that is about one node. Instead of the figures, C(hypervisor) takes the whole facts of M(drover.compute.hypervisor_info).
+      - Give all nodes of each named host. With an empty list and O(host), that host has no nodes any more. It is
+        removed from the store, unless an instance or an open migration has allocations there.
     type: list
     elements: dict
   host:
     description:
-      - The host to record. The default is the inventory host, or the one the task is delegated to.
+      - The host to record. The default is the inventory host, or the host of C(delegate_to).
     type: str
   instances_path:
     description:
-      - The folder that holds the disks of the instances, whose file system is the node's DISK_GB.
-      - When it lies in a storage pool that other compute nodes share, the DISK_GB is that of one resource provider for all of them.
+      - The folder for the disks of the instances. Its file system is the node's DISK_GB.
+      - If it is in a storage pool that other compute nodes share, one resource provider has the DISK_GB for all of them.
     type: path
     default: /var/lib/libvirt/images
   reserved_host_cpus:
@@ -68,7 +68,7 @@ options:
     default: 0
   cpu_allocation_ratio:
     description:
-      - How many vCPUs one CPU may serve. When not given, the stored one stays, and a new node has 4.0.
+      - How many vCPUs one CPU may serve. Without it the stored ratio stays; a new node has 4.0.
     type: float
   ram_allocation_ratio:
     description:
@@ -80,7 +80,7 @@ options:
     type: float
   cpu_shared_set:
     description:
-      - The CPUs that serve shared vCPUs (VCPU), such as V(0-3,8,^2). All that are online, when neither set is given.
+      - The CPUs that serve shared vCPUs (VCPU), such as V(0-3,8,^2). By default all CPUs that are online, if neither set is given.
     type: str
   cpu_dedicated_set:
     description:
@@ -88,56 +88,56 @@ options:
     type: str
   availability_zone:
     description:
-      - The availability zone of the host. The aggregate of that name is made when it is new. A host is in one zone.
+      - The availability zone of the host. If needed, an aggregate of that name is created. A host is in one zone.
     type: str
   cell:
     description:
-      - The site or failure domain of the host. Alternates of a selection stay inside one cell.
+      - The site or failure domain of the host. Alternates of a selection are in the same cell.
     type: str
   migration_uri:
     description:
-      - How other hypervisors reach the libvirt of this one for migration.
-      - The default is C(qemu+ssh://root@HOST/system) with the name of the host in the inventory. What a host calls itself is not used. A host
-        whose name in the inventory is neither a host name nor an address has none, and a warning says so.
+      - The URI by which other hypervisors reach the libvirt of this one for migration.
+      - The default is C(qemu+ssh://root@HOST/system) with the name of the host in the inventory, not with the name that the host reports. If the
+        name in the inventory is neither a host name nor an address, there is no URI, and a warning.
     type: str
   migration_address:
     description:
-      - The address that memory is sent to in a migration, when it is not that of the host name.
+      - The address to which a migration sends memory, if it is not the address of the host name.
     type: str
   probe_kvm:
     description:
-      - Start a tiny guest with KVM where it is offered, and warn where that fails, see M(drover.compute.hypervisor_info). Not where
+      - Start a tiny guest with KVM if it is offered, and warn if that fails, see M(drover.compute.hypervisor_info). Not with
         O(domain_type=qemu).
     type: bool
     default: false
   domain_type:
-    description: The type of domain that instances get on this host, V(kvm) or V(qemu); the best that it offers without.
+    description: The domain type of instances on this host, V(kvm) or V(qemu). By default the best that it offers.
     type: str
   cpu:
     description:
-      - The CPU that instances get on this host, with C(mode) (V(custom), V(host-model), V(host-passthrough), V(maximum)) and, with V(custom),
-        C(model). V(host-model) with KVM without.
+      - The CPU of instances on this host, with C(mode) (V(custom), V(host-model), V(host-passthrough), V(maximum)) and, with V(custom),
+        C(model). With KVM the default is V(host-model).
     type: dict
   shared_pools:
     description:
-      - Storage pools that other hosts see too, where neither libvirt nor the kernel can know it.
+      - Storage pools that other hosts see too, if neither libvirt nor the kernel can recognise this.
       - Either a list of names of pools, V([san]), or a mapping of a name to an id. Pools of several hosts with
         the same name, or the same id if one is given, are one pool. Its size is counted once for all of them.
       - Pools of the types C(netfs), C(rbd), C(gluster), C(iscsi) and C(iscsi-direct) and folders on NFS, CephFS, GlusterFS, SMB, Lustre,
-        GFS2 and OCFS2 are known without it. What is declared here goes before that.
-      - A name that the host has no pool of is told as a warning.
+        GFS2 and OCFS2 are recognised without it. A declaration here overrides that.
+      - A name without a pool on the host gives a warning.
     type: raw
   shared_block_devices:
     description:
       - Paths of block devices that mean the same device on all hosts that declare them, as patterns such as V(/dev/mapper/san-*).
-      - A device that storage gives a worldwide name (WWID) is known without it. One of a path that is declared on both hosts is
-        taken to be the same though nobody can see it.
+      - A device with a worldwide name (WWID) is recognised without it. A device whose path is declared on both hosts counts as the same
+        without proof.
     type: list
     elements: str
   ip_pools:
     description:
-      - Pools of routed IPv4 addresses that instances on this host can have. Each becomes one resource provider for all hosts that name it.
-      - Hosts that name one pool must define it alike.
+      - Pools of routed IPv4 addresses for instances on this host. Each becomes one resource provider for all hosts that name it.
+      - All hosts of a pool must define the same addresses.
     type: list
     elements: dict
     suboptions:
@@ -147,8 +147,8 @@ options:
         required: true
       addresses:
         description:
-          - Networks such as V(10.0.0.0/24), of which the addresses that a host may have count, ranges such as
-            V(10.0.0.10-10.0.0.20), and single addresses.
+          - Networks such as V(10.0.0.0/24), of which only the addresses of hosts count, ranges such as V(10.0.0.10-10.0.0.20), and single
+            addresses.
         type: list
         elements: str
         required: true
@@ -192,11 +192,11 @@ EXAMPLES = r"""
             local_gb: 2000
             cpu_allocation_ratio: 2.0
 
-- name: Take a host that is no more out of the store
+- name: Remove a host from the store
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: It has no compute node any more
+    - name: Remove its compute nodes
       drover.compute.compute_node:
         host: rack1-b
         nodes: []
@@ -216,11 +216,11 @@ EXAMPLES = r"""
 RETURN = r"""
 occupants:
   description:
-    - What is on the host, or on its way there, by what it has just shown and not by where instances are recorded.
-    - C(running) is all that is not shut off and C(shut_off) the rest, each with C(uuid), C(name), C(state) and C(host), where it is
-      recorded. What cannot be told of counts as running, with the state V(unknown). C(arriving) has an open migration to the host, or is
-      being built there, with C(uuid), C(name) and C(source).
-    - The host is empty when all three are.
+    - Instances on the host, or on the way to it, as the host has just shown them, not as they are recorded in the store.
+    - C(shut_off) has the domains that are shut off and C(running) all others, each with C(uuid), C(name), C(state) and C(host), the recorded
+      host. A domain that libvirt cannot describe counts as running, with the state V(unknown). C(arriving) has instances with an open
+      migration to the host and instances that are being built there, with C(uuid), C(name) and C(source).
+    - The host is empty if all three lists are empty.
   returned: when the host was read, not with O(nodes)
   type: dict
   sample:
@@ -232,31 +232,31 @@ nodes:
   returned: success
   type: int
 instances:
-  description: How many domains they showed.
+  description: How many domains they have.
   returned: success
   type: int
 added:
-  description: Compute nodes that are new.
+  description: New compute nodes.
   returned: success
   type: list
   elements: str
 removed:
-  description: Compute nodes that were removed, as their host no longer reports them and nothing is allocated on them.
+  description: Compute nodes that were removed, because their host no longer reports them and they have no allocations.
   returned: success
   type: list
   elements: str
 unreported:
-  description: Compute nodes that their host no longer reports while something is allocated on them.
+  description: Compute nodes that their host no longer reports, but that still have allocations.
   returned: success
   type: list
   elements: str
 adopted:
-  description: Names of instances that the store did not know.
+  description: Names of instances that are new in the store.
   returned: success
   type: list
   elements: str
 moved:
-  description: Names of instances that are on another host than the store had it.
+  description: Names of instances that are on another host than recorded.
   returned: success
   type: list
   elements: str
@@ -266,7 +266,7 @@ missing:
   type: list
   elements: str
 cleared:
-  description: Names of instances that were evacuated from this host and are gone from it. Their room here is free.
+  description: Names of instances that were evacuated from this host and are gone from it. Their allocations here are deleted.
   returned: success
   type: list
   elements: str
@@ -278,8 +278,7 @@ stale:
 doubled:
   description:
     - Domains that more than one compute node shows, with their state on each.
-    - Where C(one_machine) is true, all these nodes have the same C(host_uuid), so that one machine is in the inventory
-      under several names.
+    - If C(one_machine) is true, all these nodes have the same C(host_uuid), so that one machine is in the inventory under several names.
   returned: success
   type: list
   elements: dict

@@ -14,40 +14,40 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Reads and checks definitions of instances from a YAML file or from variables, and finds out which of them the store knows.
-  - With O(write_back=true) it writes the host and the uuid of each instance back into the file. Comments, order and quoting stay as
-    they are, so that the file can live in git.
+  - Reads and checks definitions of instances from a YAML file or from variables, and finds the ones that are in the store.
+  - With O(write_back=true) it writes the host and the uuid of each instance back into the file. Comments, order and quoting do not change,
+    so that the file can be in git.
 options:
   path:
     description:
-      - A YAML file with the keys C(instances) and, if any, C(server_groups). A relative path is that of the folder in which the playbook
-        is started, or else of the playbook's own.
+      - A YAML file with the keys C(instances) and, if any, C(server_groups). A relative path is relative to the folder in which the
+        playbook is started, else to the playbook's own folder.
     type: path
   instances:
     description:
-      - Definitions as data in place of a file. Each has C(name) and C(memory_mb) (MiB), and may have C(vcpus) (default 1),
-        C(disks) (each C(size_gb), and if wanted C(image), C(image_format), C(path)), C(networks) (each a C(bridge) or a C(network),
-        and if wanted C(mac), C(model)), C(server_group), C(availability_zone), C(hints), C(project), C(user), C(cloud_init)
-        (C(user_data), C(meta_data), C(network_config)), C(autostart), C(uuid), C(policy) (C(move), C(on_drain), C(priority),
-        C(migration), see the role place), C(domain_type), C(cpu) (C(mode), C(model)), C(state). One whose C(state) is V(absent) is left out
-        of RV(instances), so that nobody builds it.
+      - Definitions as data instead of a file. Each has C(name) and C(memory_mb) (MiB), and may have C(vcpus) (default 1), C(disks) (each
+        C(size_gb), and optionally C(image), C(image_format), C(path)), C(networks) (each a C(bridge) or a C(network), and optionally
+        C(mac), C(model)), C(server_group), C(availability_zone), C(hints), C(project), C(user), C(cloud_init) (C(user_data), C(meta_data),
+        C(network_config)), C(autostart), C(uuid), C(policy) (C(move), C(on_drain), C(priority), C(migration), see the role place),
+        C(domain_type), C(cpu) (C(mode), C(model)), C(state). A definition with the C(state) V(absent) is left out of RV(instances) and is
+        not built.
     type: list
     elements: dict
   server_groups:
     description:
-      - Server groups of the definitions given as data, each C(name), C(policy), C(max_server_per_host), C(max_moving).
+      - Server groups of definitions as data, each C(name), C(policy), C(max_server_per_host), C(max_moving).
     type: list
     elements: dict
     default: []
   write_back:
     description:
-      - Write host and uuid of each instance that the store has seen back into O(path).
+      - Write host and uuid of each instance that is in the store back into O(path).
     type: bool
     default: false
   mark_absent:
     description:
-      - Do nothing but write C(state) V(absent) into O(path) beside these instances, which were removed. Each is a name, a uuid, or a
-        mapping with C(name) and C(uuid). Take that line out to have one built again.
+      - Only write C(state) V(absent) into O(path) at these instances, which were removed. Each is a name, a uuid, or a mapping with C(name)
+        and C(uuid). Remove that line to have an instance built again.
     type: list
     elements: raw
     default: []
@@ -96,9 +96,9 @@ EXAMPLES = r"""
 RETURN = r"""
 instances:
   description:
-    - The definitions with defaults filled in, each with C(uuid), C(disk_gb), C(policy_metadata) (the texts of the policy), the
-      C(host), C(node) and C(state) of the store (C(new) for
-      one that it does not know), C(request) for P(drover.compute.schedule#lookup) and C(selection) for M(drover.compute.allocation).
+    - The definitions with defaults filled in, each with C(uuid), C(disk_gb), C(policy_metadata) (the texts of the policy), the C(host),
+      C(node) and C(state) of the store (C(new) for an instance that is not in it), C(request) for P(drover.compute.schedule#lookup) and
+      C(selection) for M(drover.compute.allocation).
   returned: success
   type: list
   elements: dict
@@ -108,17 +108,17 @@ server_groups:
   type: list
   elements: dict
 absent:
-  description: Names of those that are marked as absent.
+  description: Names of the instances that are marked as absent.
   returned: success
   type: list
   elements: str
 still_there:
-  description: Those of them that the store has all the same. They are removed with the playbook C(drover.compute.instance_delete).
+  description: Those of RV(absent) that are still in the store. Remove them with the playbook C(drover.compute.instance_delete).
   returned: success
   type: list
   elements: str
 table:
-  description: The instances that the store has seen, as lines of a plain text table.
+  description: The instances that are in the store, as lines of a plain text table.
   returned: success
   type: list
   elements: str

@@ -7,27 +7,27 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: domain
-short_description: Make, define, start, stop or remove one libvirt domain with its disks
+short_description: Create, define, start, stop or remove one libvirt domain with its disks
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - One call makes the disks and the seed, defines the domain, starts it and watches it run. When any
-    of this fails, exactly what this call made is removed again.
-  - A domain is known by its uuid. One that is defined already is not defined again, and its disks are
-    left alone.
-  - No file is ever overwritten. A disk that is there already, left by a run that was killed, is accepted if its
-    format, size and backing file are those asked for and it holds no data; a seed if its content is the same. A path that another domain
-    names is refused, be a file there or not.
+  - One call creates the disks and the seed, defines the domain, starts it and checks that it runs. If a step
+    fails, the call removes exactly the files and the domain that it has created.
+  - A domain is identified by its uuid. A domain that is already defined is not defined again, and its disks are
+    not changed.
+  - No file is ever overwritten. An existing disk, left by a killed run, is accepted if its
+    format, size and backing file are as requested and it has no data; a seed if its content is the same. A path that another domain
+    uses is refused, even if no file is there.
 options:
   name:
     description:
-      - The name of the domain. When O(xml) is given too, it must be the name in it.
+      - The name of the domain. With O(xml) it must be the name in it.
       - One of O(name), O(uuid) and O(xml) is required.
     type: str
   uuid:
     description:
-      - The uuid of the domain. When O(xml) is given too, it must be the uuid in it, and is put in if there is none.
+      - The uuid of the domain. With O(xml) it must be the uuid in it, and is added if the XML has none.
     type: str
   xml:
     description:
@@ -35,16 +35,16 @@ options:
     type: str
   state:
     description:
-      - V(running) makes and defines the domain if it is missing, and starts or resumes it.
-      - V(present) makes and defines it if it is missing and leaves it as it is otherwise.
-      - V(shutoff) does so too and shuts it down if it runs, waiting until it is off.
+      - V(running) creates and defines the domain if it is missing, and starts or resumes it.
+      - V(present) creates and defines it if it is missing, and otherwise does not change it.
+      - V(shutoff) does the same, shuts it down if it runs, and waits until it is off.
       - V(absent) shuts it down and removes its definition.
     type: str
     choices: [running, shutoff, present, absent]
     default: running
   disks:
     description:
-      - The disks to make before the domain is defined.
+      - The disks to create before the domain is defined.
     type: list
     elements: dict
     default: []
@@ -63,11 +63,11 @@ options:
         default: qcow2
       backing_file:
         description:
-          - An image that the disk is backed by, with O(disks[].format=qcow2). The image itself stays as it is. A disk that another
-            domain writes to, running or shut off, is refused.
+          - The backing image of the disk, with O(disks[].format=qcow2). The image itself is not changed. A disk that another domain writes
+            to, running or shut off, is refused.
         type: path
       backing_format:
-        description: The format of O(disks[].backing_file); by default the one it has.
+        description: The format of O(disks[].backing_file); by default its real format.
         type: str
   seed:
     description:
@@ -84,11 +84,11 @@ options:
         required: true
   autostart:
     description:
-      - Whether the domain starts with its hypervisor. Left as it is when not given.
+      - Start the domain with its hypervisor. Without this option the setting is not changed.
     type: bool
   timeout:
     description:
-      - Seconds that starting or shutting down may take.
+      - Seconds for a start or a shutdown.
     type: int
     default: 60
   force:
@@ -99,47 +99,48 @@ options:
   remove_disks:
     description:
       - With O(state=absent), also remove the domain's writable image files, volumes of storage pools that are files among them.
-        Its read-only images and its UEFI variables go only when their name says that they are its own, by its whole
-        uuid, as the seed C(NAME-UUID8-seed.iso) that P(drover.compute.place#role) makes, or as C(NAME_VARS.fd) in libvirt's own folder.
-      - What another domain uses is kept, running or shut off, and what any image in the folders of disks and storage pools is
-        backed by. So is what is shareable, a device, a link or locked by a process, and whatever the domain's images are
-        backed by. Where it cannot be told who needs a file, the file is kept.
-      - The images are removed before the definition, so that a run that was killed is finished by the next one.
+        Its read-only images and its UEFI variables are removed only if their name proves that they belong to it, by the whole
+        uuid, as the seed C(NAME-UUID8-seed.iso) of P(drover.compute.place#role), or as C(NAME_VARS.fd) in libvirt's own folder.
+      - Files that another domain uses, running or shut off, are kept, and also the backing files of any image in the folders of disks and
+        storage pools. Shareable files, devices, links, locked files, and the backing files of the domain's own images are kept too. If the users
+        of a file cannot be determined, the file is kept.
+      - The images are removed before the definition, so that after a run was killed the next one finishes it.
     type: bool
     default: false
   used_elsewhere:
     description:
-      - Files that domains of other hypervisors use. With O(remove_disks) they, and what they are backed by, are kept. No new
-        domain is given one as a disk to write to.
+      - Files that domains of other hypervisors use. With O(remove_disks) they and their backing files are kept. No new domain gets one of
+        them as a writable disk.
     type: list
     elements: str
     default: []
   looked_up:
     description:
-      - Paths of which the caller knows that no domain of another hypervisor uses them. When it is given, a new domain gets no other file to
-        write to. A path that is another one by way of symbolic links fails with C(links), a mapping of the paths to what they are, before anything is begun.
+      - Paths that no domain of another hypervisor uses, as the caller has checked. With this option a new domain gets no other writable
+        files. If a path leads through symbolic links to another file, the module fails before it begins, with C(links), a mapping of the
+        paths to the real files.
     type: list
     elements: str
   vcpus:
     description:
-      - Redefine a domain that is defined with so many vCPUs. It must be shut off, or be shut off by O(state=shutoff).
+      - Redefine an existing domain with so many vCPUs. It must be shut off, or be shut off by O(state=shutoff).
     type: int
   memory_mb:
     description:
-      - Redefine a domain that is defined with so much memory, in MiB. It must be shut off, or be shut off by O(state=shutoff).
+      - Redefine an existing domain with so much memory, in MiB. It must be shut off, or be shut off by O(state=shutoff).
     type: int
   flavor:
     description:
-      - Write the name of this flavor into the metadata of a domain that is defined. An empty text takes it out. As O(vcpus).
+      - Write the name of this flavor into the metadata of an existing domain. An empty text removes it. The rule of O(vcpus) applies.
     type: str
   disk_gb:
     description:
-      - Make the first disk of a domain that is defined larger, so that its writable disks have so many GiB in all. It may run.
-      - No disk is ever made smaller. To ask for less than there is, is a failure.
+      - Enlarge the first disk of an existing domain, so that its writable disks have so many GiB in total. The domain may run.
+      - A disk is never made smaller. A smaller size is an error.
     type: int
   order:
     description:
-      - A name of this order, any text, for M(drover.compute.domain_order) to withdraw it by. A withdrawn order does nothing and fails.
+      - A name of this order, any text, with which M(drover.compute.domain_order) can withdraw it. A withdrawn order does nothing and fails.
     type: str
 extends_documentation_fragment:
   - drover.compute.libvirt
@@ -180,7 +181,7 @@ EXAMPLES = r"""
   hosts: hypervisors
   gather_facts: false
   tasks:
-    - name: Make the disk from an image, define and start
+    - name: Create the disk from an image, define and start
       drover.compute.domain:
         name: web-1
         xml: "{{ lookup('ansible.builtin.template', 'domain.xml.j2') }}"
@@ -201,25 +202,25 @@ RETURN = r"""
 domain:
   description:
     - The domain as M(drover.compute.hypervisor_info) describes it, after the change. Null if it is absent.
-    - In check mode, as far as it can be told beforehand.
+    - In check mode, as far as it is known in advance.
   returned: success
   type: dict
   sample: {name: web-1, state: running, uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01, vcpus: 1, memory_mb: 64}
 created_disks:
-  description: The files that this call made, the seed among them.
+  description: The files that this call created, with the seed.
   returned: success
   type: list
   elements: str
   sample: [/var/lib/libvirt/images/web-1.qcow2]
 begun:
-  description: Whether anything was changed that was not taken back.
-  returned: failure of the module itself; where it is missing, nobody knows
+  description: True if a change was made and not undone.
+  returned: failure of the module itself; if it is missing, this is not known
   type: bool
   sample: false
 domain_left:
   description:
-    - Whether the domain is on the hypervisor after a failure, seen while no other call of the collection could work on it.
-    - Null when libvirt does not tell, or another call works on it.
+    - True if the domain is on the hypervisor after a failure. It is checked while no other call of the collection can work on the domain.
+    - Null if libvirt does not answer, or another call works on it.
   returned: failure of the module itself
   type: bool
   sample: false
@@ -230,7 +231,7 @@ removed_disks:
   elements: str
   sample: []
 kept_disks:
-  description: The files that O(remove_disks) left where they are, each with C(path) and C(reason).
+  description: The files that O(remove_disks) has kept, each with C(path) and C(reason).
   returned: success
   type: list
   elements: dict

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: domain_order
-short_description: Withdraw what a hypervisor was ordered to do with domains, and see what is there of them
+short_description: Withdraw orders on a hypervisor and show the domains
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Runs on a hypervisor after a task was given up whose module may still be at work there, or on its way, such as after a time limit
-    or a lost connection. It waits until no other call works on the domain, sees to it that the orders named can no longer begin,
-    and then looks.
-  - What it shows is therefore what there is, until somebody gives another order. Domains are not changed.
+  - Use it on a hypervisor after a task was given up whose module may still run or start there, for example after a time limit
+    or a lost connection. It waits until no other call works on the domain, makes sure that the named orders can no longer begin,
+    and then reads the domain.
+  - Its result is therefore certain until the next order. Domains are not changed.
 options:
   uri:
     description: The libvirt URI of the hypervisor.
     type: str
     default: qemu:///system
   domains:
-    description: The domains to look for.
+    description: The domains.
     type: list
     elements: dict
     required: true
@@ -32,12 +32,12 @@ options:
         type: str
         required: true
       withdraw:
-        description: Orders that no longer count, as the option C(order) of other modules of the collection names them.
+        description: Orders to withdraw, by the option C(order) of the other modules of the collection.
         type: list
         elements: str
         default: []
   patience:
-    description: How long to wait for other calls that work on one of the domains, in seconds in all.
+    description: Total seconds to wait for other calls that work on one of the domains.
     type: int
     default: 60
 attributes:
@@ -53,7 +53,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: See what became of a build that ran into a time limit
+- name: Find out the result of a build after a time limit
   drover.compute.domain_order:
     domains:
       - uuid: 5d3d4b9a-7a0c-4f7e-9d50-0d6c1a6a1a01
@@ -71,10 +71,11 @@ domains:
   contains:
     uuid: {description: The uuid., type: str, returned: always}
     busy:
-      description: True when another call still works on the domain. Then no order was withdrawn, and what is there may change.
+      description: True if another call still works on the domain. Then no order was withdrawn, and the domain may change.
       type: bool
       returned: always
-    domain: {description: The domain as M(drover.compute.hypervisor_info) describes it; none where there is no such domain., type: dict, returned: always}
+    domain: {description: The domain as M(drover.compute.hypervisor_info) describes it; none if there is no such domain., type: dict,
+      returned: always}
   sample:
     - uuid: 5d3d4b9a-7a0c-4f7e-9d50-0d6c1a6a1a01
       busy: false

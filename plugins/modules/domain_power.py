@@ -12,8 +12,9 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Runs on the hypervisor and works on several domains at the same time. Each has its own answer, and the failure of one stops no other.
-  - A domain is known by its uuid. Nothing is defined, moved or removed.
+  - Runs on the hypervisor and works on several domains at the same time. Each has its own result, and the failure of one does not stop the
+    others.
+  - A domain is identified by its uuid. No domain is defined, moved or removed.
 options:
   domains:
     description: The domains.
@@ -26,13 +27,13 @@ options:
         type: str
         required: true
       name:
-        description: The name; the domain is left alone if it has another.
+        description: The name. A domain with another name is not changed.
         type: str
   state:
     description:
-      - V(running) starts or resumes. What libvirt had saved of its memory is restored.
-      - V(shutoff) asks the guest to shut down and waits until it is off.
-      - V(rebooted) asks the guest to reboot and waits until it has, or, with O(hard), cuts its power and starts it again.
+      - V(running) starts or resumes. Memory that libvirt has saved is restored.
+      - V(shutoff) shuts the guest down cleanly and waits until it is off.
+      - V(rebooted) reboots the guest cleanly and waits until it has rebooted, or, with O(hard), cuts its power and starts it again.
     type: str
     choices: [running, shutoff, rebooted]
     required: true
@@ -46,11 +47,11 @@ options:
     type: bool
     default: false
   timeout:
-    description: Seconds that each may take.
+    description: Seconds for each domain.
     type: int
     default: 60
   at_once:
-    description: How many are worked on at the same time.
+    description: How many domains are changed at the same time.
     type: int
     default: 8
 extends_documentation_fragment:
@@ -76,7 +77,7 @@ EXAMPLES = r"""
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: See its one domain, which runs
+    - name: Read its one domain, which runs
       drover.compute.hypervisor_info:
         uri: test:///default
       register: found
@@ -93,7 +94,7 @@ EXAMPLES = r"""
   hosts: kvm1
   gather_facts: false
   tasks:
-    - name: Shut them down, and cut the power of one that does not heed it
+    - name: Shut them down, and cut the power of a guest that ignores it
       drover.compute.domain_power:
         state: shutoff
         timeout: 120
@@ -105,16 +106,16 @@ EXAMPLES = r"""
 
 RETURN = r"""
 domains:
-  description: One entry for each of O(domains), in their order.
+  description: One entry for each of O(domains), in the same order.
   returned: success
   type: list
   elements: dict
   contains:
     uuid: {description: The uuid., type: str, returned: always}
-    name: {description: "The name, as libvirt has it where it is known.", type: str, returned: always}
-    changed: {description: "Whether it was started, shut off or rebooted.", type: bool, returned: always}
+    name: {description: "The name, that of libvirt if it is known.", type: str, returned: always}
+    changed: {description: "True if it was started, shut off or rebooted.", type: bool, returned: always}
     status: {description: "V(done), V(absent) (it is not here) or V(failed).", type: str, returned: always}
-    message: {description: What failed., type: str, returned: always}
+    message: {description: The error., type: str, returned: always}
     domain:
       description: The domain as M(drover.compute.hypervisor_info) describes it, after the change. Null if it is not here.
       type: dict

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: domain_restart
-short_description: Define and start domains that a dead host had, or forget them where they are stale
+short_description: Define and start the domains of a dead host, or remove stale ones
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Runs on the hypervisor that the domains are to run on. Whether they run elsewhere it does not know; the role
-    P(drover.compute.evacuate#role) looks at every host first and fences the dead one.
-  - No file that a domain uses is made, changed or removed. All of them must be there, and be what they were.
-  - Asking twice is harmless. A domain that is there already is left as it is, or started if it is to run.
-  - A domain that does not start is not left defined.
+  - Runs on the new hypervisor of the domains. It does not check that they run nowhere else; the role
+    P(drover.compute.evacuate#role) reads every host first and fences the dead one.
+  - No file of a domain is created, changed or removed. All files must exist and be unchanged.
+  - A second call is harmless. A domain that already exists is not changed, but started if it has to run.
+  - A domain that does not start is undefined again.
 options:
   instances:
     description:
-      - The domains to define and to start, the most important first.
+      - The domains to define and to start, the highest priority first.
     type: list
     elements: dict
     default: []
@@ -38,26 +38,26 @@ options:
         type: str
         required: true
       running:
-        description: Whether to start it; otherwise it is only defined.
+        description: Start it. With V(false) it is only defined.
         type: bool
         default: true
       autostart:
-        description: Whether it starts with the hypervisor.
+        description: Start it with the hypervisor.
         type: bool
         default: false
       files:
-        description: The files and block devices that must be there.
+        description: The files and block devices that must exist.
         type: list
         elements: str
         default: []
       order:
-        description: A name of this order, any text, for M(drover.compute.domain_order) to withdraw it by.
+        description: A name of this order, any text, with which M(drover.compute.domain_order) can withdraw it.
         type: str
       images:
         description:
-          - What is known of the disks from when their host was last seen.
-          - A disk is refused that is not on the storage it was on, that is backed by something else than it was, that another image
-            is backed by since, or behind which is a local image with another content here. What is not known counts as another.
+          - The facts of the disks from the last discovery of their host.
+          - A disk is refused if it is on other storage than before, if its backing file is another one, if it now backs another image, or
+            if a local backing image has another content here. An unknown fact counts as different.
         type: list
         elements: dict
         default: []
@@ -66,10 +66,10 @@ options:
             description: The target of the disk in the XML.
             type: str
           identity:
-            description: Where its storage comes from, as C(shared_id) of M(drover.compute.hypervisor_info).
+            description: The origin of its storage, as C(shared_id) of M(drover.compute.hypervisor_info).
             type: str
           behind:
-            description: What it is backed by, nearest first; by default that is not known.
+            description: Its backing chain, nearest first; by default unknown.
             type: list
             elements: dict
             suboptions:
@@ -78,11 +78,11 @@ options:
                 type: str
                 required: true
               shared:
-                description: Whether it is the same file here, being on storage that both hosts see.
+                description: True if it is the same file here, on storage that both hosts see.
                 type: bool
                 default: false
               digest:
-                description: Its content, as C(images) of M(drover.compute.hypervisor_info).
+                description: The digest of its content, as in C(images) of M(drover.compute.hypervisor_info).
                 type: str
   at_once:
     description:
@@ -91,14 +91,14 @@ options:
     default: 4
   forget:
     description:
-      - The uuids of domains that were started elsewhere while this host was dead. Where they are shut off their autostart and
-        their definition are removed; everything that they use stays. One that runs is never touched.
+      - The uuids of domains that were started elsewhere while this host was dead. If they are shut off, their autostart and their
+        definition are removed; all their files stay. A running domain is never changed.
     type: list
     elements: str
     default: []
   timeout:
     description:
-      - Seconds that the start of a domain may take.
+      - Seconds for the start of a domain.
     type: int
     default: 60
 extends_documentation_fragment:
@@ -131,7 +131,7 @@ EXAMPLES = r"""
             files: [/srv/shared/web-1.qcow2]
       register: restarted
 
-    - name: Stop where it did not start
+    - name: Fail if it did not start
       ansible.builtin.fail:
         msg: "{{ restarted.instances[0].message }}"
       when: restarted.instances[0].status not in ['restarted', 'there']
@@ -139,13 +139,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 begun:
-  description: False where nothing was done, as libvirt could not be reached.
+  description: False if nothing was done, because libvirt could not be reached.
   returned: such a failure
   type: bool
 instances:
   description:
-    - One entry for each of O(instances), in their order.
-    - C(status) is V(restarted), V(there) (it was so already), V(failed) (nothing of it is here) or V(uncertain) (look yourself).
+    - One entry for each of O(instances), in the same order.
+    - C(status) is V(restarted), V(there) (no change was needed), V(failed) (it is not on this host) or V(uncertain) (check by hand).
   returned: success
   type: list
   elements: dict
@@ -153,8 +153,8 @@ instances:
     - {uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01, name: web-1, status: restarted, state: running, message: ""}
 forgotten:
   description:
-    - One entry for each of O(forget), in their order.
-    - C(status) is V(forgotten), V(absent) (it is not here), V(running) (it was not touched) or V(failed).
+    - One entry for each of O(forget), in the same order.
+    - C(status) is V(forgotten), V(absent) (it is not on this host), V(running) (it was not changed) or V(failed).
   returned: success
   type: list
   elements: dict

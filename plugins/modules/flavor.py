@@ -9,30 +9,30 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: flavor
-short_description: Make, change or delete a flavor
+short_description: Create, change or delete a flavor
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - A flavor is a size with a name, and what it asks of hosts. A request names it in place of amounts.
-  - Instances keep the size that they were made with when their flavor changes.
+  - A flavor is a size with a name and with requirements for hosts. A request names it instead of amounts.
+  - When a flavor changes, existing instances keep their size.
 options:
   name:
     description: The name of the flavor.
     type: str
     required: true
   state:
-    description: Whether it is to exist.
+    description: V(absent) deletes the flavor.
     type: str
     choices: [present, absent]
     default: present
   vcpus:
     description:
-      - Virtual CPUs. Needed for a new flavor.
+      - Virtual CPUs. Required for a new flavor.
     type: int
   memory_mb:
     description:
-      - Memory in MiB. Needed for a new flavor.
+      - Memory in MiB. Required for a new flavor.
     type: int
   disk_gb:
     description:
@@ -40,8 +40,8 @@ options:
     type: int
   extra_specs:
     description:
-      - What it asks of hosts, such as C(aggregate_instance_extra_specs:ssd) or C(capabilities:hypervisor_version). A key whose value
-        is null is deleted, and keys that are not named are kept.
+      - Requirements for hosts, such as C(aggregate_instance_extra_specs:ssd) or C(capabilities:hypervisor_version). A key with the value
+        null is deleted. Other keys stay.
     type: dict
 attributes:
   check_mode:
@@ -57,11 +57,11 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: Make a flavor for databases
+- name: Create a flavor for databases
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: Make it
+    - name: Create it
       drover.compute.flavor:
         name: db
         vcpus: 4
@@ -82,5 +82,5 @@ flavor:
     vcpus: {description: Virtual CPUs., type: int, returned: always}
     memory_mb: {description: Memory in MiB., type: int, returned: always}
     disk_gb: {description: Disk in GiB., type: int, returned: always}
-    extra_specs: {description: What it asks of hosts., type: dict, returned: always}
+    extra_specs: {description: Its requirements for hosts., type: dict, returned: always}
 """

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host
-short_description: Switch a host on or off for the scheduler
+short_description: Enable or disable a host for the scheduler
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
   - Enables or disables the service of a host, puts it into maintenance, or forces it down.
-  - Nothing is scheduled onto a host that is disabled or down. What runs there goes on running.
+  - A host that is disabled or down gets no new instances. Its instances continue to run.
 options:
   name:
     description:
@@ -25,26 +25,26 @@ options:
     aliases: [host]
   state:
     description:
-      - V(enabled) lets instances in again. It also ends maintenance and forgets what a drain remembered.
-      - V(disabled) keeps new instances away.
+      - V(enabled) allows new instances again. It also ends maintenance and deletes the record of a drain.
+      - V(disabled) allows no new instances.
       - V(maintenance) is disabled and marked as in maintenance.
-      - V(draining) is disabled, and what the host was before is remembered. Running it again remembers nothing new.
-      - V(restored) gives back what V(draining) remembered, and changes nothing when there is nothing remembered. It starts no instance
-        but says in RV(to_start) which are to be started; that is remembered until M(drover.compute.instance) has started, stopped or
+      - V(draining) is disabled, and records the state that the host had before. A second run records nothing new.
+      - V(restored) restores the state that V(draining) has recorded, and changes nothing without such a record. It starts no instance
+        but lists in RV(to_start) the instances to start. The record stays until M(drover.compute.instance) has started, stopped or
         removed them there.
     type: str
     choices: [enabled, disabled, maintenance, draining, restored]
   reason:
     description:
-      - Why, for those who look later. Only with V(disabled), V(maintenance) and V(draining).
+      - The reason, as shown in the store. Only with V(disabled), V(maintenance) and V(draining).
     type: str
   forced_down:
     description:
-      - V(true) marks the service as down whatever its heartbeat says. V(false) takes the mark away.
+      - V(true) marks the service as down, regardless of its heartbeat. V(false) removes the mark.
     type: bool
   shuts_down:
     description:
-      - The uuids of instances that are about to be shut down for the drain. Those of them that run are remembered, too.
+      - The uuids of instances that are about to be shut down for the drain. The running ones are recorded, too.
       - Only with V(draining).
     type: list
     elements: str
@@ -63,7 +63,7 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: Keep new instances off a host
+- name: Disable and enable a host
   hosts: localhost
   gather_facts: false
   tasks:
@@ -73,7 +73,7 @@ EXAMPLES = r"""
         state: disabled
         reason: disk sdb reports errors
 
-    - name: Let instances in again
+    - name: Enable it again
       drover.compute.host:
         name: kvm1
         state: enabled
@@ -81,17 +81,18 @@ EXAMPLES = r"""
 
 RETURN = r"""
 host:
-  description: The service as it is now.
+  description: The service after the change.
   returned: success
   type: dict
   contains:
     host: {description: The host., type: str, returned: always}
-    disabled: {description: Whether it is disabled., type: bool, returned: always}
-    disabled_reason: {description: Why., type: str, returned: always}
-    maintenance: {description: Whether it is in maintenance., type: bool, returned: always}
-    forced_down: {description: Whether it is forced down., type: bool, returned: always}
+    disabled: {description: True if it is disabled., type: bool, returned: always}
+    disabled_reason: {description: The reason., type: str, returned: always}
+    maintenance: {description: True if it is in maintenance., type: bool, returned: always}
+    forced_down: {description: True if it is forced down., type: bool, returned: always}
 to_start:
-  description: What was shut down for the drain and is still off on the host, the more important first, each with C(uuid) and C(name).
+  description: Instances that were shut down for the drain and are still off on the host, the highest priority first, each with C(uuid) and
+    C(name).
   returned: with O(state=restored)
   type: list
   elements: dict

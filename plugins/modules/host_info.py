@@ -9,16 +9,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_info
-short_description: Show hosts with their services, compute nodes and room
+short_description: Show hosts with their services, compute nodes and capacity
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
   - Returns every host of the store with its service (up or down, enabled or disabled, forced down, maintenance), its
-    compute nodes and what is there, allocated and reserved.
+    compute nodes and their total, allocated and reserved amounts.
   - For one host it also returns the rows that Nova shows of a host, which are (total), (used_now), (used_max) and one
-    per project.
-  - Figures of use are what is allocated in the store. Capacity is (total - reserved) x allocation ratio.
+    for each project.
+  - Figures of use are the allocations in the store. Capacity is (total - reserved) x allocation ratio.
 options:
   host:
     description:
@@ -26,8 +26,8 @@ options:
     type: str
   service_down_time:
     description:
-      - A service counts as down when its last heartbeat is older than this, in seconds. V(0) does not look at the age;
-        then a service is down when the last discovery could not reach it, or when it is forced down.
+      - A service counts as down if its last heartbeat is older than this, in seconds. With V(0) the age does not count; then a service is
+        down if the last discovery could not reach it, or if it is forced down.
       - The variable C(drover_service_down_time) sets it too.
     type: int
     default: 0
@@ -62,23 +62,23 @@ hosts:
     host: {description: Its name in the inventory., type: str, returned: always}
     state: {description: C(up) or C(down)., type: str, returned: always}
     status: {description: C(enabled) or C(disabled)., type: str, returned: always}
-    maintenance: {description: Whether it is in maintenance., type: bool, returned: always}
-    forced_down: {description: Whether it was forced down., type: bool, returned: always}
-    drained: {description: Whether a drain began and no undrain followed., type: bool, returned: always}
+    maintenance: {description: True if it is in maintenance., type: bool, returned: always}
+    forced_down: {description: True if it was forced down., type: bool, returned: always}
+    drained: {description: True if a drain began and no undrain followed., type: bool, returned: always}
     disabled_reason: {description: Why it is disabled., type: str, returned: always}
     down_reason: {description: Why it is down., type: str, returned: always}
     last_seen_up: {description: When discovery last reached it (seconds since 1970)., type: float, returned: always}
     zones: {description: Its availability zones., type: list, elements: str, returned: always}
     instances: {description: How many instances are on it., type: int, returned: always}
     nodes: {description: Its compute nodes with their own figures., type: list, elements: dict, returned: always}
-    vcpus: {description: CPUs. With C(_used) and C(_reserved) and C(_capacity) appended likewise., type: int, returned: always}
+    vcpus: {description: CPUs. Also with the suffixes C(_used) and C(_reserved) and C(_capacity)., type: int, returned: always}
     memory_mb: {description: Memory in MiB. With the same three suffixes., type: int, returned: always}
     disk_gb: {description: Disk in GiB. With the same three suffixes., type: int, returned: always}
     disk_pool:
       description:
-        - The shared pool whose figures those of the disk are, by the name of its resource provider. Every host of the pool shows them,
-          so that they must not be added up over hosts. Nodes have it, too.
-        - It is null for a disk of its own.
+        - The name of the resource provider of the shared pool, if the disk is in one. Every host of the pool shows the figures of the pool,
+          so do not add them up over hosts. Nodes have it, too.
+        - It is null for a host's own disk.
       type: str
       returned: always
 resources:

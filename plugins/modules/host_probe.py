@@ -7,22 +7,22 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_probe
-short_description: Ask a hypervisor what it sees of another one
+short_description: Probe a host from another hypervisor
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Runs on a hypervisor and asks from there whether another host answers, and whether its disks on shared storage are in use.
-    The role P(drover.compute.evacuate#role) asks a few hypervisors this before it cuts off one that does not answer.
-  - It changes nothing and needs nothing but Python.
+  - Runs on a hypervisor and tests from there if another host answers, and if its disks on shared storage are in use.
+    The role P(drover.compute.evacuate#role) runs it on a few hypervisors before it fences a silent host.
+  - It changes nothing and needs only Python.
 options:
   addresses:
-    description: Names or addresses of the other host. It answers when it does on one of them.
+    description: Names or addresses of the other host. An answer on one of them is enough.
     type: list
     elements: str
     required: true
   port:
-    description: The TCP port to ask, that of SSH. That the port is closed is an answer too.
+    description: The TCP port to connect to, by default that of SSH. A closed port is an answer too.
     type: int
     default: 22
   timeout:
@@ -43,11 +43,11 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: What kvm2 sees of kvm1
+- name: Probe kvm1 from kvm2
   hosts: kvm2
   gather_facts: false
   tasks:
-    - name: Ask it
+    - name: Probe it
       drover.compute.host_probe:
         addresses: [kvm1.example.com]
       register: seen
@@ -59,21 +59,21 @@ EXAMPLES = r"""
 
 RETURN = r"""
 reached:
-  description: Whether the other host answers. Null where it could not be asked, as when its name is not known here.
+  description: True if the other host answers. Null if it could not be probed, for example if its name is not known here.
   returned: success
   type: bool
 message:
-  description: What was seen, in words.
+  description: The result as a sentence.
   returned: success
   type: str
 storage:
   description:
-    - V(active) when a lock is held on one of the disks; V(silent) when none is, and libvirt's lock manager is set up here
-      (role P(drover.compute.hypervisor#role)); V(unknown) otherwise.
+    - V(active) if one of the disks is locked; V(silent) if none is, and libvirt's lock manager is set up here (role
+      P(drover.compute.hypervisor#role)); V(unknown) otherwise.
   returned: success
   type: str
 in_use:
-  description: The disks on which a lock is held.
+  description: The disks that are locked.
   returned: success
   type: list
   elements: str

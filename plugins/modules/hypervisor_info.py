@@ -7,37 +7,35 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: hypervisor_info
-short_description: Read everything libvirt tells about a hypervisor and its domains
+short_description: Read the facts of a hypervisor and its domains from libvirt
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
   - Reads the CPUs, NUMA cells, memory, storage, networks, devices and supported guests of a hypervisor,
     and all its domains, and returns them as plain data.
-  - It changes nothing of the hypervisor's but a note, below C(/var/lib/drover), of the content of images that are behind disks on shared
-    storage, and nothing in the store. Use M(drover.compute.compute_node)
-    to record the same facts in the store.
-  - It fails where libvirt takes no connection within 30 seconds, or all of it takes longer than two minutes.
-  - The number of calls to libvirt does not grow with the number of domains, except for the XML of
-    each domain and, when the URI names another machine, the disk sizes of domains that are shut off,
-    for which libvirt has no bulk call.
+  - On the hypervisor it only writes digests of backing images of disks on shared storage, below C(/var/lib/drover). It changes nothing
+    in the store. Use M(drover.compute.compute_node) to record the same facts in the store.
+  - It fails if libvirt accepts no connection within 30 seconds, or if the whole reading takes longer than two minutes.
+  - The number of calls to libvirt does not grow with the number of domains, except for the XML of each domain and, if the URI names another
+    machine, the disk sizes of domains that are shut off; libvirt has no bulk call for these.
 options:
   instances_path:
     description:
       - The folder that holds the disks of the instances; RV(hypervisor.storage) describes its file system.
-      - On the hypervisor the nearest existing parent is looked at. When O(uri) names another machine,
-        the running storage pool that covers the path is.
+      - On the hypervisor the nearest existing parent is read. If O(uri) names another machine, the running storage pool that covers the
+        path is read.
     type: path
     default: /var/lib/libvirt/images
   probe_kvm:
     description:
-      - Where KVM is offered, start a tiny paused guest with it, as the role P(drover.compute.place#role) would, without disks and networks,
-        and destroy it. RV(hypervisor.kvm) says what became of it.
-      - In virtual machines KVM may be offered though no guest starts with it.
+      - If KVM is offered, start a tiny paused guest with it, with the settings of the role P(drover.compute.place#role), without disks and
+        networks, and destroy it. RV(hypervisor.kvm) has the result.
+      - In virtual machines KVM may be offered although no guest starts with it.
     type: bool
     default: false
   probe_cpu:
-    description: The CPU of that guest, as the variable C(drover_cpu) has it.
+    description: The CPU of that guest, as in the variable C(drover_cpu).
     type: dict
     suboptions:
       mode:
@@ -50,8 +48,8 @@ options:
         type: str
   shared_pools:
     description:
-      - Names of storage pools that other hosts see too, though this host cannot tell, such as one on a SAN.
-      - An image of this host alone that is behind a disk in one of them is read, so that hosts can tell whether they have the same one.
+      - Names of storage pools that other hosts see too, but that this host cannot recognise, such as a pool on a SAN.
+      - Local backing images of disks in these pools are read, so that hosts can compare them.
     type: list
     elements: str
     default: []
@@ -70,12 +68,12 @@ EXAMPLES = r"""
   hosts: hypervisors
   gather_facts: false
   tasks:
-    - name: Read everything that libvirt tells
+    - name: Read all facts
       drover.compute.hypervisor_info:
         instances_path: /var/lib/libvirt/images
       register: facts
 
-    - name: See whether a guest starts with KVM
+    - name: Check that a guest starts with KVM
       drover.compute.hypervisor_info:
         probe_kvm: true
       register: probed
@@ -99,7 +97,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 hypervisor:
-  description: The hypervisor. Sizes are in the unit that a key's name ends in, MiB and GiB being meant by C(mb) and C(gb).
+  description: The hypervisor. The unit of a size is at the end of its key; C(mb) means MiB and C(gb) means GiB.
   returned: success
   type: dict
   contains:
@@ -108,7 +106,7 @@ hypervisor:
       type: str
       sample: qemu:///system
     hypervisor_hostname:
-      description: The name libvirt has for the host.
+      description: The name of the host in libvirt.
       type: str
       sample: kvm1
     hypervisor_type:
@@ -124,7 +122,7 @@ hypervisor:
       type: int
       sample: 9000000
     host_uuid:
-      description: The host's uuid as libvirt knows it, or null where the driver has none.
+      description: The host's uuid in libvirt, or null if the driver has none.
       type: str
     cpu:
       description:
@@ -145,7 +143,7 @@ hypervisor:
       type: int
       sample: 24576
     memory_used_mb:
-      description: Memory in use, without buffers and caches; null where the driver cannot tell.
+      description: Memory in use, without buffers and caches; null if the driver does not report it.
       type: int
       sample: 2112
     numa_cells:
@@ -160,10 +158,10 @@ hypervisor:
     storage:
       description:
         - The file system of O(instances_path).
-        - C(disk_available_least_gb) is what would be left if every image grew to its full size; it may be
-          negative, and is null when the room is unknown.
-        - C(shared_id) says where a file system of the network or of a cluster comes from, and the folder in it. It is the same
-          on each host that sees it, and null when the path is not on one, or when O(uri) names another machine.
+        - C(disk_available_least_gb) is the free space if every image grew to its full size; it may be
+          negative, and is null if the free space is unknown.
+        - C(shared_id) is the origin of a network or cluster file system, and the folder in it. It is the same
+          on each host that sees it, and null if the path is not on such a file system, or if O(uri) names another machine.
       type: dict
       sample:
         disk_available_least_gb: 55
@@ -175,9 +173,8 @@ hypervisor:
     pools:
       description:
         - The storage pools.
-        - C(shared_id) says where the storage of a pool comes from when that is shared by its nature, for the types V(netfs),
-          V(rbd), V(gluster), V(iscsi) and V(iscsi-direct), or when the path of a V(dir) or V(fs) pool is on a file system of the
-          network or of a cluster. It is null for the others.
+        - C(shared_id) is the origin of a pool's storage for the shared types V(netfs), V(rbd), V(gluster), V(iscsi) and V(iscsi-direct),
+          and for a V(dir) or V(fs) pool on a network or cluster file system. It is null for the others.
       type: list
       elements: dict
       sample:
@@ -194,22 +191,21 @@ hypervisor:
           uuid: 2d9bb2f4-3b4f-4a5b-8b1c-111111111111
     mounts:
       description:
-        - File systems of the network and of clusters that are mounted, and others that are mounted below them, with where they
-          come from, C(shared_id), as in RV(hypervisor.storage). Null when O(uri) names another machine.
+        - Mounted network and cluster file systems, and other file systems that are mounted below them, with their origin C(shared_id), as
+          in RV(hypervisor.storage). Null if O(uri) names another machine.
       type: list
       elements: dict
       sample: [{path: /srv/vms, shared_id: "nfs:filer:/vms"}]
     block_devices:
       description:
-        - The block devices that storage gives a worldwide name, C(id), and the paths that they have here. Null when O(uri) names another
-          machine.
+        - The block devices with a worldwide name, C(id), and their paths here. Null if O(uri) names another machine.
       type: list
       elements: dict
       sample: [{id: naa.600140512345678, names: [/dev/disk/by-id/wwn-0x600140512345678, /dev/sdb]}]
     images:
       description:
-        - The content, C(digest), of images that this host has by itself and that disks on shared storage are backed by, with their size
-          and times of change when they were read. One that is large comes with a later call. Null when O(uri) names another machine.
+        - The digests of local backing images of disks on shared storage, with their size and times of change at the time of reading. The
+          digest of a large image comes with a later call. Null if O(uri) names another machine.
       type: list
       elements: dict
       sample: [{path: /var/lib/libvirt/images/debian-12.qcow2, digest: 5f0c6a3e..., size: 2361393152,
@@ -226,7 +222,7 @@ hypervisor:
       sample: [[x86_64, kvm, hvm]]
     kvm:
       description:
-        - Whether KVM is offered, whether a guest started with it (null where that is not known), and why not.
+        - C(offered) is true if KVM is offered, C(works) if a guest started with it (null if not known), C(message) is the error.
       returned: with O(probe_kvm)
       type: dict
       sample: {message: failed to set MSR 0x10a to 0x0, offered: true, works: false}
@@ -251,7 +247,7 @@ hypervisor:
       elements: dict
       sample: [{name: mdev_1, parent: pci_0000_3b_00_0, type: nvidia-35, uuid: 2d9bb2f4-3b4f-4a5b-8b1c-333333333333}]
     untold_domains:
-      description: The uuids and names of domains that libvirt shows and does not tell of. They may run.
+      description: The uuids and names of domains that libvirt lists but does not describe. They may run.
       type: list
       elements: dict
       sample: []
@@ -260,11 +256,11 @@ hypervisor:
         - The domains, sorted by name.
         - C(state) is one of C(running), C(blocked), C(paused), C(shutdown), C(shutoff), C(crashed),
           C(pmsuspended) and C(nostate).
-        - C(vcpus) is the maximum. C(metadata) is what drover itself has written into the domain.
-        - C(xml) is the definition that the domain would be started from the next time.
-        - Of a disk, C(path) is its file or device, C(real_path) the same without symbolic links, C(shared_id) the place of that on
-          storage that other hosts see, and C(chain) what is behind it, as headers of images say. Each is null where it is not known. An
-          image behind a disk on shared storage that is not on such itself is in RV(hypervisor.images).
+        - C(vcpus) is the maximum. C(metadata) is drover's own metadata in the domain.
+        - C(xml) is the definition for the next start of the domain.
+        - Of a disk, C(path) is its file or device, C(real_path) the same without symbolic links, C(shared_id) its place on shared
+          storage, and C(chain) its backing chain, as read from the headers of the images. Unknown values are null. A local
+          backing image of a disk on shared storage is in RV(hypervisor.images).
       type: list
       elements: dict
       sample:

@@ -14,23 +14,23 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Works on the hypervisor that the task runs on, so delegate it to the host that the instances are on, or where
-    M(drover.compute.allocation) claimed the room of one that is built. What came of it is recorded in the store.
-  - What a failed build made is removed again. Whatever else fails in the middle of a build (a time limit, a lost host, a store that
-    cannot be written) proves nothing. Only where RV(uncertain) is false is it certain that nothing of the instance is there;
+  - Works on the hypervisor of the task, so delegate the task to the host of the instances. For a build this is the host of the claim of
+    M(drover.compute.allocation). The result is recorded in the store.
+  - The files and the domain of a failed build are removed again. Any other failure during a build (a time limit, a lost host, a store that
+    cannot be written) proves nothing. Only if RV(uncertain) is false, nothing of the instance is there for certain;
     O(state=settled) finds out.
   - The roles take the lease of the host first (M(drover.compute.lease)); this module does not.
 options:
   state:
     description:
-      - V(built) makes the disks, defines and starts the domain of a claim, sees it running, and records that it is there.
-      - V(settled) finds out what became of a build that failed or was cut off. It withdraws what the hypervisor was ordered to do and looks.
-        An instance that runs there is recorded. Where nothing of it is there, its room is claimed on the first of O(alternates), or given
-        back where there is none, which fails with O(message). Where that cannot be told it fails and changes nothing.
-      - V(started), V(stopped) and V(rebooted) work on O(instances), all at the same time. One that is stopped keeps its room.
-      - V(absent) shuts O(instances) down and removes their domains with what libvirt keeps beside them, their disks (see
-        M(drover.compute.domain), O(drover.compute.domain#module:remove_disks)), the room they hold and their record. One that the store
-        does not have is absent already. One that is on several hosts, is moving, or waits for its resize to be confirmed is refused.
+      - V(built) creates the disks, defines and starts the domain of a claim, checks that it runs, and records it.
+      - V(settled) finds out the result of a build that failed or was interrupted. It withdraws the orders on the hypervisor and reads the domain.
+        An instance that runs there is recorded. If nothing of it is there, its resources are claimed on the first of O(alternates). Without
+        alternates they are released, and the module fails with O(message). If the result is not certain, it fails and changes nothing.
+      - V(started), V(stopped) and V(rebooted) work on O(instances), all at the same time. A stopped instance keeps its allocations.
+      - V(absent) shuts O(instances) down and removes their domains with libvirt's files for them, their disks (see
+        M(drover.compute.domain), O(drover.compute.domain#module:remove_disks)), their allocations and their records. An instance that is not in
+        the store is already absent. An instance that is on several hosts, is moving, or has an unconfirmed resize is refused.
     type: str
     choices: [built, settled, started, stopped, rebooted, absent]
     default: built
@@ -38,7 +38,7 @@ options:
     description:
       - Instances on this host, for any O(state) but V(built) and V(settled). Each is a name, a uuid, or a mapping with C(name) and C(uuid), which must
         agree.
-      - One that is given by its name is left alone when libvirt has its uuid under another name.
+      - An instance that is given by its name is not changed if libvirt has its uuid under another name.
     type: list
     elements: raw
   uuid:
@@ -52,37 +52,37 @@ options:
     type: str
   disks:
     description:
-      - Disks to make, as the option of the same name of M(drover.compute.domain).
+      - Disks to create, as in the option of the same name of M(drover.compute.domain).
     type: list
     elements: dict
     default: []
   seed:
     description:
-      - A cloud-init seed to write, as the option of the same name of M(drover.compute.domain).
+      - A cloud-init seed to write, as in the option of the same name of M(drover.compute.domain).
     type: dict
   autostart:
-    description: Whether the domain starts with its host.
+    description: Start the domain with its host.
     type: bool
     default: false
   uri:
-    description: The libvirt URI of the instance to build. That of O(instances) is in the store.
+    description: The libvirt URI of the instance to build. The store has the URI of O(instances).
     type: str
     default: qemu:///system
   timeout:
-    description: How long starting, shutting down or rebooting may take, in seconds.
+    description: Seconds for a start, a shutdown or a reboot.
     type: int
     default: 60
   alternates:
-    description: With O(state=settled), where else it may be built, as M(drover.compute.allocation) returns them with a claim.
+    description: With O(state=settled), the alternates for the build, as M(drover.compute.allocation) returns them with a claim.
     type: list
     elements: dict
     default: []
   expires:
-    description: With O(state=settled), seconds until a new claim is over; 0 for never.
+    description: With O(state=settled), seconds until a new claim expires; 0 for never.
     type: int
     default: 3600
   message:
-    description: With O(state=settled), why it was not built, a sentence for the failure.
+    description: With O(state=settled), the reason of the failed build, a sentence for the error.
     type: str
     default: It was not built.
   force:
@@ -94,7 +94,7 @@ options:
     type: bool
     default: false
   keep_disks:
-    description: With O(state=absent), leave all disks where they are.
+    description: With O(state=absent), keep all disks.
     type: bool
     default: false
 attributes:
@@ -125,7 +125,7 @@ EXAMPLES = r"""
       drover.compute.compute_node:
         uris: ["test:///default"]
 
-    - name: Claim the room
+    - name: Claim its resources
       drover.compute.allocation:
         selections:
           - name: web1
@@ -150,7 +150,7 @@ EXAMPLES = r"""
         force: true
         instances: [web1]
 
-    - name: Remove it, with the room it holds
+    - name: Remove it, with its allocations
       drover.compute.instance:
         state: absent
         force: true
@@ -164,34 +164,34 @@ host:
   type: str
 domain:
   description: The domain, as M(drover.compute.hypervisor_info) shows it.
-  returned: when O(state=built); none where another run had built it
+  returned: when O(state=built); none if another run had built it
   type: dict
 built:
-  description: Whether it was built after all.
+  description: True if it was built.
   returned: when O(state=settled)
   type: bool
 claim:
-  description: Where to build it now, as M(drover.compute.allocation) returns a claim; none where it is built.
+  description: The new claim to build it with, as from M(drover.compute.allocation); none if it is built.
   returned: when O(state=settled)
   type: dict
 instances:
-  description: What became of each of O(instances).
+  description: The result for each of O(instances).
   returned: for any O(state) but V(built) and V(settled), after a failure too
   type: list
   elements: dict
   contains:
     uuid: {description: The uuid., type: str, returned: always}
     name: {description: Its name., type: str, returned: always}
-    changed: {description: Whether anything was done., type: bool, returned: always}
+    changed: {description: True if it was changed., type: bool, returned: always}
     status: {description: "V(done), V(absent) (it is not on this host) or V(failed).", type: str, returned: always}
-    message: {description: What failed., type: str, returned: always}
+    message: {description: The error., type: str, returned: always}
     domain: {description: The domain afterwards., type: dict, returned: for any O(state) but V(absent)}
     removed_disks: {description: The files that were removed., type: list, elements: str, returned: when O(state=absent)}
     kept_disks: {description: "The files that were kept, each with C(path) and C(reason).", type: list, elements: dict, returned: when O(state=absent)}
 uncertain:
   description:
-    - False where it is certain that nothing of the instance is there.
-    - True, or missing, means that it may run there, and must not be built elsewhere.
+    - False if nothing of the instance is there for certain.
+    - True, or missing, means that it may run there and must not be built elsewhere.
   returned: failure with O(state=built) or O(state=settled)
   type: bool
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: instance_info
-short_description: Show instances and where they are
+short_description: Show instances and their hosts
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
@@ -27,12 +27,12 @@ options:
     type: str
   instances:
     description:
-      - Only these, in this order. Each is a name, a uuid, or a mapping with C(name) and C(uuid), which must agree.
-      - One that the store does not have, and a name that several have, is a failure.
+      - Only these instances, in this order. Each is a name, a uuid, or a mapping with C(name) and C(uuid), which must agree.
+      - An instance that is not in the store, or a name of several instances, is an error.
     type: list
     elements: raw
   allow_unknown:
-    description: Whether those of O(instances) that the store does not have are only listed, in RV(unknown).
+    description: Only list O(instances) that are not in the store, in RV(unknown), instead of an error.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -43,7 +43,7 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: Show what runs on one host
+- name: Show the instances of one host
   hosts: localhost
   gather_facts: false
   tasks:
@@ -73,24 +73,26 @@ instances:
     memory_mb: {description: Its memory in MiB., type: int, returned: always}
     disk_gb: {description: Its disks in GiB., type: int, returned: always}
     server_group: {description: Its server group., type: str, returned: always}
-    availability_zone: {description: The zone it was asked for., type: str, returned: always}
+    availability_zone: {description: The requested zone., type: str, returned: always}
     project: {description: Its project., type: str, returned: always}
     user: {description: Its user., type: str, returned: always}
-    autostart: {description: Whether its domain starts with its host., type: bool, returned: always}
+    autostart: {description: True if its domain starts with its host., type: bool, returned: always}
     uri: {description: The libvirt URI of its compute node., type: str, returned: with O(instances)}
     flavor: {description: Its flavor., type: str, returned: with O(instances)}
-    nodes: {description: All compute nodes that showed its domain when they last reported., type: list, elements: str, returned: with O(instances)}
-    asked: {description: "Its C(uuid), and its C(name) where it was asked for by that.", type: dict, returned: with O(instances)}
+    nodes: {description: All compute nodes that showed its domain at their last discovery., type: list, elements: str, returned: with
+      O(instances)}
+    asked: {description: "Its C(uuid), and its C(name) if O(instances) named it.", type: dict, returned: with O(instances)}
     migration:
       description:
-        - The migration that holds room for it, with C(uuid), C(type), C(status), C(source) and C(destination); null when there is none.
+        - The migration that holds allocations for it, with C(uuid), C(type), C(status), C(source) and C(destination); null if there is
+          none.
       type: dict
       returned: with O(instances)
-    request: {description: "What P(drover.compute.schedule#lookup) takes to find it another place.", type: dict, returned: with O(instances)}
-    moves_cold: {description: "Whether it runs, and its policy has it shut down for a migration.", type: bool, returned: with O(instances)}
-    kept_by_policy: {description: "Why its policy does not let it be moved, null where it does.", type: str, returned: with O(instances)}
+    request: {description: "The request for P(drover.compute.schedule#lookup) to find another host for it.", type: dict, returned: with O(instances)}
+    moves_cold: {description: "True if it runs, and its policy requires a shutdown for a migration.", type: bool, returned: with O(instances)}
+    kept_by_policy: {description: "Why its policy forbids a move, null if it allows it.", type: str, returned: with O(instances)}
 unknown:
-  description: Those of O(instances) that the store does not have.
+  description: Those of O(instances) that are not in the store.
   returned: success
   type: list
   elements: str

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: ipmi_power_info
-short_description: Ask over IPMI whether the power is on
+short_description: Read the power state over IPMI
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Asks a management controller for the power of its machine and changes nothing. C(community.general.ipmi_power),
-    which switches the power, cannot only ask; this module runs it in check mode, twice where the power is on.
-  - It runs where the task runs, which needs C(pyghmi). The collection C(community.general) must be installed.
+  - Reads the power state of a machine from its management controller and changes nothing. C(community.general.ipmi_power)
+    switches the power and has no state that only reads. So this module runs it in check mode, twice if the power is on.
+  - The machine that runs the task needs C(pyghmi). The collection C(community.general) must be installed.
 options:
   name:
     description: The name or address of the management controller.
@@ -27,7 +27,7 @@ options:
     type: int
     default: 623
   user:
-    description: A user of it with the privilege level USER or more.
+    description: A user of the controller with the privilege level USER or higher.
     type: str
     required: true
   password:
@@ -46,11 +46,11 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: Is it on?
+- name: Read the power state of a host
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: Ask the management controller of kvm1
+    - name: Read it from the management controller of kvm1
       drover.compute.ipmi_power_info:
         name: kvm1-bmc.example.com
         user: operator
@@ -64,7 +64,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 power_state:
-  description: V(on), V(off), or V(unknown) where the controller says neither.
+  description: V(on), V(off), or V(unknown) if the controller reports neither.
   returned: success
   type: str
   sample: 'on'

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: lease
-short_description: Be the only run that works on a host
+short_description: Reserve a host for one run
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Takes the lease of a host, so that a second run that drains it, switches its power or evacuates it stops and says who is at work.
-  - The roles of this collection take and give back leases by themselves. A task is for one's own playbooks.
-  - A lease belongs to one run of ansible-playbook. Taking it again renews it.
-  - One whose time is over, or whose run is known to have ended because it was on the same machine, is taken over, and the task says so.
+  - Takes the lease of a host, so that a second run that drains it, switches its power or evacuates it stops and names the holder.
+  - The roles of this collection take and release leases by themselves. The module is for your own playbooks.
+  - A lease belongs to one run of ansible-playbook. A second task of the run renews it.
+  - A lease that has expired, or whose run has ended on the same machine, is taken over, with a message.
 options:
   name:
     description:
@@ -27,23 +27,23 @@ options:
     aliases: [host]
   state:
     description:
-      - V(present) takes or renews the lease, V(absent) gives it back.
+      - V(present) takes or renews the lease, V(absent) releases it.
     type: str
     choices: [present, absent]
     default: present
   purpose:
     description:
-      - What is done, for those who find the host taken.
+      - The purpose of the lease, shown to other runs that need the host.
     type: str
     default: work on the host
   seconds:
     description:
-      - For how long, in seconds.
+      - The duration of the lease, in seconds.
     type: int
     default: 300
   force:
     description:
-      - With O(state=absent), take away a lease that another run holds. Make sure that that run is dead.
+      - With O(state=absent), remove the lease of another run. First make sure that this run is dead.
     type: bool
     default: false
 attributes:
@@ -69,7 +69,7 @@ EXAMPLES = r"""
         name: kvm1
         purpose: new firmware
 
-    - name: Give it back
+    - name: Release it
       drover.compute.lease:
         name: kvm1
         state: absent
@@ -77,12 +77,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 taken:
-  description: Whether this task took it; V(false) where the run held it already.
+  description: True if this task took it; V(false) if the run already had it.
   returned: success
   type: bool
   sample: true
 taken_over:
-  description: Whose lease was taken over and why; null when nobody's.
+  description: The holder of a lease that was taken over, and why; null if none was.
   returned: success
   type: str
   sample: kvm1 is being worked on by admin@ctrl, process 4711 (drain), since 900 s, last heard of 400 s ago. Its time is over, so the

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: power_event
-short_description: Write down a power action on a host, before and after
+short_description: Record a power action on a host, before and after
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - The role drover.compute.power writes each action into the store before it begins it, and again with what
-    came of it. This module does that. It switches nothing on or off.
+  - The role drover.compute.power uses this module to record each action in the store before it begins, and again with its result. The
+    module switches nothing on or off.
   - Without O(action) and O(uuid) it returns the newest event of the host.
 options:
   host:
@@ -30,21 +30,21 @@ options:
     description: The power driver that does it.
     type: str
   uuid:
-    description: The event that has ended, as RV(event.uuid) was when it began.
+    description: The event that has ended, the RV(event.uuid) from its begin.
     type: str
   status:
-    description: What came of it.
+    description: The result.
     type: str
     choices: [completed, failed]
   power_state:
-    description: The power of the host as its driver said in the end. A host that is V(off) is down from now on.
+    description: The power state of the host that its driver has reported at the end. A host that is V(off) is down from now on.
     type: str
     choices: ['on', 'off', unknown]
   boot_id:
-    description: The boot of the host, if it answers.
+    description: The boot id of the host, if it answers.
     type: str
   message:
-    description: What went wrong, or was found out.
+    description: The error or the finding.
     type: str
 attributes:
   check_mode:
@@ -62,7 +62,7 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: What was last done to the power of a host
+- name: Show the last power action of a host
   hosts: localhost
   gather_facts: false
   tasks:
@@ -78,7 +78,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 event:
-  description: The event. Null when the host has none.
+  description: The event. Null if the host has none.
   returned: success
   type: dict
   contains:
@@ -87,9 +87,9 @@ event:
     action: {description: The action., type: str, returned: always}
     driver: {description: The power driver., type: str, returned: always}
     status: {description: "V(running), V(completed) or V(failed).", type: str, returned: always}
-    power_state: {description: What the driver said in the end., type: str, returned: always}
-    boot_id: {description: "The boot of the host: before the action, then after it.", type: str, returned: always}
-    message: {description: "What went wrong, or was found out.", type: str, returned: always}
+    power_state: {description: The power state that the driver has reported at the end., type: str, returned: always}
+    boot_id: {description: "The boot id of the host: before the action, then after it.", type: str, returned: always}
+    message: {description: The error or the finding., type: str, returned: always}
     created_at: {description: "When it began, in seconds since 1970.", type: float, returned: always}
     updated_at: {description: "When it ended, in seconds since 1970.", type: float, returned: always}
 """

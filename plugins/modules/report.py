@@ -9,34 +9,35 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: report
-short_description: Write what the store holds as one HTML page
+short_description: Write the content of the store as one HTML page
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Writes one HTML page that needs no other file and fetches nothing. It shows hosts, a heat map, zones and aggregates, shared pools,
-    instances, migrations over time, decisions of the scheduler with their reasons, power actions, and what the loss of a host would do.
-  - Figures are those of the store, which the playbook drover.compute.discover brings up to date. No host is asked.
-  - The same store gives the same page but for the time in it. A page that would say nothing else is left as it is, with its time.
-  - The file is replaced as a whole. A new one can be read by its owner only, as it tells what runs where. One that is there
+  - Writes one HTML page that needs no other file and loads nothing. It shows hosts, a heat map, zones and aggregates, shared pools,
+    instances, migrations over time, decisions of the scheduler with their reasons, power actions, and the effect of the loss of a host.
+  - It reads only the store. The playbook drover.compute.discover brings the store up to date.
+  - The same store gives the same page, except the time in it. If only the time would change, the page is not written.
+  - The file is replaced as a whole. A new file has the mode 0600, because it shows the host of each instance. An existing file
     keeps its mode.
-  - It shows a summary of a few lines, for terminals and job logs.
+  - It returns a short summary for terminals and job logs.
   - No secret is in the page, and neither is the URL of the store.
 options:
   path:
-    description: Where to write the page, on the controller. A relative path begins in the current folder.
+    description: The path of the page on the controller. A relative path begins in the current folder.
     type: path
     default: drover-report.html
   plans:
     description:
-      - Plans to draw as before, moves and after, each as P(drover.compute.drain_plan#lookup), P(drover.compute.rebalance_plan#lookup),
-        P(drover.compute.rolling_plan#lookup) or P(drover.compute.home_plan#lookup) returns one.
+      - Plans to draw as before, moves and after, each a result of P(drover.compute.drain_plan#lookup),
+        P(drover.compute.rebalance_plan#lookup), P(drover.compute.rolling_plan#lookup) or P(drover.compute.home_plan#lookup).
       - A plan that no longer fits the store is drawn with a warning.
     type: list
     elements: dict
     default: []
   policy:
-    description: How instances are placed, as the lookup P(drover.compute.schedule#lookup) takes it. How many more fit depends on it.
+    description: The scheduler's policy, as in the lookup P(drover.compute.schedule#lookup). It is used to count the instances that still
+      fit.
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.scheduler
@@ -48,7 +49,7 @@ attributes:
   diff_mode:
     support: full
     details:
-      - Pages longer than Ansible shows differences of are only named.
+      - Pages that are too long for Ansible's diff are only named.
   idempotent:
     support: full
 seealso:
@@ -65,7 +66,7 @@ EXAMPLES = r"""
         path: fleet.html
       register: report
 
-    - name: Say where it is
+    - name: Show its path
       ansible.builtin.debug:
         msg: "{{ report.summary.hosts }} hosts are in {{ report.path }}"
 
@@ -90,20 +91,20 @@ summary:
   returned: success
   type: dict
   contains:
-    hosts: {description: How many hosts there are., type: int, returned: always}
-    up: {description: How many of them are up., type: int, returned: always}
-    down: {description: How many are down., type: int, returned: always}
-    maintenance: {description: How many are in maintenance., type: int, returned: always}
-    disabled: {description: How many are disabled and not in maintenance., type: int, returned: always}
-    instances: {description: How many instances there are., type: int, returned: always}
-    missing: {description: How many of them no host shows any more., type: int, returned: always}
-    building: {description: How many are claimed and have no domain yet., type: int, returned: always}
-    pools: {description: How many shared pools there are., type: int, returned: always}
-    vcpus: {description: The capacity in CPUs. With C(_used) appended what is allocated., type: int, returned: always}
-    memory_mb: {description: The same in MiB. With C(_physical) appended what is in use on the hosts that told it., type: int, returned: always}
+    hosts: {description: The number of hosts., type: int, returned: always}
+    up: {description: The number of hosts that are up., type: int, returned: always}
+    down: {description: The number of hosts that are down., type: int, returned: always}
+    maintenance: {description: The number of hosts in maintenance., type: int, returned: always}
+    disabled: {description: The number of hosts that are disabled and not in maintenance., type: int, returned: always}
+    instances: {description: The number of instances., type: int, returned: always}
+    missing: {description: The number of instances that no host shows any more., type: int, returned: always}
+    building: {description: The number of instances that are claimed and have no domain yet., type: int, returned: always}
+    pools: {description: The number of shared pools., type: int, returned: always}
+    vcpus: {description: The capacity in CPUs. With the suffix C(_used) the allocated amount., type: int, returned: always}
+    memory_mb: {description: The same in MiB. With the suffix C(_physical) the real use of the hosts that report it., type: int, returned: always}
     disk_gb: {description: The same in GiB., type: int, returned: always}
 table:
-  description: A summary as lines of plain text, with the hosts that need a look, the fullest ones and the newest decisions.
+  description: A summary as lines of plain text, with the hosts that need attention, the fullest hosts and the newest decisions.
   returned: success
   type: list
   elements: str

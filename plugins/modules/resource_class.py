@@ -9,14 +9,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: resource_class
-short_description: Make or delete custom resource classes
+short_description: Create or delete custom resource classes
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - A resource class names something that can be counted and claimed. The standard ones, such as VCPU and DISK_GB, are those of
-    OpenStack's os-resource-classes; they are there without being made.
-  - All of the names or none are made or deleted.
+  - A resource class names a resource that can be counted and claimed. The standard classes, such as VCPU and DISK_GB, are those of
+    OpenStack's os-resource-classes; they always exist.
+  - All of the names or none are created or deleted.
 options:
   names:
     description:
@@ -27,8 +27,7 @@ options:
     aliases: [name]
   state:
     description:
-      - V(absent) deletes those of the names that exist. It fails, and says which resource providers are the cause, when one of
-        them is in use.
+      - V(absent) deletes the names that exist. If one of them is in use, it fails and names the resource providers that use it.
     type: str
     choices: [present, absent]
     default: present
@@ -48,11 +47,11 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Keep resource classes of your own
+- name: Manage custom resource classes
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: Make them
+    - name: Create them
       drover.compute.resource_class:
         names: [CUSTOM_GPU, CUSTOM_LICENSE]
 
@@ -64,7 +63,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 names:
-  description: Those of the names that exist now, sorted.
+  description: The names that exist now, sorted.
   returned: success
   type: list
   elements: str

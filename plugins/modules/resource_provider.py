@@ -9,28 +9,27 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: resource_provider
-short_description: Make, change or delete a resource provider
+short_description: Create, change or delete a resource provider
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - A resource provider has something that can be claimed, in inventories of resource classes; traits that say what it is like; and
-    aggregates, through which a sharing provider is reached. It may hang under another one, as a GPU does under its host.
-  - Only what is given is compared and written, and each of O(inventories), O(traits) and O(aggregates) is all that the provider
-    shall have. An empty one takes everything away.
-  - The provider of a compute node is made by discovery. What discovery writes there, which is the inventories of VCPU, PCPU,
-    MEMORY_MB and DISK_GB and the traits that the host reports, stays as it is and need not be named; everything else is yours, and
-    discovery leaves it alone.
+  - A resource provider has inventories of resource classes that can be claimed, traits that describe it, and
+    aggregates that connect it to sharing providers. It may be below another provider, for example a GPU below its host.
+  - Only the given options are compared and written. Each of O(inventories), O(traits) and O(aggregates) is the complete list;
+    an empty one removes everything.
+  - Discovery creates the provider of a compute node. It owns the inventories of VCPU, PCPU, MEMORY_MB and DISK_GB and the traits that the host
+    reports; they do not change and need not be named. Discovery does not change anything else there.
   - The generation rises by one for each of inventories, traits and aggregates that changes.
 options:
   name:
     description:
-      - Its name, of 200 characters at most. With the O(uuid) of a provider that exists it is its new name.
-      - Needed for a new provider.
+      - Its name, of at most 200 characters. With the O(uuid) of an existing provider it is the new name.
+      - Required for a new provider.
     type: str
   uuid:
     description:
-      - Its uuid. A new provider gets a random one if it is not given.
+      - Its uuid. By default a new provider gets a random one.
     type: str
   state:
     description:
@@ -40,29 +39,29 @@ options:
     default: present
   parent:
     description:
-      - The name or uuid of the provider to hang it under, with all that hangs under it. An empty text makes it a root.
+      - The name or uuid of its new parent. Its children move with it. An empty text makes it a root.
     type: str
   inventories:
     description:
-      - A mapping of resource classes to what there is of them. O(inventories) needs C(total) of each; C(reserved) is 0, C(min_unit)
-        and C(step_size) are 1, C(max_unit) is 2147483647 and C(allocation_ratio) is 1.0 when not given.
-      - Capacity is (total - reserved) x allocation ratio. It may be set below what is in use, with a warning; an inventory in use
+      - A mapping of resource classes to inventories. Each needs C(total). The default of C(reserved) is 0, of C(min_unit)
+        and C(step_size) 1, of C(max_unit) 2147483647 and of C(allocation_ratio) 1.0.
+      - Capacity is (total - reserved) x allocation ratio. It may be set below the used amount, with a warning; an inventory in use
         cannot be removed.
     type: dict
   traits:
     description:
-      - Names of traits, standard ones or those made with M(drover.compute.trait).
+      - Names of traits, standard traits or those of M(drover.compute.trait).
     type: list
     elements: str
   aggregates:
     description:
-      - Uuids of aggregates of providers. One that is new is made.
-      - They are not those of M(drover.compute.aggregate), which group hosts.
+      - Uuids of aggregates of providers. A new one is created.
+      - They are not the aggregates of M(drover.compute.aggregate), which group hosts.
     type: list
     elements: str
   generation:
     description:
-      - The generation that you have seen. The task fails when the provider has another one by now.
+      - The generation that you have read. The task fails if the provider has another one by now.
     type: int
 attributes:
   check_mode:
@@ -88,19 +87,19 @@ EXAMPLES = r"""
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: Make the class
+    - name: Create the class
       drover.compute.resource_class:
         name: CUSTOM_GPU
 
-    - name: Make the trait
+    - name: Create the trait
       drover.compute.trait:
         name: CUSTOM_NVLINK
 
-    - name: Make the provider above
+    - name: Create the parent
       drover.compute.resource_provider:
         name: rack1
 
-    - name: Hang the GPUs below it
+    - name: Create the GPUs below it
       drover.compute.resource_provider:
         name: rack1-gpus
         parent: rack1
@@ -108,7 +107,7 @@ EXAMPLES = r"""
           CUSTOM_GPU: {total: 2, max_unit: 1}
         traits: [CUSTOM_NVLINK]
 
-    - name: Share a pool of disk with whatever is in the aggregate
+    - name: Share a disk pool with the providers in the aggregate
       drover.compute.resource_provider:
         name: pool1
         inventories:

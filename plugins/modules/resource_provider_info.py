@@ -14,33 +14,33 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Returns the resource providers that meet all filters. The filters are those of Placement's C(GET /resource_providers) and look at
-    each provider by itself, not at its tree.
+  - Returns the resource providers that meet all filters. The filters are those of Placement's C(GET /resource_providers) and check each
+    provider separately, not its tree.
   - The number of queries does not grow with the number of providers.
 options:
   name:
-    description: Show the provider of this name only.
+    description: Show only the provider of this name.
     type: str
   uuid:
-    description: Show the provider of this uuid only.
+    description: Show only the provider of this uuid.
     type: str
   in_tree:
-    description: Show providers of the tree that the provider of this uuid is in.
+    description: Show only providers in the tree of the provider of this uuid.
     type: str
   member_of:
     description:
-      - The uuid of an aggregate that the provider shall be in; C(in:a,b) for one of several, C(!a) or C(!in:a,b) for none of them.
-      - A list asks for each of its items.
+      - The uuid of an aggregate of the provider; C(in:a,b) for one of several, C(!a) or C(!in:a,b) for none of them.
+      - With a list each of its items must match.
     type: raw
   required:
     description:
-      - Traits that the provider shall have, separated by commas, V(!TRAIT) for one that it shall not have; or C(in:A,B) for one of
+      - Traits that the provider must have, separated by commas, V(!TRAIT) for a forbidden one; or C(in:A,B) for one of
         several.
-      - A list asks for each of its items.
+      - With a list each of its items must match.
     type: raw
   resources:
     description:
-      - What the provider shall have room for now, as a mapping of resource classes to amounts or as C(CLASS:amount,CLASS:amount).
+      - Amounts that must fit on the provider now, as a mapping of resource classes to amounts or as C(CLASS:amount,CLASS:amount).
     type: raw
 extends_documentation_fragment:
   - drover.compute.store
@@ -53,18 +53,18 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look for a pool
+- name: Find a pool
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: Make a pool to be found
+    - name: Create a pool as an example
       drover.compute.resource_provider:
         name: pool2
         inventories:
           DISK_GB: {total: 20000}
         traits: [MISC_SHARES_VIA_AGGREGATE]
 
-    - name: Find what shares 100 GiB of disk and is not on spinning disks
+    - name: Find sharing providers with 100 GiB of free disk that is not on spinning disks
       drover.compute.resource_provider_info:
         resources: {DISK_GB: 100}
         required: [MISC_SHARES_VIA_AGGREGATE, "!STORAGE_DISK_HDD"]

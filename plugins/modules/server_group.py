@@ -9,13 +9,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: server_group
-short_description: Make or delete a server group
+short_description: Create or delete a server group
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - A server group says which instances must be on one host (affinity) or on different ones (anti-affinity). The soft
-    policies say so as a wish that the scheduler's weighers look at.
+  - The instances of a server group must be on one host (affinity) or on different hosts (anti-affinity). The soft policies are preferences
+    for the scheduler's weighers.
   - An instance joins a group when it is placed and cannot leave it. The policy of a group cannot change.
 options:
   name:
@@ -35,12 +35,12 @@ options:
     choices: [affinity, anti-affinity, soft-affinity, soft-anti-affinity]
   max_server_per_host:
     description:
-      - How many members one host may have. Only with O(policy=anti-affinity), where it is 1 when not given.
+      - How many members one host may have, by default 1. Only with O(policy=anti-affinity).
     type: int
   max_moving:
     description:
-      - How many members may move at the same time, over all runs. A move that would be one too many waits.
-      - Unlike the policy it may change. V(0) takes the limit away; not given, it stays as it is.
+      - How many members may move at the same time, over all runs. Further moves wait.
+      - Unlike the policy it may change. V(0) removes the limit; without this option it does not change.
     type: int
 attributes:
   check_mode:
@@ -60,7 +60,7 @@ EXAMPLES = r"""
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: Make the server group
+    - name: Create the server group
       drover.compute.server_group:
         name: web
         policy: anti-affinity

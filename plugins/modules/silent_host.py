@@ -9,13 +9,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: silent_host
-short_description: Say whether a host answers, and what to do about one that does not
+short_description: Determine if a host answers, and decide what to do about a silent host
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Weighs what is known of a host whose libvirt does not answer and says what to do next, in a word and a sentence. It changes
-    nothing, and it is no proof that the host is off. The role P(drover.compute.evacuate#role) uses it before it cuts a host off.
+  - Decides the next action for a host whose libvirt does not answer, and returns it as a word and a sentence. It changes nothing, and its
+    result is no proof that the host is off. The role P(drover.compute.evacuate#role) uses it before it fences a host.
 options:
   host:
     description: The host, by its name in the inventory.
@@ -23,13 +23,14 @@ options:
     required: true
   state:
     description:
-      - V(answered) says whether the host answers, from what came of a task on it (O(tried)) and of a TCP connection that this controller
-        tries itself. V(asked) tells whom to ask about the host, and what. V(decided) weighs what they said.
+      - V(answered) determines if the host answers, from the result of a task on it (O(tried)) and from a TCP connection that this
+        controller tries itself. V(asked) returns the hypervisors that have to probe the host, and the arguments. V(decided) decides from
+        their results.
     type: str
     choices: [answered, asked, decided]
     default: decided
   tried:
-    description: With O(state=answered), the result of a module on the host that only reads something, as C(register) has it.
+    description: With O(state=answered), the registered result of a module on the host that only reads.
     type: dict
     default: {}
   others:
@@ -38,56 +39,56 @@ options:
     elements: str
     default: []
   ssh:
-    description: Whether the host answers this controller over SSH.
+    description: The host answers this controller over SSH.
     type: bool
     default: false
   refused:
-    description: Whether it answers over SSH or TCP and lets nobody in.
+    description: The host answers over SSH or TCP and refuses the login.
     type: bool
     default: false
   unclear:
-    description: What SSH says, where that is neither known for an answer nor for silence.
+    description: The message of SSH, if it is neither a known answer nor a known silence.
     type: str
     default: ''
   seen:
-    description: The results of M(drover.compute.host_probe) in a loop over RV(peers), as C(register) has them.
+    description: The registered results of M(drover.compute.host_probe) in a loop over RV(peers).
     type: list
     elements: dict
     default: []
   power:
-    description: What the host's power driver says; V(none) where it has no driver that can tell.
+    description: The power state from the host's power driver; V(none) if it has no driver that can report it.
     type: str
     choices: ['on', 'off', unknown, none]
     default: none
   said:
-    description: Whether a person says that it is off.
+    description: A person confirms that the host is off.
     type: bool
     default: false
   soft_fenced:
-    description: Whether its libvirt was restarted already, in vain.
+    description: Its libvirt was already restarted, without success.
     type: bool
     default: false
   force:
     description:
-      - Names of rules to lift, of V(driver_says_on), V(login_refused), V(unclear_answer), V(peers_reach), V(no_witness),
+      - Names of rules to lift. They are V(driver_says_on), V(login_refused), V(unclear_answer), V(peers_reach), V(no_witness),
         V(storage_active), V(maintenance), V(many_down), V(just_started), V(too_early) and V(quiet_time).
     type: list
     elements: str
     default: []
   down_seconds:
-    description: A host that was seen up since is not cut off, in seconds.
+    description: A host that was seen up in the last so many seconds is not fenced.
     type: int
     default: 60
   start_seconds:
-    description: For so long after its start this controller has no host cut off, in seconds.
+    description: No host is fenced within so many seconds after the start of this controller.
     type: int
     default: 300
   quiet_seconds:
-    description: For so long after one host was fenced no other is, in seconds.
+    description: No host is fenced within so many seconds after another one.
     type: int
     default: 180
   down_percent:
-    description: When this share of the fleet looks dead at the same time, and more than one host, no host is cut off.
+    description: No host is fenced if this share of the fleet, and more than one host, looks dead at the same time.
     type: int
     default: 50
 extends_documentation_fragment:
@@ -100,7 +101,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: What to do about kvm1
+- name: Decide what to do about kvm1
   hosts: localhost
   gather_facts: false
   tasks:
@@ -112,21 +113,21 @@ EXAMPLES = r"""
       ignore_unreachable: true
       ignore_errors: true
 
-    - name: See whether it answers
+    - name: Determine if it answers
       drover.compute.silent_host:
         host: kvm1
         state: answered
         tried: "{{ tried }}"
       register: answered
 
-    - name: Find out whom to ask
+    - name: Find the hypervisors for the probe
       drover.compute.silent_host:
         host: kvm1
         state: asked
         others: "{{ groups['hypervisors'] }}"
       register: asked
 
-    - name: Ask them
+    - name: Probe from them
       drover.compute.host_probe:
         addresses: "{{ asked.addresses }}"
         disks: "{{ asked.disks }}"
@@ -136,7 +137,7 @@ EXAMPLES = r"""
       ignore_unreachable: true
       ignore_errors: true
 
-    - name: Weigh it
+    - name: Decide
       drover.compute.silent_host:
         host: kvm1
         ssh: "{{ answered.answer == 'login' }}"
@@ -153,44 +154,44 @@ EXAMPLES = r"""
 RETURN = r"""
 answer:
   description:
-    - V(login) (it lets this controller in), V(refused) (it answers SSH or TCP in any way and does not), V(silent), or V(unclear) (what was
-      said is not known for either).
+    - V(login) (this controller can log in), V(refused) (the host answers SSH or TCP in any way, without a login), V(silent), or V(unclear)
+      (the message is neither a known answer nor a known silence).
   returned: with O(state=answered)
   type: str
 reached:
-  description: Whether it answers over TCP; null where that was not needed or could not be tried.
+  description: True if it answers over TCP; null if this was not needed or could not be tried.
   returned: with O(state=answered)
   type: bool
 words:
-  description: What SSH and TCP said.
+  description: The messages of SSH and TCP.
   returned: with O(state=answered)
   type: str
 decision:
   description:
-    - V(nothing) (it lives, or nobody knows), V(soft_fence) (restart its libvirt), V(wait), V(hard_fence), V(word) (a person has to go
-      and see) or V(restart) (it is off; see that this is confirmed, then restart its instances elsewhere).
+    - V(nothing) (it works, or its state is unknown), V(soft_fence) (restart its libvirt), V(wait), V(hard_fence), V(word) (a person has to
+      check it) or V(restart) (it is off; confirm this, then restart its instances elsewhere).
   returned: with O(state=decided)
   type: str
 rule:
-  description: The rule that holds fencing back, null where none does.
+  description: The rule that forbids fencing, null if none does.
   returned: with O(state=decided)
   type: str
 sentence:
-  description: What is so, and what to do.
+  description: The state of the host and the next action.
   returned: with O(state=decided)
   type: str
 peers:
-  description: Hypervisors to ask, those that were up when last read.
+  description: Hypervisors for the probe, which were up at their last discovery.
   returned: with O(state=asked)
   type: list
   elements: str
 addresses:
-  description: Where they may reach the host.
+  description: Addresses of the host for the probe.
   returned: with O(state=asked)
   type: list
   elements: str
 disks:
-  description: Disks of its instances that nobody else should have in use.
+  description: Disks of its instances that no other host should use.
   returned: with O(state=asked)
   type: list
   elements: str

@@ -9,52 +9,50 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: store
-short_description: Make, audit, export or import the store
+short_description: Create, audit, export or import the store
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
   - Works on the store as a whole, in one transaction.
-  - Every task that writes to the store makes or upgrades its tables by itself; an explicit task is for those who want
-    to do it at a moment of their choice, or with a database role that may.
-  - A store that a newer version of the collection wrote is refused and left as it is. There is no way down.
+  - Every task that writes to the store creates or upgrades its tables by itself. Use an explicit task to
+    choose the time, or to use a database role with the rights for it.
+  - A store of a newer version of the collection is refused and not changed. A downgrade is not possible.
 options:
   state:
     description:
-      - V(present) makes sure that the tables are there and current.
-      - V(audited) looks for what contradicts itself in the store, or contradicts what hosts last showed. No host is asked,
-        so run the playbook drover.compute.discover first. What is found is shown as a table.
+      - V(present) makes sure that the tables exist and are current.
+      - V(audited) finds contradictions in the store, and between the store and the last discovery of each host. It reads only the store,
+        so run the playbook drover.compute.discover first. The findings are returned as a table, too.
       - V(exported) writes everything to O(path).
-      - V(imported) fills an empty store from O(path). A store that has rows is refused, unless they are just those of the file.
+      - V(imported) fills an empty store from O(path). A store that has rows is refused, unless they are exactly those of the file.
     type: str
     choices: [present, audited, exported, imported]
     default: present
   heal:
     description:
-      - With O(state=audited), mend what is safe, all in one transaction. Domains are never touched, only records.
-      - Use that is miscounted is counted again. An instance whose domain is on exactly one host and that has no open migration
-        gets the allocation it should have there, over capacity or not. Allocations of nobody, where no host shows a domain
-        of that uuid, and those of closed migrations are dropped.
+      - With O(state=audited), repair the safe problems, all in one transaction. It changes only records, never domains.
+      - A wrong count of use is counted again. An instance whose domain is on exactly one host and that has no open migration
+        gets its right allocation there, even above the capacity. Allocations without an instance or migration are deleted, if no host shows
+        a domain of that uuid, and so are allocations of closed migrations.
     type: bool
     default: false
   release_expired:
     description:
-      - With O(state=audited), count claims that expired before any host showed their domain as safe to release,
-        which O(heal=true) then does.
+      - With O(state=audited) and O(heal=true), also release claims that expired before any host showed their domain.
     type: bool
     default: false
   path:
     description:
       - The file on the controller to export to or to import from. Required with O(state=exported) and O(state=imported).
-      - An export is JSON lines with checksums, readable for its owner only, and takes the place of an older file as a whole.
-        Its folder has to exist.
-      - An import wants an export of the same schema that is as it was written, and is refused before anything is written otherwise.
+      - An export is JSON lines with checksums. Its mode is 0600, and it replaces an older file as a whole. Its folder must exist.
+      - An import needs an unchanged export of the same schema. Otherwise it is refused before anything is written.
     type: path
 attributes:
   check_mode:
     support: full
     details:
-      - An import is tried as a whole and rolled back.
+      - An import runs as a whole and is rolled back.
   diff_mode:
     support: full
     details:
@@ -62,7 +60,7 @@ attributes:
   idempotent:
     support: full
     details:
-      - An export that has just the rows of the store is left as it is.
+      - An export that already has exactly the rows of the store is not written again.
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.attributes
@@ -70,24 +68,24 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: Make the tables in PostgreSQL
+- name: Create the tables in PostgreSQL
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: Make or upgrade the store
+    - name: Create or upgrade the store
       drover.compute.store:
         store_url: "{{ lookup('ansible.builtin.env', 'DROVER_STORE_URL') or omit }}"
 
-- name: See what an audit finds
+- name: Audit the store
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: Look at the store and change nothing
+    - name: Find contradictions and change nothing
       drover.compute.store:
         state: audited
       register: audited
 
-    - name: Show how many there are of each kind
+    - name: Show the number of each kind
       ansible.builtin.debug:
         var: audited.counts
 
@@ -119,17 +117,17 @@ revision:
   type: str
   sample: "0003"
 findings:
-  description: What the audit found, the gravest first.
+  description: The findings of the audit, the most serious first.
   returned: when O(state=audited)
   type: list
   elements: dict
   contains:
     kind:
-      description: What it is; docs/audit.md of the collection says what each means.
+      description: The kind of the finding, see docs/audit.md of the collection.
       type: str
       sample: allocation_missing
     level:
-      description: V(problem), or V(information) where nothing has to be done.
+      description: V(problem), or V(information) if no action is needed.
       type: str
       sample: problem
     uuid:
@@ -153,53 +151,53 @@ findings:
       type: str
       sample: VCPU
     why:
-      description: What is wrong.
+      description: The contradiction.
       type: str
       sample: It takes VCPU 2, MEMORY_MB 2048 and holds nothing.
     advice:
-      description: What to do about it.
+      description: The action to take.
       type: str
       sample: Run drover.compute.discover on its host, or the audit with drover_heal=true.
     safe:
-      description: Whether O(heal=true) mends it.
+      description: True if O(heal=true) repairs it.
       type: bool
       sample: true
     heal:
-      description: What O(heal=true) does about it, or why it leaves it.
+      description: The repair by O(heal=true), or the reason why it leaves it.
       type: str
       sample: gives it VCPU 2, MEMORY_MB 2048 on kvm1, over capacity or not
 mended:
-  description: Those of RV(findings) that were mended, or would be in check mode.
+  description: The repaired RV(findings); in check mode the ones that would be repaired.
   returned: when O(state=audited)
   type: list
   elements: dict
 left:
-  description: What is left, in the shape of RV(findings); without O(heal=true) the same.
+  description: The remaining findings, in the form of RV(findings); without O(heal=true) all of them.
   returned: when O(state=audited)
   type: list
   elements: dict
 counts:
-  description: How many of each kind are left.
+  description: The number of remaining findings of each kind.
   returned: when O(state=audited)
   type: dict
   sample: {allocation_missing: 1}
 sound:
-  description: Whether nothing is left but information.
+  description: True if only information is left.
   returned: when O(state=audited)
   type: bool
   sample: false
 table:
-  description: RV(findings) as lines for people.
+  description: RV(findings) as lines of text.
   returned: when O(state=audited)
   type: list
   elements: str
 mended_table:
-  description: RV(mended) as lines for people.
+  description: RV(mended) as lines of text.
   returned: when O(state=audited)
   type: list
   elements: str
 left_table:
-  description: RV(left) as lines for people.
+  description: RV(left) as lines of text.
   returned: when O(state=audited)
   type: list
   elements: str
@@ -209,7 +207,7 @@ path:
   type: str
   sample: /srv/backup/drover-store.jsonl
 rows:
-  description: How many rows each table has.
+  description: The number of rows of each table.
   returned: when O(state=exported) or O(state=imported)
   type: dict
   sample: {instances: 40, services: 10}

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: trait
-short_description: Make or delete custom traits
+short_description: Create or delete custom traits
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - A trait says what a resource provider is like. The standard ones, such as HW_CPU_X86_AVX2, are those of OpenStack's os-traits;
-    they are there without being made.
-  - All of the names or none are made or deleted.
+  - A trait is a property of a resource provider. The standard traits, such as HW_CPU_X86_AVX2, are those of OpenStack's os-traits;
+    they always exist.
+  - All of the names or none are created or deleted.
 options:
   names:
     description:
@@ -27,8 +27,7 @@ options:
     aliases: [name]
   state:
     description:
-      - V(absent) deletes those of the names that exist. It fails, and says which resource providers are the cause, when one of
-        them is in use.
+      - V(absent) deletes the names that exist. If one of them is in use, it fails and names the resource providers that use it.
     type: str
     choices: [present, absent]
     default: present
@@ -48,11 +47,11 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Keep traits of your own
+- name: Manage custom traits
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: Make them
+    - name: Create them
       drover.compute.trait:
         names: [CUSTOM_NVLINK, CUSTOM_GOLD]
 
@@ -64,7 +63,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 names:
-  description: Those of the names that exist now, sorted.
+  description: The names that exist now, sorted.
   returned: success
   type: list
   elements: str
