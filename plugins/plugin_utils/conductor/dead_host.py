@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import time
-import typing
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, NamedTuple
 
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Clock
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import some
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.evacuation import RAN, blind_nodes, why_lost
@@ -22,7 +24,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import evacua
 RESTART, RESUME, FOUND, LEAVE, LOST = "restart", "resume", "found", "leave", "lost"
 
 
-class Verdict(typing.NamedTuple):
+class Verdict(NamedTuple):
     """What to do about one instance.
 
     - instance: as store.evacuations.instances() returns it.
@@ -32,10 +34,10 @@ class Verdict(typing.NamedTuple):
     - why: for LEAVE and LOST, in words; else None.
     """
 
-    instance: dict
-    migration: dict | None
+    instance: dict[str, Any]
+    migration: dict[str, Any] | None
     act: str
-    where: dict | None
+    where: dict[str, Any] | None
     why: str | None
 
 
@@ -50,18 +52,26 @@ class DeadHost:
     :param clock: ports.Clock.
     """
 
-    def __init__(self, store, host, read, keep, lifted=(), clock=time):
+    def __init__(
+        self,
+        store: Any,
+        host: str,
+        read: Iterable[str],
+        keep: Callable[[Any], None],
+        lifted: Collection[str] = (),
+        clock: Clock = time,
+    ) -> None:
         self.store, self.host, self.read = store, host, set(read)
         self._keep, self._lifted, self._clock = keep, lifted, clock
 
     @contextlib.contextmanager
-    def step(self):
+    def step(self) -> Iterator[tuple[Any, float]]:
         """A write transaction, and the time; it begins by renewing the lease: a run that has lost it writes nothing."""
         with self.store.write() as connection:
             self._keep(connection)
             yield connection, self._clock.time()
 
-    def verdicts(self, connection) -> list[Verdict]:
+    def verdicts(self, connection: Any) -> list[Verdict]:
         """What to do about each instance, the most important first."""
         instances = evacuations.instances(connection, self.host)
         shown = evacuations.shown(connection, [each["uuid"] for each in instances], self.host)
@@ -81,7 +91,14 @@ class DeadHost:
         return found
 
 
-def sort_out(instance, shown, migration, node, read, unread=()):
+def sort_out(
+    instance: dict[str, Any],
+    shown: list[dict[str, Any]],
+    migration: dict[str, Any] | None,
+    node: dict[str, Any],
+    read: Collection[str],
+    unread: Collection[str] = (),
+) -> tuple[str, dict[str, Any] | None, str | None]:
     """What to do about one instance of the dead host (rules S8 and S9). Data in, data out.
 
     :param instance: as store.evacuations.instances() returns it.
@@ -123,7 +140,9 @@ def sort_out(instance, shown, migration, node, read, unread=()):
     return RESTART, None, None
 
 
-def _shown(instance, place, migration, ours, read):
+def _shown(
+    instance: dict[str, Any], place: dict[str, Any], migration: dict[str, Any] | None, ours: bool, read: Collection[str]
+) -> tuple[str, dict[str, Any] | None, str | None]:
     host = place["host"]
     if host not in read:
         return (
@@ -145,7 +164,7 @@ def _shown(instance, place, migration, ours, read):
     return LEAVE, None, f"on {host} it {why}, and run this again"
 
 
-def _may_have(instance, node, storage, unread):
+def _may_have(instance: dict[str, Any], node: dict[str, Any], storage: dict[str, dict[str, Any]], unread: dict[str, str]) -> list[str]:
     """The hosts that were not read and see the storage of an instance."""
     if not unread:
         return []

@@ -11,13 +11,20 @@ next one settles what is open and goes on.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import evidence, host_state
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.dead_host import DeadHost
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_restarts import EvacuationRestarts
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_restarts import (
+    EvacuationPlan,
+    EvacuationRestarts,
+    Restarted,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_settling import EvacuationSettling
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, evacuations, power, services
 
 #: What may be done about instances that could not be restarted.
@@ -45,13 +52,13 @@ class EvacuationRequest:
     """
 
     host: str
-    others: list
-    policy: object
+    others: list[str]
+    policy: Policy
     service_down_time: int = 0
     said: str = ""
     operator: str = ""
     reason: str = "evacuated by drover.compute"
-    lifted: frozenset = frozenset()
+    lifted: frozenset[str] = frozenset()
     limits: fencing.Limits = fencing.Limits()
     unmovable: str = FAIL
     plan_only: bool = False
@@ -68,25 +75,25 @@ class Evacuation:
     :param request: EvacuationRequest.
     """
 
-    def __init__(self, ports, request):
+    def __init__(self, ports: Ports, request: EvacuationRequest) -> None:
         self.request, self.host, self._ports = request, request.host, ports
         self._store, self._hosts, self._leasing, self._clock = ports.store, ports.hosts, ports.leasing, ports.clock
         self._show = ports.say
         #: Its instances, and the hosts that were read and not lost since.
         self._dead = DeadHost(ports.store, self.host, (), self._keep, request.lifted, ports.clock)
         self._settling, self._restarts = EvacuationSettling(self._dead), EvacuationRestarts(self._dead)
-        self.plan = None
+        self.plan: EvacuationPlan | None = None
         #: Where a start has failed: dict uuid -> {provider: why, in words}.
-        self.failed = {}
+        self.failed: dict[str, dict[str, str]] = {}
         #: What is at its destination now.
-        self.restarted = []
+        self.restarted: list[Restarted] = []
         #: Sentences on what did not go well.
-        self.messages = []
+        self.messages: list[str] = []
         self.changed = False
 
     # Before its power is cut
 
-    def judge(self, power_state):
+    def judge(self, power_state: str) -> dict[str, Any]:
         """See that the host is dead, and whether its power is to be cut. The lease of the host stays with the run.
 
         :param power_state: on, off, unknown or none, as its power driver says.
@@ -103,7 +110,7 @@ class Evacuation:
             self._leasing.release([self.host])
             raise
 
-    def _judge(self, power_state):
+    def _judge(self, power_state: str) -> dict[str, Any]:
         self._refuse_alive(self._answers())
         known = evidence.collect(self._ports, self.host, self.request.others, power_state, bool(self.request.said))
         decision = self._decide(known)
@@ -119,10 +126,10 @@ class Evacuation:
         # Whatever the driver has said: it confirms it, or a person says it in so many words, which are recorded (rule S1).
         return self._judged(not self.request.said, decision)
 
-    def _judged(self, fence, decision):
+    def _judged(self, fence: bool, decision: fencing.Decision) -> dict[str, Any]:
         return {"changed": self.changed, "fence": fence, "message": decision.sentence}
 
-    def _refuse_request(self):
+    def _refuse_request(self) -> None:
         with self._store.read() as connection:
             service = services.get(connection, self.host)
             down = services.down_reason(service, clock.now(connection), self.request.service_down_time)
@@ -139,7 +146,7 @@ class Evacuation:
                 f"{self.host} is off, and then say exactly: -e 'drover_host_is_off=\"{words}\"'"
             )
 
-    def _answers(self):
+    def _answers(self) -> bool:
         """Read the host: whether its libvirt answers. One whose answer cannot be used answers all the same.
 
         A host of which only libvirt is dead may still run its guests; the evidence covers that.
@@ -152,7 +159,7 @@ class Evacuation:
             self._close_open()
         return True
 
-    def _close_open(self):
+    def _close_open(self) -> None:
         """The host came back before a run that was killed had been run again: close what that run left open."""
         said, left = self._settling.settle_returned()
         if left:
@@ -165,7 +172,7 @@ class Evacuation:
         self._say(said)
         self.messages += said + [f"{each['name']}: {each['reason']}." for each in left]
 
-    def _refuse_alive(self, answers, before=""):
+    def _refuse_alive(self, answers: bool, before: str = "") -> None:
         if answers:
             raise DroverError(
                 " ".join(
@@ -177,12 +184,12 @@ class Evacuation:
                 )
             )
 
-    def _decide(self, known):
+    def _decide(self, known: fencing.Evidence) -> fencing.Decision:
         decision = fencing.decide(known, self.request.limits, self.request.lifted)
         self._show(decision.sentence)
         return decision
 
-    def _restart_libvirt(self):
+    def _restart_libvirt(self) -> None:
         """Guests do not need libvirt to run: restarting it harms none of them."""
         service = self._hosts.variables(self.host).get("drover_libvirt_service") or "libvirtd"
         answer = self._hosts.hand(self.host, SERVICE).act("ansible.builtin.service", {"name": service, "state": "restarted"})
@@ -198,7 +205,7 @@ class Evacuation:
             )
             self._clock.sleep(DELAY)
 
-    def _take_word(self):
+    def _take_word(self) -> None:
         """Write down that a person says that the host is off."""
         message = f"{self.request.operator} says: {self.request.said}"
         with self._dead.step() as (connection, _dummy):
@@ -209,7 +216,7 @@ class Evacuation:
 
     # After its power is off
 
-    def restart(self, read=None):
+    def restart(self, read: list[str] | None = None) -> dict[str, Any]:
         """Restart its instances elsewhere. The lease of the host is given back, whatever comes of it.
 
         :param read: names of hosts that were read since judge(); None to read the others now.
@@ -235,7 +242,7 @@ class Evacuation:
         finally:
             self._leasing.release([self.host])
 
-    def _keep_off(self):
+    def _keep_off(self) -> None:
         """Keep everything off the host.
 
         :raises DroverError: the store does not have it as off: nobody has seen that in this run, or it was seen up since.
@@ -250,7 +257,7 @@ class Evacuation:
             before, after = host_state.change(connection, self.host, "draining", self.request.reason, forced_down=True)
         self.changed = self.changed or before != after
 
-    def _read_others(self, others, read=None):
+    def _read_others(self, others: list[str], read: list[str] | None = None) -> None:
         """Look at every other host (rule S9), unless that was done."""
         if read is None:
             read = [name for name in others if self._is_read(name)]
@@ -259,14 +266,14 @@ class Evacuation:
         if silent:
             self._show(f"Not read, as they do not answer: {', '.join(silent)}. What they were last seen to have is left alone.")
 
-    def _is_read(self, name):
+    def _is_read(self, name: str) -> bool:
         try:
             self._hosts.discover(name, self.request.call_timeout)
         except DroverError:
             return False
         return True
 
-    def _withdraw(self):
+    def _withdraw(self) -> None:
         """Find out at destinations what became of the starts that an earlier run ordered there, before anything is begun elsewhere."""
         with self._store.read() as connection:
             begun = evacuations.begun_destinations(connection, self.host)
@@ -276,18 +283,18 @@ class Evacuation:
                 hand = self._hosts.hand(place, self.request.call_timeout + patience)
                 self._say(self._settling.withdraw(place, hand, patience))
 
-    def _settle(self):
+    def _settle(self) -> None:
         self._say(self._settling.settle())
 
-    def _plan(self, claim):
+    def _plan(self, claim: bool) -> None:
         self.plan = self._planned(claim)
         self.changed = self.changed or claim and bool(self.plan["restarts"])
         self._show(" ".join(f"{each['name']} to {each['host']}." for each in self.plan["restarts"]) or "Nothing to restart.")
 
-    def _planned(self, claim):
+    def _planned(self, claim: bool) -> EvacuationPlan:
         return self._restarts.plan(self.request.policy, self.request.service_down_time, self.failed, claim)
 
-    def _restart_all(self):
+    def _restart_all(self) -> None:
         """Start what is claimed, one destination after the other; where a start fails, the next round tries another."""
         for place in dict.fromkeys(each["host"] for each in self.plan["restarts"]):
             wanted = [each["migration"] for each in self.plan["restarts"] if each["host"] == place]
@@ -309,7 +316,7 @@ class Evacuation:
                 self._dead.read.discard(place)
             self.restarted += done["restarted"]
 
-    def _report(self):
+    def _report(self) -> dict[str, Any]:
         self.plan = self._planned(claim=False)
         remaining = self.plan["left"] + self.plan["lost"] + [{**each, "reason": "it did not start"} for each in self.plan["restarts"]]
         result = self._result(self.restarted, "restarted", remaining)
@@ -329,7 +336,7 @@ class Evacuation:
             )
         return result
 
-    def _result(self, done, words, remaining):
+    def _result(self, done: list[Any], words: str, remaining: list[Any]) -> dict[str, Any]:
         reasons = " ".join(f"{each['name']}: {each['reason']}." for each in remaining)
         return {
             "changed": self.changed,
@@ -339,13 +346,13 @@ class Evacuation:
             "message": f"{self.host}: {len(done)} instance(s) {words}, {len(remaining)} not. {reasons}".rstrip(),
         }
 
-    def _messages(self):
+    def _messages(self) -> list[str]:
         return list(dict.fromkeys(self.messages))
 
-    def _say(self, sentences):
+    def _say(self, sentences: list[str]) -> None:
         self.changed = self.changed or bool(sentences)
         for sentence in sentences:
             self._show(sentence)
 
-    def _keep(self, connection):
+    def _keep(self, connection: Any) -> None:
         self._leasing.renew(connection, self.host)

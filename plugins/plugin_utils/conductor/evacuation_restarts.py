@@ -8,15 +8,44 @@ Each restart is claimed in the store before anything is defined, and closed once
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, TypedDict
+
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.dead_host import FOUND, LEAVE, RESTART, RESUME
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.dead_host import FOUND, LEAVE, RESTART, RESUME, DeadHost
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_settling import looked_at
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import told, wanted_to_move
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.evacuation import RAN, files_of, images_of, plan_evacuation
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, clock, evacuations
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import read_columns
+
+
+class EvacuationPlan(TypedDict):
+    """What becomes of each instance, the most important first.
+
+    - restarts: dicts migration (None where nothing is claimed), uuid, name, host and provider (of the destination).
+    - found: what another host has already: dicts uuid, name, host, state.
+    - left: what is left alone or has no destination: dicts uuid, name, reason. lost: what the dead host alone has: the same.
+    """
+
+    restarts: list[dict[str, Any]]
+    found: list[dict[str, Any]]
+    left: list[dict[str, Any]]
+    lost: list[dict[str, Any]]
+
+
+class Restarted(TypedDict):
+    """What became of one start: provider, of the destination; state, of the domain there or None; message, why it is not there."""
+
+    uuid: str
+    name: str
+    host: str
+    provider: str
+    state: str | None
+    message: str
 
 
 class EvacuationRestarts:
@@ -25,21 +54,19 @@ class EvacuationRestarts:
     :param dead: dead_host.DeadHost.
     """
 
-    def __init__(self, dead):
+    def __init__(self, dead: DeadHost) -> None:
         self._dead, self._host, self._store = dead, dead.host, dead.store
 
-    def plan(self, policy, service_down_time, failed, claim):
+    def plan(self, policy: Policy, service_down_time: int, failed: dict[str, dict[str, str]], claim: bool) -> EvacuationPlan:
         """Find destinations and, with ``claim``, claim them.
 
         :param failed: dict instance uuid -> {provider where its start has failed: why, in words}.
-        :returns: a dict: restarts [{migration (None without claim), uuid, name, host, node, provider}], the
-            most important first; found, left, lost [{uuid, name, host or reason}].
         """
         with self._store.read() as connection:
             found = self._dead.verdicts(connection)
             nodes = evacuations.storage(connection)
-        result = {"restarts": [], "found": [], "left": [], "lost": []}
-        waiting = {}
+        result: EvacuationPlan = {"restarts": [], "found": [], "left": [], "lost": []}
+        waiting: dict[int, list[dict[str, Any]]] = {}
         for instance, _dummy, act, where, why in found:
             entry = {"uuid": instance["uuid"], "name": instance["name"]}
             if act == RESTART:
@@ -63,7 +90,7 @@ class EvacuationRestarts:
                 self._claim(move, claim, result)
         return result
 
-    def _claim(self, move, claim, result):
+    def _claim(self, move: dict[str, Any], claim: bool, result: EvacuationPlan) -> None:
         entry = {key: move[key] for key in ("uuid", "name", "host", "node", "provider")}
         if not claim:
             result["restarts"].append({**entry, "migration": None})
@@ -78,16 +105,16 @@ class EvacuationRestarts:
             return
         result["restarts"].append({**entry, "migration": opened["uuid"]})
 
-    def start(self, destination, migrations, hand, at_once, timeout):
+    def start(self, destination: str, migrations: list[str], hand: Any, at_once: int, timeout: int) -> dict[str, list[Restarted]]:
         """Start claimed instances at one destination and record what became of them.
 
         :param migrations: uuids of evacuations to it, in the order to start them.
         :param hand: the way to run modules there.
         :param at_once: how many start at the same time.
         :param timeout: seconds that the start of one may take.
-        :returns: a dict: restarted, failed and uncertain, each [{uuid, name, host, provider, state, message}].
+        :returns: a dict: restarted, failed and uncertain.
         """
-        result = {"restarted": [], "failed": [], "uncertain": []}
+        result: dict[str, list[Restarted]] = {"restarted": [], "failed": [], "uncertain": []}
         with self._store.read() as connection:
             wanted = evacuations.orders(connection, migrations, destination)
         try:
@@ -110,7 +137,9 @@ class EvacuationRestarts:
                 self._record(destination, of_uri[found["uuid"]], found, result)
         return result
 
-    def _first(self, destination, wanted, found, result):
+    def _first(
+        self, destination: str, wanted: list[dict[str, Any]], found: dict[str, Any], result: dict[str, list[Restarted]]
+    ) -> list[dict[str, Any]]:
         """Those that no earlier call can begin there any more; the others are left to the next run."""
         first = []
         for order in wanted:
@@ -122,8 +151,8 @@ class EvacuationRestarts:
                 self._record(destination, order, {"status": "uncertain", "message": message}, result)
         return first
 
-    def _record(self, destination, order, answer, result):
-        entry = {
+    def _record(self, destination: str, order: dict[str, Any], answer: dict[str, Any], result: dict[str, list[Restarted]]) -> None:
+        entry: Restarted = {
             "uuid": order["uuid"],
             "name": order["name"],
             "host": destination,
@@ -145,7 +174,7 @@ class EvacuationRestarts:
             result["uncertain"].append(entry)
 
 
-def _each(answer, uuids):
+def _each(answer: certainty.Answer, uuids: Iterable[str]) -> list[dict[str, Any]]:
     """What the module domain_restart says of each instance: dicts uuid, status, state, message."""
     if answer.outcome == certainty.DONE:
         return answer.result["instances"]
@@ -153,7 +182,8 @@ def _each(answer, uuids):
     return [{"uuid": uuid, "status": status, "message": answer.message} for uuid in uuids]
 
 
-def _instance(order):
+def _instance(order: dict[str, Any]) -> dict[str, Any]:
+    """An instance as the module domain_restart takes it."""
     return {
         "uuid": order["uuid"],
         "name": order["name"],

@@ -9,8 +9,10 @@ next run finds out from the destinations what became of them.
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.dead_host import FOUND, LOST, RESTART
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.dead_host import FOUND, LOST, RESTART, DeadHost
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
@@ -23,10 +25,10 @@ class EvacuationSettling:
     :param dead: dead_host.DeadHost.
     """
 
-    def __init__(self, dead):
+    def __init__(self, dead: DeadHost) -> None:
         self._dead, self._host, self._store = dead, dead.host, dead.store
 
-    def withdraw(self, destination, hand, patience):
+    def withdraw(self, destination: str, hand: Any, patience: int) -> list[str]:
         """Withdraw the starts that a destination was given, find out there what became of them, and close those.
 
         :param hand: the way to run modules there.
@@ -38,7 +40,7 @@ class EvacuationSettling:
         found = looked_at(begun, hand, patience)
         return [self._withdrawn(destination, each, found[each["uuid"]]) for each in begun]
 
-    def _withdrawn(self, destination, each, entry):
+    def _withdrawn(self, destination: str, each: dict[str, Any], entry: dict[str, Any] | None) -> str:
         name, proof = each["name"], certainty.is_absent(destination, entry)
         seen = entry["domain"] if entry is not None and not entry["busy"] else None
         if proof is not None:
@@ -53,7 +55,7 @@ class EvacuationSettling:
         state = f"is {seen['state']} there" if seen is not None else "cannot be told"
         return f"{name}: its start on {destination} was begun, and what became of it {state}: left as it is."
 
-    def settle(self):
+    def settle(self) -> list[str]:
         """Close what can be closed by what the living hosts show.
 
         :returns: a list of sentences about what was closed, and about what is not known.
@@ -75,7 +77,7 @@ class EvacuationSettling:
                 said.append(self._release(instance))
         return said
 
-    def _release(self, instance):
+    def _release(self, instance: dict[str, Any]) -> str:
         """One that was only being built is not restarted: nothing of it runs, and it has no disks that somebody has written to."""
         proof = certainty.is_off(self._host)
         with self._dead.step() as (connection, now):
@@ -84,7 +86,7 @@ class EvacuationSettling:
             claims.release(connection, [instance["uuid"]], proof, now)
         return f"{instance['name']}: it was only being built; its claim is given back, so that it can be placed again."
 
-    def _is_over(self, migration):
+    def _is_over(self, migration: dict[str, Any]) -> certainty.Proof | None:
         """The Proof that a migration off the dead host is not carried on, or None."""
         if migration["type"] != migration_claims.EVACUATION:
             return certainty.is_off(self._host)
@@ -92,7 +94,7 @@ class EvacuationSettling:
             return certainty.never_begun(f"{migration['destination']} was not told of it.")
         return None
 
-    def settle_returned(self):
+    def settle_returned(self) -> tuple[list[str], list[dict[str, str]]]:
         """The host answers: close what an evacuation that was cut short has left open.
 
         :returns: (sentences about what was closed, [{uuid, name, reason}] of what is not known).
@@ -131,7 +133,7 @@ class EvacuationSettling:
                 left.append({"uuid": each["instance_uuid"], "name": name, "reason": reason})
         return said, left
 
-    def _settle_arrivals(self):
+    def _settle_arrivals(self) -> list[str]:
         """Migrations to the dead host, by what their living source shows."""
         said = []
         with self._store.read() as connection:
@@ -152,7 +154,7 @@ class EvacuationSettling:
                     said.append(f"{name}: it had arrived from {source}, which no longer has it.")
         return said
 
-    def _record_found(self, instance, where, migration):
+    def _record_found(self, instance: dict[str, Any], where: dict[str, Any], migration: dict[str, Any] | None) -> str:
         """An instance that another host has already is recorded there, as one that was evacuated."""
         uuid = instance["uuid"]
         opened = migration
@@ -178,7 +180,7 @@ class EvacuationSettling:
         return f"{instance['name']}: it is {where['state']} on {where['host']} already."
 
 
-def looked_at(begun, hand, patience):
+def looked_at(begun: list[dict[str, Any]], hand: Any, patience: int) -> dict[str, dict[str, Any] | None]:
     """What a destination shows of instances, once their earlier orders are withdrawn.
 
     :param begun: dicts uuid, uri and orders.

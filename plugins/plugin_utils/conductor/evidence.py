@@ -9,9 +9,10 @@ import time
 import typing
 import urllib.parse
 
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Hosts, Ports
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import Late, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing, host_answer
-from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, evacuations, hosts, power, services
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, evacuations, power, services
 
 #: Enough to see that it is not just one link; each may cost the time of a timeout.
 WITNESSES = 3
@@ -28,7 +29,7 @@ class Witnesses(typing.NamedTuple):
     disks: list[str]
 
 
-def collect(ports, host: str, others: typing.Iterable[str], power_state: str, said: bool) -> fencing.Evidence:
+def collect(ports: Ports, host: str, others: typing.Iterable[str], power_state: str, said: bool) -> fencing.Evidence:
     """Look at a host from here and from other hypervisors (rules S2 and S3).
 
     :param ports: ports.Ports.
@@ -43,9 +44,9 @@ def collect(ports, host: str, others: typing.Iterable[str], power_state: str, sa
         return gather(connection, host, answer, seen, power_state, said, uptime(ports.clock))
 
 
-def _seen_from(hosts_port, peer, question):
+def _seen_from(reached_by: Hosts, peer: str, question: dict) -> dict:
     try:
-        return hosts_port.hand(peer, PROBE).read("host_probe", question)
+        return reached_by.hand(peer, PROBE).read("host_probe", question)
     except Unreachable:
         return {"unreachable": True}
     except Late:
@@ -60,9 +61,8 @@ def witnesses(connection, host: str, others: typing.Iterable[str], variables: ty
     :raises DroverError: the store does not know the host.
     """
     services.get(connection, host)
-    found = {each["host"]: each for each in hosts.listing(connection, clock.now(connection))}
     others = sorted(set(others) - {host})
-    up = [name for name in others if name in found and found[name]["state"] == "up"]
+    up = sorted(services.up_hosts(connection, others, clock.now(connection)))
     return Witnesses((up or others)[:WITNESSES], _addresses(connection, host, variables), _disks(connection, host)[:DISKS])
 
 

@@ -39,7 +39,7 @@ class Leasing:
             if taken:
                 self.release(taken)
 
-    def take(self, host, purpose, seconds=leases.SECONDS):
+    def take(self, host: str, purpose: str, seconds: int = leases.SECONDS) -> bool:
         """Take the lease of a host for so many seconds, or hold it for longer.
 
         :returns: whether it was not held before; it stays with the run, through other tasks of the playbook too.
@@ -69,7 +69,7 @@ class Leasing:
         with self._store.read() as connection:
             return leases.begun(connection, host)
 
-    def release(self, hosts):
+    def release(self, hosts: list[str]) -> None:
         """Give back the leases of hosts, those that the run holds."""
         with self._store.write() as connection:
             for host in hosts:

@@ -10,6 +10,8 @@ is for the power driver to confirm afterwards (rule S1); nothing here replaces t
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, refuse_unknown_rules
 
@@ -46,7 +48,7 @@ class Limits:
     down_percent: int = 50
 
     @classmethod
-    def of_options(cls, options):
+    def of_options(cls, options: Mapping[str, Any]) -> Limits:
         """From a mapping with an option for each.
 
         :raises DroverError: one is negative.
@@ -101,7 +103,7 @@ class Decision:
     sentence: str
 
 
-def rules_lifted(names):
+def rules_lifted(names: Iterable[str]) -> set[str]:
     """The rules that an operator lifts, by their names: a set.
 
     :raises DroverError: one of them does not exist.

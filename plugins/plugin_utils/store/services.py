@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
@@ -66,6 +68,13 @@ def disabled_hosts(connection, hosts):
     table = tables.services
     query = sa.select(table.c.host).where(table.c.disabled.is_(True))
     return {row.host for row in bulk.among(connection, query, table.c.host, hosts)}
+
+
+def up_hosts(connection, hosts: Iterable[str], now: float) -> set[str]:
+    """Those of the hosts whose service was up when it was last read."""
+    table = tables.services
+    query = sa.select(table).where(table.c.binary == BINARY)
+    return {row.host for row in bulk.among(connection, query, table.c.host, hosts) if down_reason(row, now, 0) is None}
 
 
 def is_drained(memory):
