@@ -18,6 +18,7 @@ import sys
 import threading
 import traceback
 import urllib.parse
+import uuid
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -95,6 +96,25 @@ def require_binding(module: AnsibleModule) -> None:
         if interpreter:
             respawn_module(interpreter)
     module.fail_json(msg=missing_binding_message(), exception=LIBVIRT_IMPORT_ERROR)
+
+
+def canonical_uuid(text: str) -> str:
+    """Return a uuid as libvirt writes it, from any spelling.
+
+    :raises ValueError: it is none.
+    """
+    return str(uuid.UUID(text))
+
+
+def domain_uuid(module: AnsibleModule, text: str, done: str) -> str:
+    """Return the uuid of a domain as libvirt writes it; the module fails where it is none.
+
+    :param done: what was not done, such as started.
+    """
+    try:
+        return canonical_uuid(text)
+    except ValueError:
+        module.fail_json(msg=f"{text!r} is not the uuid of a domain: nothing was {done}.")
 
 
 def silence() -> None:
