@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils import validation
+from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes, validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import greedy, infeasibility, relocation_search
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import NEEDED_FILTERS, Reach, may_step_aside
@@ -290,7 +290,7 @@ def _proof(solution):
 
 
 def _sizes(instance):
-    return {key: int(instance.get(key) or 0) for key in ("vcpus", "memory_mb", "disk_gb")}
+    return resource_classes.to_sizes(resource_classes.to_resources(instance))
 
 
 def _identity(instance):

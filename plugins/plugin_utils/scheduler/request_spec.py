@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import json_query, resource_specs
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.extra_spec_operators import predicates, requirement
@@ -49,9 +50,6 @@ FLAVOR_KEYS = ("name", "vcpus", "memory_mb", "disk_gb", "root_gb", "ephemeral_gb
 IMAGE_KEYS = ("name", "id", "disk_format", "properties")
 DESTINATION_KEYS = ("host", "node", "cell", "allow_cross_cell_move")
 GROUP_KEYS = ("name", "policy", "max_server_per_host")
-
-#: Resource classes by the keys that ask for them.
-AMOUNTS = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
 
 #: The extra spec that is a number to be reached.
 MAXPHYSADDR = "hw:maxphysaddr_bits"
@@ -158,7 +156,7 @@ class RequestSpec:
     @property
     def size(self) -> str:
         """The amounts for people: ``1 vCPU, 64 MiB, 1 GiB``."""
-        return size_text(self.resources)
+        return resource_classes.size_text(self.resources)
 
     @classmethod
     def from_request(cls, request: Mapping[str, Any], flavors: Mapping[str, Mapping[str, Any]] | None = None) -> RequestSpec:
@@ -190,7 +188,7 @@ class RequestSpec:
         specs = flavor.extra_specs if flavor is not None else {}
         overrides, groups, group_policy = resource_specs.from_extra_specs(specs, who)
         amounts = {**resource_specs.not_replaced(amounts, overrides, groups), **overrides}
-        amounts.update(resource_specs.from_request(request.get("resources"), AMOUNTS, who))
+        amounts.update(resource_specs.from_request(request.get("resources"), resource_classes.KEYS, who))
         destination = _destination(request, who)
         hints = _hints(request.get("hints"), who)
         group = _group(request.get("server_group"), who)
@@ -245,7 +243,7 @@ class RequestSpec:
             availability_zone, server_group, project, user, flavor (name), extra_specs and image (properties).
         :raises RequestError: an extra spec of its flavor cannot be read.
         """
-        amounts = {rc: int(instance.get(key) or 0) for rc, key in AMOUNTS.items()}
+        amounts = resource_classes.to_resources(instance)
         flavor, image, group = instance.get("flavor"), instance.get("image"), instance.get("server_group")
         return cls(
             name=instance["name"],
@@ -262,12 +260,6 @@ class RequestSpec:
 
 #: Everything of a spec but its name and uuid.
 _ALIKE = operator.attrgetter(*(each.name for each in fields(RequestSpec) if each.name not in ("name", "uuid")))
-
-
-def size_text(resources: Mapping[str, int]) -> str:
-    """Amounts by resource class as people say them: ``2 vCPU, 64 MiB, 1 GiB``."""
-    units = {"VCPU": "vCPU", "MEMORY_MB": "MiB", "DISK_GB": "GiB"}
-    return ", ".join(f"{amount} {units.get(rc, rc)}" for rc, amount in resources.items())
 
 
 def is_line(value: Any) -> bool:

@@ -20,6 +20,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.validation import MOST, check_uuid, check_whole, is_whole, shown
 
@@ -136,7 +137,7 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
     place = f"{where} ({shown(facts['name'])})"
     text(facts, "name", place)
     check_uuid(place, facts["uuid"])
-    for key in ("vcpus", "memory_mb", "disk_gb"):
+    for key in resource_classes.KEYS.values():
         amount(facts, key, place)
     if facts.get("state") not in (None, "", *STATES):
         raise DroverError(f"{place}: state must be {', '.join(STATES)}, not {shown(facts['state'])}.")
