@@ -85,10 +85,13 @@ def check_keys(where: str, given: Iterable[object], known: Iterable[str], word: 
         raise refuse(f"{where}: unknown {word} {names}. Known: {', '.join(known)}.")
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question in brackets with the known name that is nearest to another one; empty when none is near."""
-    by_lower = {each.lower(): each for each in known}
-    near = difflib.get_close_matches(name.lower(), sorted(by_lower), 1)
+def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """Return a question in brackets with the known name that is nearest to another one; empty when none is near.
+
+    :param prefix: what all the names begin with, which makes none nearer.
+    """
+    by_lower = {each.lower().removeprefix(prefix): each for each in known}
+    near = difflib.get_close_matches(name.lower().removeprefix(prefix), sorted(by_lower), 1)
     return f" (did you mean {by_lower[near[0]]}?)" if near else ""
 
 
