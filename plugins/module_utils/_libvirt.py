@@ -45,6 +45,9 @@ CONNECT_TIMEOUT = 30
 #: Interpreters that distributions ship python3-libvirt for.
 SYSTEM_PYTHONS = ("/usr/bin/python3", "/usr/libexec/platform-python", "/usr/bin/python3.9")
 
+#: Why a new value may not count yet: destinations are reached by what the store holds of them.
+_RECORDED = " Was drover_migration_uri changed? It counts once the playbook drover.compute.discover has recorded it."
+
 _EVENT_LOOP = {"started": False}
 
 
@@ -111,10 +114,12 @@ def domain_uuid(module: AnsibleModule, text: str, done: str) -> str:
 
     :param done: what was not done, such as started.
     """
+    found = ""
     try:
-        return canonical_uuid(text)
+        found = canonical_uuid(text)
     except ValueError:
         module.fail_json(msg=f"{text!r} is not the uuid of a domain: nothing was {done}.")
+    return found
 
 
 def silence() -> None:
@@ -250,9 +255,10 @@ def _connect_message(uri: str, error: Exception) -> str:
     if "authentication" in text.lower() or "Permission denied" in text:
         return (
             f"libvirt at {uri} refused {where}: {text}. Run with become: true, add the user to group libvirt, or give its SSH key access."
+            f"{_RECORDED if '+ssh' in uri else ''}"
         )
     if "+ssh" in uri:
-        return f"No SSH connection from {where} to libvirt at {uri}: {text}. Check with: virsh -c '{uri}' uri."
+        return f"No SSH connection from {where} to libvirt at {uri}: {text}. Check with: virsh -c '{uri}' uri.{_RECORDED}"
     return f"Cannot connect to libvirt at {uri} from {where}: {text}."
 
 

@@ -99,6 +99,7 @@ options:
       - How other hypervisors reach the libvirt of this one for migration.
       - The default is C(qemu+ssh://root@HOST/system) with the name of the host in the inventory. What a host calls itself is not used. A host
         whose name in the inventory is neither a host name nor an address has none, and a warning says so.
+      - The store holds it, and a move reads it there. A new value counts from the next discovery of the host on.
     type: str
   migration_address:
     description:

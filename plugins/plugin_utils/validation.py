@@ -9,6 +9,7 @@ import difflib
 import re
 import uuid
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 
@@ -22,7 +23,7 @@ _LONGEST = 100
 Refusal = Callable[[str], Exception]
 
 
-def is_whole(value: object, least: int | None = 0, most: int | None = MOST) -> bool:
+def is_whole(value: Any, least: int | None = 0, most: int | None = MOST) -> bool:
     """Tell whether a value is a whole number in a range; None for an end that is open. True and False are none."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     return whole and (least is None or value >= least) and (most is None or value <= most)
@@ -38,7 +39,7 @@ def check_whole(where: str, value: object, least: int | None = 0, most: int | No
         raise refuse(f"{where} must be a whole number{ends}, not {shown(value)}.")
 
 
-def read_whole(where: str, value: object, least: int | None = 0, most: int | None = MOST, refuse: Refusal = DroverError) -> int:
+def read_whole(where: str, value: Any, least: int | None = 0, most: int | None = MOST, refuse: Refusal = DroverError) -> int:
     """Return a whole number; as check_whole(), but digits in a text count, as templates and the command line give them."""
     if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
         value = int(value)
@@ -51,7 +52,7 @@ def is_uuid(value: object) -> bool:
     return isinstance(value, str) and canonical_uuid(value) == value
 
 
-def canonical_uuid(value: object) -> str | None:
+def canonical_uuid(value: Any) -> str | None:
     """Return a uuid as libvirt and the store write it, or None for what is no uuid in any spelling."""
     try:
         return str(uuid.UUID(value.strip()))

@@ -115,7 +115,7 @@ def instances_table(instances: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def place(row: Mapping[str, Any]) -> str | None:
     """Where something is: the host, and the compute node where its name says more."""
-    return node_label(row.get("host"), row.get("node"))
+    return node_label(row.get("host") or "", row.get("node")) or None
 
 
 def state(host: Mapping[str, Any]) -> str:

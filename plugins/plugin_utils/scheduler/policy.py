@@ -343,6 +343,6 @@ def _count(mapping: Mapping[str, Any], key: str, default: int) -> int:
     return validation.read_whole(f"The scheduler policy's '{key}'", value, 1, None, _refusal(key))
 
 
-def _refusal(*path):
+def _refusal(*path: str) -> Callable[[str], PolicyError]:
     """Return what makes a PolicyError of a sentence about a place in the policy."""
     return lambda sentence: PolicyError(sentence, path)

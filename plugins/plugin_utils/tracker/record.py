@@ -299,7 +299,9 @@ def _instance_columns(
         "name": domain["columns"]["name"],
         "compute_node_id": node,
         "state": "active",
-        "server_group_id": row.server_group_id if row is not None and row.server_group_id else groups.get(metadata.get("server_group")),
+        "server_group_id": row.server_group_id
+        if row is not None and row.server_group_id
+        else groups.get(metadata.get("server_group") or ""),
         **resource_classes.to_sizes(resources),
         "availability_zone": kept("availability_zone"),
         "project": kept("project"),
