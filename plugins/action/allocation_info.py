@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import provider_query, usages
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import usages
 
 FILTERS = ("provider", "project", "user", "consumer_type")
 
@@ -25,6 +26,6 @@ class ActionModule(DroverAction):
     def act(self, args, task_vars):
         consumers = args["consumers"]
         if consumers is not None:
-            consumers = [provider_query.uuid_of(each, "consumers") for each in consumers]
+            consumers = [validation.read_uuid("consumers", each) for each in consumers]
         with self.store(args, task_vars).read() as connection:
             return usages.read(connection, consumers, **{name: args[name] for name in FILTERS})

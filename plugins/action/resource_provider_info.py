@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import provider_info, provider_query
 
@@ -23,7 +24,7 @@ class ActionModule(DroverAction):
 
     def act(self, args, task_vars):
         group = provider_query.parse(args["required"], args["member_of"], args["resources"])
-        uuids = {name: None if args[name] is None else provider_query.uuid_of(args[name], name) for name in ("uuid", "in_tree")}
+        uuids = {name: None if args[name] is None else validation.read_uuid(name, args[name]) for name in ("uuid", "in_tree")}
         with self.store(args, task_vars).read() as connection:
             found = provider_info.listing(connection, name=args["name"], group=group, **uuids)
         return {"resource_providers": found}

@@ -18,6 +18,7 @@ import sys
 import threading
 import traceback
 import urllib.parse
+import uuid
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -43,6 +44,9 @@ CONNECT_TIMEOUT = 30
 
 #: Interpreters that distributions ship python3-libvirt for.
 SYSTEM_PYTHONS = ("/usr/bin/python3", "/usr/libexec/platform-python", "/usr/bin/python3.9")
+
+#: Why a new value may not count yet: destinations are reached by what the store holds of them.
+_RECORDED = " Was drover_migration_uri changed? It counts once the playbook drover.compute.discover has recorded it."
 
 _EVENT_LOOP = {"started": False}
 
@@ -95,6 +99,27 @@ def require_binding(module: AnsibleModule) -> None:
         if interpreter:
             respawn_module(interpreter)
     module.fail_json(msg=missing_binding_message(), exception=LIBVIRT_IMPORT_ERROR)
+
+
+def canonical_uuid(text: str) -> str:
+    """Return a uuid as libvirt writes it, from any spelling.
+
+    :raises ValueError: it is none.
+    """
+    return str(uuid.UUID(text))
+
+
+def domain_uuid(module: AnsibleModule, text: str, done: str) -> str:
+    """Return the uuid of a domain as libvirt writes it; the module fails where it is none.
+
+    :param done: what was not done, such as started.
+    """
+    found = ""
+    try:
+        found = canonical_uuid(text)
+    except ValueError:
+        module.fail_json(msg=f"{text!r} is not the uuid of a domain: nothing was {done}.")
+    return found
 
 
 def silence() -> None:
@@ -230,9 +255,10 @@ def _connect_message(uri: str, error: Exception) -> str:
     if "authentication" in text.lower() or "Permission denied" in text:
         return (
             f"libvirt at {uri} refused {where}: {text}. Run with become: true, add the user to group libvirt, or give its SSH key access."
+            f"{_RECORDED if '+ssh' in uri else ''}"
         )
     if "+ssh" in uri:
-        return f"No SSH connection from {where} to libvirt at {uri}: {text}. Check with: virsh -c '{uri}' uri."
+        return f"No SSH connection from {where} to libvirt at {uri}: {text}. Check with: virsh -c '{uri}' uri.{_RECORDED}"
     return f"Cannot connect to libvirt at {uri} from {where}: {text}."
 
 

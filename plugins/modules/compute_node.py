@@ -99,6 +99,7 @@ options:
       - The URI by which other hypervisors reach the libvirt of this one for migration.
       - The default is C(qemu+ssh://root@HOST/system) with the name of the host in the inventory, not with the name that the host reports. If the
         name in the inventory is neither a host name nor an address, there is no URI, and a warning.
+      - The store keeps it, and moves read it there. A new value counts from the next discovery of the host on.
     type: str
   migration_address:
     description:

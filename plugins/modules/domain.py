@@ -243,7 +243,6 @@ import binascii
 import contextlib
 import os
 import signal
-import uuid as uuid_module
 import xml.etree.ElementTree as ET
 
 from ansible.module_utils.basic import AnsibleModule
@@ -313,7 +312,7 @@ class DomainChange:
         wanted_uuid, wanted_name, text = self.params["uuid"], self.params["name"], self.params["xml"]
         if wanted_uuid is not None:
             try:
-                wanted_uuid = str(uuid_module.UUID(wanted_uuid))
+                wanted_uuid = _libvirt.canonical_uuid(wanted_uuid)
             except ValueError as exc:
                 raise LibvirtProblem(f"{wanted_uuid!r} is not a uuid.") from exc
         if text is None:
@@ -329,7 +328,7 @@ class DomainChange:
         own = parsed["uuid"]
         if own is not None:
             try:
-                own = str(uuid_module.UUID(own))
+                own = _libvirt.canonical_uuid(own)
             except ValueError as exc:
                 raise LibvirtProblem(f"The uuid {own!r} in the XML of {parsed['name']} is not a uuid.") from exc
             if wanted_uuid is not None and own != wanted_uuid:

@@ -175,7 +175,6 @@ finished:
   sample: true
 """
 
-import uuid as uuid_module
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -204,13 +203,6 @@ MOVE_SPEC = {
 }
 
 
-def _uuid(module, text):
-    try:
-        return str(uuid_module.UUID(text))
-    except ValueError:
-        module.fail_json(msg=f"{text!r} is not the uuid of a domain: nothing was started.")
-
-
 def _moves(module):
     """The moves to start and those to abort, with their uuids in one form and their defaults filled in."""
     seen = set()
@@ -218,7 +210,7 @@ def _moves(module):
     for option in ("start", "abort"):
         moves = []
         for move in module.params[option]:
-            move = {**move, "uuid": _uuid(module, move["uuid"])}
+            move = {**move, "uuid": _libvirt.domain_uuid(module, move["uuid"], "started")}
             if move["uuid"] in seen:
                 module.fail_json(msg=f"The domain {move['uuid']} is named twice in one call: nothing was started.")
             seen.add(move["uuid"])
@@ -238,8 +230,8 @@ def _followed(module, item):
         unknown = sorted(set(item) - {"uuid", "migration"})
         if unknown or not item.get("uuid"):
             module.fail_json(msg=f"follow: {item!r} must be a uuid, or a mapping with uuid and migration: nothing was started.")
-        return {"uuid": _uuid(module, str(item["uuid"])), "migration": item.get("migration")}
-    return {"uuid": _uuid(module, str(item))}
+        return {"uuid": _libvirt.domain_uuid(module, str(item["uuid"]), "started"), "migration": item.get("migration")}
+    return {"uuid": _libvirt.domain_uuid(module, str(item), "started")}
 
 
 def main():

@@ -83,7 +83,6 @@ domains:
 """
 
 import time
-import uuid as uuid_module
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -121,10 +120,7 @@ def main():
     )
     given = module.params
     for each in given["domains"]:
-        try:
-            each["uuid"] = str(uuid_module.UUID(each["uuid"]))
-        except ValueError:
-            module.fail_json(msg=f"{each['uuid']!r} is not the uuid of a domain: nothing was looked at.")
+        each["uuid"] = _libvirt.domain_uuid(module, each["uuid"], "looked at")
     conn = _libvirt.connect(module, given["uri"])
     records, deadline = Records(), time.monotonic() + given["patience"]
     try:

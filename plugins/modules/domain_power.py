@@ -123,7 +123,6 @@ domains:
 """
 
 import contextlib
-import uuid as uuid_module
 from concurrent.futures import ThreadPoolExecutor
 
 from ansible.module_utils.basic import AnsibleModule
@@ -242,10 +241,7 @@ def main():
     if given["at_once"] < 1:
         module.fail_json(msg="at_once must be at least 1, or nothing would ever be done.")
     for each in given["domains"]:
-        try:
-            each["uuid"] = str(uuid_module.UUID(each["uuid"]))
-        except ValueError:
-            module.fail_json(msg=f"{each['uuid']!r} is not the uuid of a domain: nothing was done.")
+        each["uuid"] = _libvirt.domain_uuid(module, each["uuid"], "done")
     _libvirt.require_binding(module)
     if given["state"] == "rebooted":
         # Before the connection is made, or it would tell of no events.

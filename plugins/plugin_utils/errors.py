@@ -44,6 +44,11 @@ def some(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
+def node_label(host: str, node: str | None) -> str:
+    """Return the name of a compute node for people: the host's, and the node's where it says more."""
+    return f"{host}/{node}" if host and node and host != node else host
+
+
 def refuse_unknown_rules(lifted: Iterable[str], rules: Collection[str]) -> None:
     """Raise DroverError where a rule is to be lifted that does not exist."""
     unknown = sorted(set(lifted) - set(rules))

@@ -45,7 +45,7 @@ VIOLATIONS = {
         ("plugin_utils/placement/part.py", f"from {PACKAGE}.plugin_utils.migrations import part"),
         ("plugin_utils/store/part.py", f"from {PACKAGE}.plugin_utils.placement import part"),
         ("plugin_utils/scheduler/part.py", f"from {PACKAGE}.plugin_utils.store import part"),
-        ("plugin_utils/uuids.py", f"from {PACKAGE}.plugin_utils.store import part"),
+        ("plugin_utils/validation.py", f"from {PACKAGE}.plugin_utils.store import part"),
         # A package and a file that have no place yet.
         ("plugin_utils/drawer/part.py", "import os"),
         ("plugin_utils/drawer.py", "import os"),
@@ -143,6 +143,7 @@ TREE = (
     "plugin_utils/placement/claims.py",
     "plugin_utils/placement/part.py",
     "plugin_utils/plain.py",
+    "plugin_utils/resource_classes.py",
     "plugin_utils/planner/part.py",
     "plugin_utils/report/part.py",
     "plugin_utils/scheduler/host_filters/deep.py",
@@ -151,7 +152,7 @@ TREE = (
     "plugin_utils/store/part.py",
     "plugin_utils/store/sql.py",
     "plugin_utils/tracker/part.py",
-    "plugin_utils/uuids.py",
+    "plugin_utils/validation.py",
 )
 
 

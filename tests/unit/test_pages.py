@@ -20,6 +20,7 @@ import pytest
 import yaml
 from ansible.parsing.splitter import parse_kv
 
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import known_variables
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import check
 from ansible_collections.drover.compute.tests.unit import examples, pages
 
@@ -125,7 +126,7 @@ def test_a_file_is_looked_for_where_the_command_is_given(prepared):
 def test_playbooks_pass_a_syntax_check(prepared):
     """One run for each playbook; the variables that the pages give them exist."""
     folder, url = prepared
-    known = variables()
+    known = known_variables.KNOWN
     seen = set()
     for page, command in FOUND:
         if not command.startswith("ansible-playbook "):
@@ -171,36 +172,12 @@ def test_target_or_file_exists(command):
             assert (ROOT / word).exists(), word
 
 
-VARIABLES_IN = (
-    "roles/*/meta/argument_specs.yml",
-    "roles/*/tasks/**/*.yml",
-    "roles/*/vars/**/*.yml",
-    "roles/*/defaults/*.yml",
-    "playbooks/**/*.yml",
-    "extensions/**/*.yml",
-    "plugins/**/*.py",
-)
-
-
-def variables():
-    """Every variable of ours: of roles, playbooks, plugins and hosts."""
-    found = set()
-    for pattern in VARIABLES_IN:
-        for path in ROOT.glob(pattern):
-            text = path.read_text()
-            found |= set(re.findall(r"\bdrover_[a-z0-9_]+\b", text))
-            if path.suffix == ".py":
-                # Host variables are read as drover_ and the name of an option.
-                found |= {f"drover_{name}" for name in re.findall(r"[\"']([a-z][a-z0-9_]+)[\"']", text)}
-    return found
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_variables_exist(page):
     text = re.sub(r"`_\w+`|drover_\w*\*\w*|drover_\{.*?\}\w*", "", page.read_text())
     named = set(re.findall(r"(?<![/\w.])drover_[a-z0-9_]+(?![\w*-])", text))
-    roles_of_the_database = {"drover_owner", "drover_run", "drover_read"}
-    assert {name for name in named if not name.endswith("_")} - variables() - roles_of_the_database == set()
+    others = {"drover_owner", "drover_run", "drover_read", "drover_awx"}
+    assert {name for name in named if not name.endswith("_")} - known_variables.KNOWN - others == set()
 
 
 def yaml_blocks(page):

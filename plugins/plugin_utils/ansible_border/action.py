@@ -9,7 +9,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import options
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import known_variables, options
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
@@ -33,6 +33,9 @@ class DroverAction(ActionBase):
     def run(self, tmp=None, task_vars=None):
         task_vars = task_vars or {}
         result = super().run(tmp, task_vars)
+        # Ansible shows a sentence once in a run, however many tasks and hosts say it.
+        for sentence in known_variables.unknown({*task_vars, *self.variables(task_vars)}):
+            Display().warning(sentence)
         try:
             args = self._arguments(task_vars)
             result.update(self.act(args, task_vars))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
 
+from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import options
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
@@ -50,9 +51,7 @@ class DroverLookup(LookupBase):
 
     def _collect(self, variables, given):
         known = sorted({*self.VARIABLES, "store_url", *getattr(self, "OPTIONS", ())})
-        unknown = sorted(set(given) - set(known))
-        if unknown:
-            raise DroverError(f"Unknown option '{unknown[0]}'; this lookup knows: {', '.join(known)}.")
+        validation.check_keys("This lookup", given, known, "option")
         self._playbook_folder = variables.get("playbook_dir")
         self._store_url = options.store_url(given, variables, self._templar)
         # A value that Ansible itself takes from a variable arrives untemplated.

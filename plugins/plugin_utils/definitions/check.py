@@ -9,11 +9,11 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import disk_files, guest
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import policy as move_policy
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups as placement_groups
-from ansible_collections.drover.compute.plugins.plugin_utils.uuids import is_uuid
 
 KEYS = {
     "name": str,
@@ -69,7 +69,7 @@ def instances(items: Any, where: Callable[[Any], str]) -> list[dict[str, Any]]:
         if item.get("state") not in (None, *STATES):
             raise DroverError(f"{place}: state must be {' or '.join(STATES)}, not {item['state']!r}.")
         if item.get("uuid"):
-            _uuid(item["uuid"], place)
+            validation.check_uuid(place, item["uuid"])
             _unique(uuids, item["uuid"], place, "uuid")
         disks = [_disk(disk, f"{place}, disk {number}") for number, disk in enumerate(item.get("disks") or [], 1)]
         # What is absent may have left its disk to another.
@@ -120,9 +120,7 @@ def server_groups(items: Any, where: Callable[[Any], str]) -> list[dict[str, Any
 def _keys(item: Any, known: Mapping[str, Any], place: str) -> None:
     if not isinstance(item, dict):
         raise DroverError(f"{place}: must be a mapping.")
-    unknown = sorted(str(key) for key in item if key not in known)
-    if unknown:
-        raise DroverError(f"{place}: unknown key {', '.join(unknown)}. Known: {', '.join(sorted(known))}.")
+    validation.check_keys(place, item, sorted(known))
     for key, value in item.items():
         if value is None:
             continue
@@ -142,14 +140,7 @@ def _name(name: str, place: str) -> None:
 
 
 def _at_least(item: Mapping[str, Any], key: str, least: int, place: str, default: int | None = None) -> None:
-    value = item.get(key, default)
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= 2**31 - 1:
-        raise DroverError(f"{place}: {key} must be a whole number from {least} to {2**31 - 1}, not {value!r}.")
-
-
-def _uuid(text: Any, place: str) -> None:
-    if not is_uuid(text):
-        raise DroverError(f"{place}: {text!r} is no uuid in lower case. Leave uuid out to get a new one.")
+    validation.check_whole(f"{place}: {key}", item.get(key, default), least)
 
 
 def _unique(seen: dict[Any, str], value: Any, place: str, what: str) -> None:

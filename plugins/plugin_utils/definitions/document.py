@@ -19,6 +19,7 @@ try:
 except ImportError:
     YAML = None  # type: ignore[assignment,misc]  # require() says that it is missing
 
+from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 
@@ -52,9 +53,7 @@ class Document:
         self._check_tags(self._root)
         if not isinstance(self.data, dict):
             raise DroverError(f"The definitions file {path} must be a mapping with the key instances.")
-        unknown = sorted(set(map(str, self.data)) - set(SECTIONS))
-        if unknown:
-            raise DroverError(f"{path}: unknown key {', '.join(unknown)}. Known: {', '.join(SECTIONS)}.")
+        validation.check_keys(path, self.data, SECTIONS)
 
     def section(self, name: str) -> Any:
         """One of SECTIONS; an empty list when the file has none."""

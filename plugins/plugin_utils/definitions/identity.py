@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import disk_files, guest
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import policy as move_policy
@@ -98,7 +99,7 @@ def _resolved(definition: Mapping[str, Any], found: Mapping[str, Any], groups: M
     group = instance.get("server_group")
     if group is not None:
         request["server_group"] = groups.get(group, group)
-    resources = {"VCPU": instance["vcpus"], "MEMORY_MB": instance["memory_mb"], "DISK_GB": instance["disk_gb"]}
+    resources = resource_classes.to_resources(instance)
     selection = {key: instance[key] for key in ("name", "uuid", "host", "node")}
     selection |= {key: request[key] for key in ("availability_zone", "server_group", "project", "user") if key in request}
     metadata = move_policy.to_metadata(instance.get("policy"))

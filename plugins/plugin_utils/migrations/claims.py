@@ -13,7 +13,7 @@ Held in this order: migrations, server groups, instances, then as in claims.
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty, resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import limits as migration_limits
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, provider_trees, server_groups
@@ -24,7 +24,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_op
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 UNDER_WAY = tables.OPEN_MIGRATION
-SIZES = {"vcpus": "VCPU", "memory_mb": "MEMORY_MB", "disk_gb": "DISK_GB"}
 UNMOVABLE = {
     "building": "is only being built: there is nothing to move yet. Wait for it, or release its claim",
     "missing": "is missing: its host no longer shows its domain. Find out where it is with drover.compute.discover",
@@ -162,9 +161,9 @@ def _swap(connection, instance, source, destination, found, uuid, move_type, now
         return None
     details = {"old": {"holds": _portable(connection, old)}, "new": {"holds": _portable(connection, new)}}
     if wanted:
-        names = ("flavor", *SIZES)
+        names = ("flavor", *resource_classes.KEYS.values())
         details["old"].update({name: getattr(instance, name) for name in names})
-        sizes = {name: resources.get(resource, 0) for name, resource in SIZES.items()}
+        sizes = resource_classes.to_sizes(resources)
         details["new"].update({"flavor": wanted.get("flavor"), **sizes})
         details.update({name: wanted[name] for name in ("running", "sizes") if name in wanted})
     return details

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
+from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 
 KEYS = ("move", "on_drain", "priority", "migration")
@@ -34,13 +35,13 @@ def checked(policy, who):
     """
     if not isinstance(policy, dict):
         raise DroverError(f"{who}: policy must be a mapping with {', '.join(KEYS)}, not {policy!r}.")
-    _known(policy, KEYS, f"{who}: policy")
+    validation.check_keys(f"{who}: policy", policy, KEYS)
     found = {key: value for key, value in policy.items() if value is not None and value != {}}
     _one_of(found, "move", MOVES, who)
     _one_of(found, "on_drain", ON_DRAIN, who)
     priority = found.get("priority")
-    if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > MOST_PRIORITY):
-        raise DroverError(f"{who}: priority must be a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}, not {priority!r}.")
+    if priority is not None:
+        validation.check_whole(f"{who}: priority", priority, -MOST_PRIORITY, MOST_PRIORITY)
     if "migration" in found:
         _migration(found["migration"], who)
     _no_contradiction(found, who)
@@ -59,7 +60,7 @@ def from_metadata(metadata, who):
         return None
     try:
         if "priority" in texts:
-            texts["priority"] = _number(texts["priority"], who)
+            texts["priority"] = validation.read_whole(f"{who}: priority", texts["priority"], None, None)
         if "migration" in texts:
             texts["migration"] = _mapping(texts["migration"], who)
         return checked(texts, who)
@@ -76,24 +77,11 @@ def to_metadata(policy):
     }
 
 
-def _number(text, who):
-    try:
-        return int(text)
-    except ValueError:
-        raise DroverError(f"{who}: priority must be a whole number, not {text!r}.") from None
-
-
 def _mapping(text, who):
     try:
         return json.loads(text)
     except ValueError:
         raise DroverError(f'{who}: migration must be JSON like {{"post_copy": true}}, not {text!r}.') from None
-
-
-def _known(value, keys, what):
-    unknown = sorted(str(key) for key in value if key not in keys)
-    if unknown:
-        raise DroverError(f"{what} has the unknown key {', '.join(unknown)}. Known: {', '.join(keys)}.")
 
 
 def _one_of(found, key, choices, who):
@@ -104,7 +92,7 @@ def _one_of(found, key, choices, who):
 def _migration(options, who):
     if not isinstance(options, dict):
         raise DroverError(f"{who}: migration must be a mapping with {', '.join(MIGRATION)}, not {options!r}.")
-    _known(options, MIGRATION, f"{who}: migration")
+    validation.check_keys(f"{who}: migration", options, MIGRATION)
     for key, value in options.items():
         kinds = MIGRATION[key]
         if not isinstance(value, kinds) or (kinds is int and isinstance(value, bool)):

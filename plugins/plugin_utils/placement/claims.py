@@ -11,7 +11,7 @@ runs that race for the last room exactly one gets it, and none of them can wait 
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty, resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, provider_trees, server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.claim_destination import Chooser, Place
@@ -424,9 +424,7 @@ def _instance(selection, nodes, found, now, defined=False):
         "compute_node_id": node[0].id if len(node) == 1 else None,
         "state": BUILDING,
         "server_group_id": group.id if group is not None else None,
-        "vcpus": resources.get("VCPU", 0),
-        "memory_mb": resources.get("MEMORY_MB", 0),
-        "disk_gb": resources.get("DISK_GB", 0),
+        **resource_classes.to_sizes(resources),
         "availability_zone": selection.get("availability_zone"),
         "project": selection.get("project"),
         "user": selection.get("user"),

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ except ImportError:
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require, some
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.validation import did_you_mean
 
 CUSTOM = "CUSTOM_"
 MAX_LENGTH = 255
@@ -65,14 +65,12 @@ def check_known(connection, kind, names, where):
     custom = {row.name for row in bulk.among(connection, sa.select(table.c.name), table.c.name, names)}
     for name in sorted(names - custom):
         everything = usual | set(connection.execute(sa.select(table.c.name)).scalars())
-        near = difflib.get_close_matches(name, sorted(everything), 1)
-        meant = f" Is {near[0]} meant?" if near else ""
         make = (
             f"Make it first with the module drover.compute.{kind.module}."
             if name.startswith(CUSTOM)
             else f"It is no standard one, and one of your own begins with {CUSTOM}."
         )
-        raise DroverError(f"{where}: there is no {kind.word} {name}.{meant} {make}")
+        raise DroverError(f"{where}: there is no {kind.word} {name}{did_you_mean(name, everything)}. {make}")
 
 
 def check_stored(kind, asked, stored):

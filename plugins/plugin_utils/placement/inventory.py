@@ -14,9 +14,11 @@ from __future__ import annotations
 import math
 import re
 
+from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.validation import MOST
 
 
 class Room:
@@ -155,7 +157,6 @@ def _count(connection, changes, together, limited):
 
 
 # Placement's limits: a 32-bit amount, a single-precision ratio.
-MOST = 2**31 - 1
 MOST_RATIO = 3.40282e38
 DEFAULTS = {"reserved": 0, "min_unit": 1, "max_unit": MOST, "step_size": 1, "allocation_ratio": 1.0}
 _LEAST = {"total": 1, "reserved": 0, "min_unit": 1, "max_unit": 1, "step_size": 1}
@@ -176,13 +177,11 @@ def complete(where, inventories):
 def _complete(where, given):
     if not isinstance(given, dict):
         raise DroverError(f"{where}: must be a mapping such as {{total: 4}}, not {given!r}.")
-    unknown = sorted(set(map(str, given)) - {"total", *DEFAULTS})
-    if unknown:
-        raise DroverError(f"{where}: unknown field {', '.join(unknown)}. Known: total, {', '.join(DEFAULTS)}.")
+    validation.check_keys(where, given, ("total", *DEFAULTS), "field")
     if given.get("total") is None:
         raise DroverError(f"{where}: total is missing. Say how much there is.")
     given = {**DEFAULTS, **{name: value for name, value in given.items() if value is not None}}
-    values = {name: _amount(f"{where}: {name}", given[name], least) for name, least in _LEAST.items()}
+    values = {name: validation.read_whole(f"{where}: {name}", given[name], least) for name, least in _LEAST.items()}
     values["allocation_ratio"] = _ratio(f"{where}: allocation_ratio", given["allocation_ratio"])
     if values["reserved"] > values["total"]:
         raise DroverError(f"{where}: {values['reserved']} cannot be reserved of a total of {values['total']}. Lower reserved.")
@@ -192,17 +191,6 @@ def _complete(where, given):
             "ever be claimed. Correct one of them."
         )
     return values
-
-
-def _amount(where, value, least):
-    # A template gives text.
-    if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise DroverError(f"{where} must be a whole number, not {value!r}.")
-    if not least <= value <= MOST:
-        raise DroverError(f"{where} must be from {least} to {MOST}, not {value}.")
-    return value
 
 
 def _ratio(where, value):

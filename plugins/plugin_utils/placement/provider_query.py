@@ -5,23 +5,8 @@
 
 from __future__ import annotations
 
-import uuid as uuids
-
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import query as language
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import query_string
-
-
-def uuid_of(text, where):
-    """A uuid in its usual spelling.
-
-    :param where: what begins the refusal.
-    :raises DroverError: it is none.
-    """
-    try:
-        return str(uuids.UUID(str(text).strip()))
-    except ValueError:
-        raise DroverError(f"{where}: {str(text)[:80]!r} is no uuid.") from None
 
 
 def parse(required=None, member_of=None, resources=None):

@@ -8,13 +8,11 @@ All or nothing, within the capacity. Nothing is chosen here.
 
 from __future__ import annotations
 
-import uuid as uuids
-
+from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, providers, selections
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import inventory as placement_inventory
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.claim_destination import class_ids
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.inventory import DEFAULTS
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
@@ -83,7 +81,7 @@ def reshape(connection, inventories, consumers, now):
                 cause="changed_meanwhile",
                 provider=name,
             )
-        wanted[ids[name]] = {kind: _inventory(name, kind, values) for kind, values in each["inventories"].items()}
+        wanted[ids[name]] = placement_inventory.complete(f"Resource provider {name}", each["inventories"])
     class_ids(connection, {kind for kinds in wanted.values() for kind in kinds})
     before = _inventories(connection, wanted)
     providers.set_inventories(connection, {key: {**before.get(key, {}), **kinds} for key, kinds in wanted.items()})
@@ -112,20 +110,15 @@ def reshape(connection, inventories, consumers, now):
 def _check(consumers):
     for uuid, wanted in consumers.items():
         where = f"consumers, {uuid}"
-        try:
-            same = str(uuids.UUID(uuid)) == uuid
-        except ValueError:
-            same = False
-        if not same:
-            raise DroverError(f"{where}: that is no uuid in lower case.")
+        validation.check_uuid("consumers", uuid)
         if not isinstance(wanted, dict) or not isinstance(wanted.get("allocations"), dict):
             raise DroverError(f"{where}: allocations is missing: a mapping of providers to amounts, {{}} to hold nothing.")
         for provider, amounts in wanted["allocations"].items():
             selections.check_resources(f"{where}, {provider}", amounts)
         selections.check_texts(where, wanted, ("project", "user", "type"))
         generation = wanted.get("consumer_generation")
-        if generation is not None and (not isinstance(generation, int) or isinstance(generation, bool)):
-            raise DroverError(f"{where}: consumer_generation must be a whole number, or null, not {generation!r}.")
+        if generation is not None:
+            validation.check_whole(f"{where}: consumer_generation", generation, None, None)
 
 
 def _providers(connection, names):
@@ -203,25 +196,6 @@ def _check_room(connection, holdings, flat, ids, classes):
                     **where,
                     **found.data(kind, change[provider, class_id] if short else amount),
                 )
-
-
-def _inventory(name, kind, values):
-    unknown = sorted(set(values) - {"total", *DEFAULTS})
-    if unknown or "total" not in values:
-        what = f"{unknown[0]} is unknown" if unknown else "total is missing"
-        raise DroverError(f"inventories, {name}, {kind}: {what}. There are: total, {', '.join(DEFAULTS)}.")
-    inventory = {**DEFAULTS, **values}
-    for field, value in inventory.items():
-        most = 2**31 - 1
-        least = 0 if field == "reserved" else 1
-        whole = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-        if field == "allocation_ratio":
-            whole = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e9
-        if not whole:
-            raise DroverError(f"inventories, {name}, {kind}: {field} must be from {least} to {most}, not {value!r}.")
-    if inventory["reserved"] > inventory["total"]:
-        raise DroverError(f"inventories, {name}, {kind}: reserved is more than total.")
-    return inventory
 
 
 def _inventories(connection, provider_ids):

@@ -8,8 +8,6 @@ What discovery owns of a compute node's provider stays as it is; see owned_by_di
 
 from __future__ import annotations
 
-import difflib
-
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, some
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
     classes_and_traits,
@@ -20,9 +18,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
     usages,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import inventory as inventory_values
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.provider_query import uuid_of
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.validation import did_you_mean, read_uuid
 
 MAX_NAME = 200
 # Standard traits that say what a hypervisor can do: only discovery knows.
@@ -41,7 +39,7 @@ def ensure(connection, name=None, uuid=None, parent=None, inventories=None, trai
     :raises DroverError: for each rule that the change would break; the caller's transaction is void then.
     """
     if uuid is not None:
-        uuid = uuid_of(uuid, "uuid")
+        uuid = read_uuid("uuid", uuid)
     if name is not None:
         _check_name(name)
     row = _find(connection, name, uuid)
@@ -75,7 +73,7 @@ def delete(connection, name=None, uuid=None, generation=None):
     :raises DroverError: it has allocations or children, is a compute node's, or changed meanwhile.
     """
     if uuid is not None:
-        uuid = uuid_of(uuid, "uuid")
+        uuid = read_uuid("uuid", uuid)
     row = _find(connection, name, uuid)
     if row is None:
         return None
@@ -126,7 +124,7 @@ class _Wanted:
             classes_and_traits.check_known(connection, classes_and_traits.TRAIT, traits, where)
             self.traits = set(traits)
         if aggregates is not None:
-            self.aggregates = {uuid_of(each, f"{where}, aggregates") for each in aggregates}
+            self.aggregates = {read_uuid(f"{where}, aggregates", each) for each in aggregates}
 
 
 def _check_name(name):
@@ -238,9 +236,8 @@ def _parent(connection, where, given):
         found = connection.execute(sa.select(table).where(column == value)).one_or_none()
         if found is not None:
             return found
-    near = difflib.get_close_matches(given, connection.execute(sa.select(table.c.name)).scalars().all(), 1)
-    meant = f"Is {near[0]} meant?" if near else "Make the parent first."
-    raise DroverError(f"{where}: there is no resource provider {given[:MAX_NAME]} to be its parent. {meant}")
+    near = did_you_mean(given, connection.execute(sa.select(table.c.name)).scalars())
+    raise DroverError(f"{where}: there is no resource provider {given[:MAX_NAME]} to be its parent{near}. Make the parent first.")
 
 
 def _set_inventories(connection, where, row, wanted, node):

@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
-from ansible_collections.drover.compute.plugins.plugin_utils.uuids import is_uuid
 
-_AMOUNT_LIMIT = 2**31 - 1
 _LONGEST = 255
 
 
@@ -28,7 +27,7 @@ def check(selections):
         for key in ("name", "uuid", "host", "resources"):
             if not selection.get(key):
                 raise DroverError(f"{where}: {key} is missing. Pass what the lookup drover.compute.schedule returned.")
-        _check_uuid(where, selection["uuid"])
+        validation.check_uuid(where, selection["uuid"])
         if selection["uuid"] in seen:
             raise DroverError(f"{where}: uuid {selection['uuid']} stands twice. Each instance has its own.")
         seen.add(selection["uuid"])
@@ -95,19 +94,12 @@ def _check_group(where, group):
     check_texts(where, {"server_group": group}, ("server_group",))
 
 
-def _check_uuid(where, text):
-    if not is_uuid(text):
-        raise DroverError(f"{where}: {text!r} is no uuid in lower case. Leave it out of the request to get a new one.")
-
-
 def check_resources(where, resources):
     """Refuse amounts that are no mapping of class to whole number.
 
     :param where: what they belong to, for the error.
     """
-    """Refuse amounts that are no whole numbers from 0 to 2147483647."""
     if not isinstance(resources, dict):
         raise DroverError(f"{where}: resources must be a mapping such as VCPU: 2, MEMORY_MB: 4096.")
     for name, amount in resources.items():
-        if not isinstance(amount, int) or isinstance(amount, bool) or not 0 <= amount <= _AMOUNT_LIMIT:
-            raise DroverError(f"{where}: {name} must be a whole number from 0 to {_AMOUNT_LIMIT}, not {amount!r}.")
+        validation.check_whole(f"{where}: {name}", amount)

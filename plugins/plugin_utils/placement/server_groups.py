@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
@@ -27,10 +28,9 @@ def ensure(connection, name, policy, max_server_per_host=None, max_moving=None):
             "Leave it out or change the policy."
         )
     most = 1 if max_server_per_host is None else max_server_per_host
-    if not 1 <= most <= 2**31 - 1:
-        raise DroverError(f"Server group {name}: max_server_per_host must be 1 or more, not {most}.")
-    if max_moving is not None and not 0 <= max_moving <= 2**31 - 1:
-        raise DroverError(f"Server group {name}: max_moving must be 1 or more, or 0 for no limit, not {max_moving}.")
+    validation.check_whole(f"Server group {name}: max_server_per_host", most, least=1)
+    if max_moving is not None:
+        validation.check_whole(f"Server group {name}: max_moving (0 is no limit)", max_moving)
     row = _by_name(connection, name)
     if row is not None:
         if (row.policy, row.max_server_per_host) != (policy, most):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes, validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import greedy, infeasibility, relocation_search
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import NEEDED_FILTERS, Reach, may_step_aside
@@ -128,12 +129,10 @@ def _count(number, word):
 
 def _checked(limits):
     limits = limits or {}
-    unknown = sorted(key for key in limits if key not in LIMITS)
-    if unknown:
-        raise PlanError(f"Unknown limit '{unknown[0]}' of a drain; known: {', '.join(LIMITS)}.")
+    validation.check_keys("A drain", limits, LIMITS, "limit", PlanError)
     for key, value in limits.items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise PlanError(f"The limit '{key}' of a drain must be a whole number, 1 or more, not {value!r}.")
+        if value is not None:
+            validation.check_whole(f"The limit '{key}' of a drain", value, least=1, refuse=PlanError)
     return {key: limits.get(key) for key in LIMITS}
 
 
@@ -291,7 +290,7 @@ def _proof(solution):
 
 
 def _sizes(instance):
-    return {key: int(instance.get(key) or 0) for key in ("vcpus", "memory_mb", "disk_gb")}
+    return resource_classes.to_sizes(resource_classes.to_resources(instance))
 
 
 def _identity(instance):

@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils.resource_classes import UNITS
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import number
-
-UNITS = {"VCPU": "vCPU", "MEMORY_MB": "MiB", "DISK_GB": "GiB"}
 
 
 def fits_nowhere(board, item, others):

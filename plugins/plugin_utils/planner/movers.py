@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
+from ansible_collections.drover.compute.plugins.plugin_utils.resource_classes import to_resources
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
-
-RESOURCE_KEYS = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Unit:
 
 def amounts_of(instance):
     """{resource class: amount}: ``resources`` of the instance, else its vcpus, memory_mb and disk_gb."""
-    amounts = {rc: int(instance.get(key) or 0) for rc, key in RESOURCE_KEYS.items()}
+    amounts = to_resources(instance)
     amounts.update(instance.get("resources") or {})
     return amounts
 

@@ -9,11 +9,12 @@ import collections
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.report.formatting import natural
 
 #: So many sizes are counted.
 SIZES = 8
-_KEYS = ("vcpus", "memory_mb", "disk_gb")
+_KEYS = tuple(resource_classes.KEYS.values())
 
 
 def sizes(flavors: Sequence[Mapping[str, Any]], instances: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import node_label
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain_solver import AS_WEIGHED
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.infeasibility import nearest_words
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import LIVE_STATES
@@ -38,9 +39,9 @@ def drain_lines(plan: Mapping[str, Any]) -> list[str]:
                 move["vcpus"],
                 move["memory_mb"],
                 move["disk_gb"],
-                _place(move["from_host"], move["from_node"]),
+                node_label(move["from_host"], move["from_node"]),
                 "->",
-                _place(move["host"], move["node"]),
+                node_label(move["host"], move["node"]),
                 _how(move),
             ]
             for move in moves
@@ -151,7 +152,3 @@ def _duration(seconds: float) -> str:
 
 def _count(number: int, word: str) -> str:
     return f"{number} {word}" + ("" if number == 1 else "s")
-
-
-def _place(host: str, node: str) -> str:
-    return host if host == node else f"{host}/{node}"

@@ -9,6 +9,8 @@ import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import node_label
 from ansible_collections.drover.compute.plugins.plugin_utils.report.formatting import natural
 
 GAP = "  "
@@ -106,15 +108,14 @@ def instances_table(instances: Iterable[Mapping[str, Any]]) -> list[str]:
     :param instances: dicts as the store's instances.listing returns them: name, state, host, node,
         vcpus, memory_mb (MiB), disk_gb (GiB), server_group, project.
     """
-    keys = ("vcpus", "memory_mb", "disk_gb", "server_group", "project")
+    keys = (*resource_classes.KEYS.values(), "server_group", "project")
     rows = [[each.get("name"), each.get("state"), place(each), *(each.get(key) for key in keys)] for each in instances]
     return align(INSTANCE_HEADINGS, rows, right=INSTANCE_NUMBERS)
 
 
 def place(row: Mapping[str, Any]) -> str | None:
     """Where something is: the host, and the compute node where its name says more."""
-    host, node = row.get("host"), row.get("node")
-    return f"{host}/{node}" if host and node and host != node else host
+    return node_label(row.get("host") or "", row.get("node")) or None
 
 
 def state(host: Mapping[str, Any]) -> str:

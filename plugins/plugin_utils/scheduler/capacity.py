@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
@@ -38,7 +39,11 @@ class CapacityFilter(HostFilter):
     skipped_when_forced = False
     resource_class = ""
     label = ""
-    unit = ""
+
+    @property
+    def unit(self) -> str:
+        """The unit of the class; empty for what is counted in pieces."""
+        return resource_classes.UNITS.get(self.resource_class, "")
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         amount = spec.resources.get(self.resource_class, 0)

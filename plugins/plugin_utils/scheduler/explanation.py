@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import some
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import node_label, some
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import ClassFilter, number
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
@@ -52,7 +53,7 @@ def explain_failure(states: HostStates, spec: RequestSpec, policy: Policy, limit
 
 
 def _label(miss: NearMiss) -> str:
-    return miss["host"] if miss["host"] == miss["node"] else f"{miss['host']}/{miss['node']}"
+    return node_label(miss["host"], miss["node"])
 
 
 def _counts(
@@ -146,6 +147,5 @@ def _never(states: HostStates, spec: RequestSpec) -> str | None:
         if rc in room:
             share = np.minimum(share, room[rc] / amount)
     index = int(np.argmax(share))
-    units = (("VCPU", "vCPU"), ("MEMORY_MB", "MiB"), ("DISK_GB", "GiB"))
-    sizes = ", ".join(f"{number(room[rc][index] // 1)} {unit}" for rc, unit in units if rc in room)
+    sizes = ", ".join(f"{number(room[rc][index] // 1)} {unit}" for rc, unit in resource_classes.UNITS.items() if rc in room)
     return f"no host could ever hold it: the biggest for it, {states.label(index)}, has {sizes} when it is empty"

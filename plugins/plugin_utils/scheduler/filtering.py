@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import ClassFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
@@ -21,9 +22,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.selection
 Mask = tuple[str, BoolArray]
 #: A limit of the request or of a caller: its name, the rows that pass, and why the others do not, in words.
 Limit = tuple[str, BoolArray, str]
-
-#: The classes that every host has.
-USUAL = ("VCPU", "MEMORY_MB", "DISK_GB")
 
 
 def request_limits(states: HostStates, spec: RequestSpec) -> list[Limit]:
@@ -89,7 +87,7 @@ class Narrowing:
         self._filters = [each for each in policy.filters if not (spec.forced and each.skipped_when_forced)]
         covered = {each.resource_class for each in self._filters if each.resource_class}
         # A class that is no column, or not one that every host has, is told by its name.
-        usual = [rc for rc in USUAL if rc in states.resources]
+        usual = [rc for rc in resource_classes.KEYS if rc in states.resources]
         other = [rc for rc in spec.resources if rc not in covered and rc not in usual]
         self._filters += [ClassFilter(rc) for rc in other]
         self.uncovered = [rc for rc in spec.resources if rc not in covered and rc not in other]

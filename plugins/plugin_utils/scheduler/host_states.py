@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import node_label
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.aggregates import Aggregates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.attributes import OPTIONAL
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.categorical import Distinct, decoded
@@ -286,10 +287,8 @@ class HostStates:
     def label(self, index: int) -> str:
         """The host's name for people; with the node's when one name does not say which node."""
         host, node = self.host[index], self.node[index]
-        if host == node:
-            return host
         alone = int(np.count_nonzero(self.host_of == self.host_of[index])) == 1
-        return host if alone else f"{host}/{node}"
+        return host if alone else node_label(host, node)
 
     def mask(self, predicate: Callable[[int], bool]) -> BoolArray:
         """bool array from a Python predicate over row numbers."""

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import prefilters
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import Catalogue, HostFilter, Weigher
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import (
@@ -127,11 +128,7 @@ class Policy:
             "shuffle_best_same_weighed_hosts",
         )
         for key in mapping:
-            if key not in known and key not in defaults:
-                raise PolicyError(
-                    f"The scheduler policy has the unknown key '{key}'; it knows: {', '.join(known + tuple(sorted(defaults)))}.",
-                    (key,),
-                )
+            validation.check_keys("The scheduler policy", [key], (*known, *sorted(defaults)), refuse=_refusal(key))
         options = {
             key: _option(key, mapping[key], default) if mapping.get(key) is not None else default for key, default in defaults.items()
         }
@@ -297,11 +294,7 @@ def _option(key: str, value: Any, default: Any) -> Any:
             refuse("true or false")
         return value
     if isinstance(default, int):
-        if isinstance(value, str) and value.strip().isdecimal():
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            refuse(f"a whole number, 0 or more, such as {default}")
-        return int(value)
+        return validation.read_whole(f"The scheduler policy's '{key}'", value, 0, None, _refusal(*key.split(".")))
     if isinstance(default, float):
         number = _number(value)
         if number is None:
@@ -347,8 +340,9 @@ def _count(mapping: Mapping[str, Any], key: str, default: int) -> int:
     value = mapping.get(key)
     if value is None:
         return default
-    if isinstance(value, str) and value.strip().isdecimal():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise PolicyError(f"The scheduler policy's '{key}' must be a whole number, 1 or more, not {value!r}.", (key,))
-    return int(value)
+    return validation.read_whole(f"The scheduler policy's '{key}'", value, 1, None, _refusal(key))
+
+
+def _refusal(*path: str) -> Callable[[str], PolicyError]:
+    """Return what makes a PolicyError of a sentence about a place in the policy."""
+    return lambda sentence: PolicyError(sentence, path)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import node_label
+
 
 def render(selection: Mapping[str, Any]) -> list[str]:
     """What a selection's explanation says, as a list of lines.
@@ -37,4 +39,4 @@ def render(selection: Mapping[str, Any]) -> list[str]:
 
 
 def _place(each: Mapping[str, Any]) -> str:
-    return each["host"] if each["host"] == each["node"] else f"{each['host']}/{each['node']}"
+    return node_label(each["host"], each["node"])

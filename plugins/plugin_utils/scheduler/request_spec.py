@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import ipaddress
 import operator
-import uuid as uuidlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import json_query, resource_specs
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.extra_spec_operators import predicates, requirement
+from ansible_collections.drover.compute.plugins.plugin_utils.validation import check_keys, read_uuid, read_whole, shown
 
 #: The first two are for the server group filters, the soft ones for the weighers.
 GROUP_POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
@@ -50,12 +51,8 @@ IMAGE_KEYS = ("name", "id", "disk_format", "properties")
 DESTINATION_KEYS = ("host", "node", "cell", "allow_cross_cell_move")
 GROUP_KEYS = ("name", "policy", "max_server_per_host")
 
-#: Resource classes by the keys that ask for them.
-AMOUNTS = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
-
 #: The extra spec that is a number to be reached.
 MAXPHYSADDR = "hw:maxphysaddr_bits"
-MAX_AMOUNT = resource_specs.MAX_AMOUNT
 #: As many instances as one request may ask for; a slip of the finger must not fill the memory.
 MAX_INSTANCES = 10000
 
@@ -159,7 +156,7 @@ class RequestSpec:
     @property
     def size(self) -> str:
         """The amounts for people: ``1 vCPU, 64 MiB, 1 GiB``."""
-        return size_text(self.resources)
+        return resource_classes.size_text(self.resources)
 
     @classmethod
     def from_request(cls, request: Mapping[str, Any], flavors: Mapping[str, Mapping[str, Any]] | None = None) -> RequestSpec:
@@ -183,15 +180,15 @@ class RequestSpec:
         With more than one, the names are NAME-1, NAME-2, ... and the uuids those of ``uuids``.
         """
         if not isinstance(request, Mapping):
-            raise RequestError(f"A request must be a mapping with name, vcpus, memory_mb and disk_gb, not {_shown(request)}.")
+            raise RequestError(f"A request must be a mapping with name, vcpus, memory_mb and disk_gb, not {shown(request)}.")
         name = _text(request, "name", "A request", required=True)
         who = f"Request '{name}'"
-        _known_keys(request, KEYS, who, "a request knows")
+        check_keys(who, request, KEYS, refuse=RequestError)
         flavor, amounts = _flavor(request, who, flavors)
         specs = flavor.extra_specs if flavor is not None else {}
         overrides, groups, group_policy = resource_specs.from_extra_specs(specs, who)
         amounts = {**resource_specs.not_replaced(amounts, overrides, groups), **overrides}
-        amounts.update(resource_specs.from_request(request.get("resources"), AMOUNTS, who))
+        amounts.update(resource_specs.from_request(request.get("resources"), resource_classes.KEYS, who))
         destination = _destination(request, who)
         hints = _hints(request.get("hints"), who)
         group = _group(request.get("server_group"), who)
@@ -246,7 +243,7 @@ class RequestSpec:
             availability_zone, server_group, project, user, flavor (name), extra_specs and image (properties).
         :raises RequestError: an extra spec of its flavor cannot be read.
         """
-        amounts = {rc: int(instance.get(key) or 0) for rc, key in AMOUNTS.items()}
+        amounts = resource_classes.to_resources(instance)
         flavor, image, group = instance.get("flavor"), instance.get("image"), instance.get("server_group")
         return cls(
             name=instance["name"],
@@ -265,17 +262,6 @@ class RequestSpec:
 _ALIKE = operator.attrgetter(*(each.name for each in fields(RequestSpec) if each.name not in ("name", "uuid")))
 
 
-def size_text(resources: Mapping[str, int]) -> str:
-    """Amounts by resource class as people say them: ``2 vCPU, 64 MiB, 1 GiB``."""
-    units = {"VCPU": "vCPU", "MEMORY_MB": "MiB", "DISK_GB": "GiB"}
-    return ", ".join(f"{amount} {units.get(rc, rc)}" for rc, amount in resources.items())
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
 def is_line(value: Any) -> bool:
     """Is it a line of text that a database and a terminal can take?"""
     if not isinstance(value, str) or not value.strip():
@@ -290,7 +276,7 @@ def _text(request: Mapping[str, Any], key: str, who: str, required: bool = False
             raise RequestError(f"{who} has no '{key}'; give it one.")
         return None
     if not is_line(value):
-        raise RequestError(f"{who}: '{key}' must be a line of text, not {_shown(value)}.")
+        raise RequestError(f"{who}: '{key}' must be a line of text, not {shown(value)}.")
     return str(value)
 
 
@@ -298,24 +284,14 @@ def _amount(request: Mapping[str, Any], key: str, who: str, least: int, default:
     value = request.get(key, default)
     if value is None:
         raise RequestError(f"{who} has no '{key}'; give a whole number, {least} or more.")
-    # Extra variables of the command line (-e vcpus=2) arrive as text.
-    if isinstance(value, str) and value.strip().lstrip("+-").isdecimal():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise RequestError(f"{who}: '{key}' must be a whole number, {least} or more, not {_shown(value)}.")
-    if not least <= value <= MAX_AMOUNT:
-        raise RequestError(f"{who}: '{key}' is {value}; it must be from {least} to {MAX_AMOUNT}.")
-    return int(value)
+    return read_whole(f"{who}: '{key}'", value, least, refuse=RequestError)
 
 
 def _uuid(request: Mapping[str, Any], who: str, key: str = "uuid") -> str | None:
     text = _text(request, key, who)
     if text is None:
         return None
-    try:
-        return str(uuidlib.UUID(text))
-    except ValueError:
-        raise RequestError(f"{who}: '{key}' must look like 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not {_shown(text)}.") from None
+    return read_uuid(f"{who}: '{key}'", text, RequestError)
 
 
 def _names(value: Any, key: str, who: str) -> tuple[str, ...]:
@@ -323,27 +299,19 @@ def _names(value: Any, key: str, who: str) -> tuple[str, ...]:
         return ()
     values = [value] if isinstance(value, str) else value
     if not isinstance(values, (list, tuple, set, frozenset)):
-        raise RequestError(f"{who}: '{key}' must be a name or a list of names, not {_shown(value)}.")
+        raise RequestError(f"{who}: '{key}' must be a name or a list of names, not {shown(value)}.")
     for item in values:
         if not is_line(item):
-            raise RequestError(f"{who}: '{key}' must hold names only, not {_shown(item)}.")
+            raise RequestError(f"{who}: '{key}' must hold names only, not {shown(item)}.")
     return tuple(str(item) for item in values)
-
-
-def _known_keys(value: Iterable[Any], keys: Sequence[str], who: str, knows: str) -> None:
-    unknown = sorted(str(key) for key in value if key not in keys)
-    if unknown:
-        raise RequestError(f"{who} has the unknown key '{unknown[0]}'; {knows}: {', '.join(keys)}.")
 
 
 def _hints(value: Any, who: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise RequestError(f"{who}: 'hints' must be a mapping, not {_shown(value)}.")
-    unknown = sorted(str(key) for key in value if key not in HINTS)
-    if unknown:
-        raise RequestError(f"{who} has the unknown hint '{unknown[0]}'; known hints: {', '.join(HINTS)}.")
+        raise RequestError(f"{who}: 'hints' must be a mapping, not {shown(value)}.")
+    check_keys(who, value, HINTS, "hint", RequestError)
     found = {str(key): _hint(str(key), item, who) for key, item in value.items() if item is not None}
     if "cidr" in found and "build_near_host_ip" not in found:
         raise RequestError(f"{who}: the hint 'cidr' goes with 'build_near_host_ip'; give both or neither.")
@@ -369,7 +337,7 @@ def _hint(key: str, value: Any, who: str) -> Any:
         except ValueError as problem:
             raise RequestError(f"{who}: the hint 'query' cannot be read: {problem}.") from None
     if not isinstance(value, str):
-        raise RequestError(f"{who}: the hint '{key}' must be text, not {_shown(value)}.")
+        raise RequestError(f"{who}: the hint '{key}' must be text, not {shown(value)}.")
     return str(value)
 
 
@@ -379,12 +347,12 @@ def _network(hints: Mapping[str, Any], who: str) -> None:
         ipaddress.ip_address(address)
     except ValueError:
         raise RequestError(
-            f"{who}: the hint 'build_near_host_ip' must be an IP address, not {_shown(address)}; a host's name will not do."
+            f"{who}: the hint 'build_near_host_ip' must be an IP address, not {shown(address)}; a host's name will not do."
         ) from None
     try:
         ipaddress.ip_network(f"{address}/{cidr.lstrip('/')}", strict=False)
     except ValueError:
-        raise RequestError(f"{who}: the hint 'cidr' must be like /24, not {_shown(cidr)}.") from None
+        raise RequestError(f"{who}: the hint 'cidr' must be like /24, not {shown(cidr)}.") from None
 
 
 def _flavor(request: Mapping[str, Any], who: str, flavors: Mapping[str, Mapping[str, Any]] | None) -> tuple[Flavor | None, dict[str, int]]:
@@ -393,7 +361,7 @@ def _flavor(request: Mapping[str, Any], who: str, flavors: Mapping[str, Mapping[
     found: Mapping[str, Any] = {}
     flavor = None
     if isinstance(value, Mapping):
-        _known_keys(value, FLAVOR_KEYS, f"{who}: 'flavor'", "a flavor knows")
+        check_keys(f"{who}: 'flavor'", value, FLAVOR_KEYS, refuse=RequestError)
         found = value
         flavor = Flavor(_text(value, "name", f"{who}: the flavor", required=True), extra_specs(value, who))
     elif value is not None and value != "":
@@ -433,22 +401,22 @@ def extra_specs(flavor: Mapping[str, Any], who: str) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise RequestError(f"{who}: 'extra_specs' must be a mapping of key to text, not {_shown(value)}.")
+        raise RequestError(f"{who}: 'extra_specs' must be a mapping of key to text, not {shown(value)}.")
     specs = {}
     for key, text in value.items():
         if isinstance(text, (Mapping, list, tuple)) or text is None:
-            raise RequestError(f"{who}: the extra spec '{key}' must be text, not {_shown(text)}.")
+            raise RequestError(f"{who}: the extra spec '{key}' must be text, not {shown(text)}.")
         # YAML makes booleans and numbers of what Nova keeps as text.
         text = str(text).lower() if isinstance(text, bool) else str(text)
         scope = str(key).split(":", maxsplit=1)[0]
         if scope == "trait" and text not in ("required", "forbidden"):
-            raise RequestError(f"{who}: the extra spec '{key}' must be required or forbidden, not {_shown(text)}.")
+            raise RequestError(f"{who}: the extra spec '{key}' must be required or forbidden, not {shown(text)}.")
         judged = ":" not in str(key) or scope in ("", "capabilities", "aggregate_instance_extra_specs")
         if judged or key == MAXPHYSADDR:
             try:
                 requirement(f">= {text}" if key == MAXPHYSADDR else text)
             except ValueError as problem:
-                raise RequestError(f"{who}: the extra spec '{key}' is {_shown(text)}, but {problem}.") from None
+                raise RequestError(f"{who}: the extra spec '{key}' is {shown(text)}, but {problem}.") from None
         specs[str(key)] = text
     return specs
 
@@ -459,11 +427,11 @@ def _image(value: Any, who: str) -> Image | None:
     if isinstance(value, str):
         return Image(str(value))
     if not isinstance(value, Mapping):
-        raise RequestError(f"{who}: 'image' must be a name or a mapping with name and properties, not {_shown(value)}.")
-    _known_keys(value, IMAGE_KEYS, f"{who}: 'image'", "an image knows")
+        raise RequestError(f"{who}: 'image' must be a name or a mapping with name and properties, not {shown(value)}.")
+    check_keys(f"{who}: 'image'", value, IMAGE_KEYS, refuse=RequestError)
     properties = value.get("properties")
     if properties is not None and not isinstance(properties, Mapping):
-        raise RequestError(f"{who}: 'image.properties' must be a mapping, not {_shown(properties)}.")
+        raise RequestError(f"{who}: 'image.properties' must be a mapping, not {shown(properties)}.")
     properties = {str(key): item for key, item in (properties or {}).items() if item is not None}
     if "img_hv_requested_version" in properties:
         try:
@@ -474,7 +442,7 @@ def _image(value: Any, who: str) -> Image | None:
         properties["hw_maxphysaddr_bits"] = _amount(properties, "hw_maxphysaddr_bits", f"{who}: the image", least=1)
     traits = properties.get("traits_required", [])
     if not isinstance(traits, (str, list, tuple)) or not all(isinstance(each, str) for each in traits):
-        raise RequestError(f"{who}: the image property 'traits_required' must be a list of traits, not {_shown(traits)}.")
+        raise RequestError(f"{who}: the image property 'traits_required' must be a list of traits, not {shown(traits)}.")
     identity = _text(value, "id", f"{who}: the image")
     name = _text(value, "name", f"{who}: the image") or identity or ""
     return Image(name, properties, identity, _text(value, "disk_format", f"{who}: the image"))
@@ -485,8 +453,8 @@ def _destination(request: Mapping[str, Any], who: str) -> dict[str, Any]:
     if value is None:
         value = {}
     if not isinstance(value, Mapping):
-        raise RequestError(f"{who}: 'requested_destination' must be a mapping with host and node, not {_shown(value)}.")
-    _known_keys(value, DESTINATION_KEYS, f"{who}: 'requested_destination'", "it knows")
+        raise RequestError(f"{who}: 'requested_destination' must be a mapping with host and node, not {shown(value)}.")
+    check_keys(f"{who}: 'requested_destination'", value, DESTINATION_KEYS, refuse=RequestError)
     for key in ("host", "node"):
         if value.get(key) and request.get(key) and value[key] != request[key]:
             raise RequestError(f"{who} gives '{key}' twice, also under 'requested_destination'; keep one.")
@@ -509,13 +477,13 @@ def _retry(value: Any, who: str) -> tuple[tuple[str, str], ...]:
     if value is None:
         return ()
     if not isinstance(value, (list, tuple)):
-        raise RequestError(f"{who}: 'retry' must be a list of mappings with host and node, not {_shown(value)}.")
+        raise RequestError(f"{who}: 'retry' must be a list of mappings with host and node, not {shown(value)}.")
     found = []
     for item in value:
         if isinstance(item, Mapping):
             item = (item.get("host"), item.get("node"))
         if not isinstance(item, (list, tuple)) or len(item) != 2 or not all(isinstance(each, str) for each in item):
-            raise RequestError(f"{who}: 'retry' must hold mappings with host and node, not {_shown(item)}.")
+            raise RequestError(f"{who}: 'retry' must hold mappings with host and node, not {shown(item)}.")
         found.append((str(item[0]), str(item[1])))
     return tuple(found)
 
@@ -524,7 +492,7 @@ def _scheduler(value: Any, who: str) -> dict[str, Any] | None:
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        raise RequestError(f"{who}: 'scheduler' must be a mapping of policy keys, not {_shown(value)}.")
+        raise RequestError(f"{who}: 'scheduler' must be a mapping of policy keys, not {shown(value)}.")
     return dict(value) or None
 
 
@@ -535,11 +503,9 @@ def _group(value: Any, who: str) -> ServerGroupRequest | None:
         return ServerGroupRequest(_text({"server_group": value}, "server_group", who))
     if not isinstance(value, Mapping):
         raise RequestError(
-            f"{who}: 'server_group' must be the name of a server group, or a mapping with name and policy, not {_shown(value)}."
+            f"{who}: 'server_group' must be the name of a server group, or a mapping with name and policy, not {shown(value)}."
         )
-    unknown = sorted(str(key) for key in value if key not in GROUP_KEYS)
-    if unknown:
-        raise RequestError(f"{who}: 'server_group' has the unknown key '{unknown[0]}'; it knows: {', '.join(GROUP_KEYS)}.")
+    check_keys(f"{who}: 'server_group'", value, GROUP_KEYS, refuse=RequestError)
     where = f"{who}: the server group"
     name = _text(value, "name", where, required=True)
     policy = _text(value, "policy", where)

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
 
 #: Largest amount of one class that the store can record (signed 32 bit, as Placement's max_unit).
-MAX_AMOUNT = 2147483647
 KEY = re.compile(r"(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)")
 CLASS = re.compile(r"[A-Z][A-Z0-9_]{0,254}")
 POLICIES = ("none", "isolate")
@@ -116,8 +116,4 @@ def _check_class(name: Any, where: str) -> None:
 
 
 def _amount(value: Any, where: str) -> int:
-    if isinstance(value, str) and re.fullmatch("[0-9]+", value.strip()):
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_AMOUNT:
-        raise RequestError(f"{where} must be a whole number from 0 to {MAX_AMOUNT}, not {value!r}.")
-    return int(value)
+    return validation.read_whole(where, value, refuse=RequestError)

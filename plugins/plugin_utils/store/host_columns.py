@@ -12,11 +12,12 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 
+from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, column_reader, services, sharing_providers, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
-RESOURCE_CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
+RESOURCE_CLASSES = tuple(resource_classes.KEYS)
 #: In place of names: every instance, every server group with its members.
 ALL = "all"
 #: Columns of compute_nodes that are read only when wanted.

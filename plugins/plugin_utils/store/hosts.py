@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.store import (
     host_columns,
     instances,
@@ -13,8 +14,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import (
     tables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
-
-_FIGURES = (("vcpus", "VCPU"), ("memory_mb", "MEMORY_MB"), ("disk_gb", "DISK_GB"))
 
 
 def listing(connection, now, service_down_time=0):
@@ -54,14 +53,14 @@ def resource_rows(connection, host, hosts):
     """
     entry = next(found for found in hosts if found["host"] == host)
     rows = [
-        {"host": host, "project": "(total)", **{name: entry[name] for name, dummy in _FIGURES}},
+        {"host": host, "project": "(total)", **{name: entry[name] for name in resource_classes.KEYS.values()}},
         {
             "host": host,
             "project": "(used_now)",
-            **{name: entry[f"{name}_used"] + entry[f"{name}_reserved"] for name, dummy in _FIGURES},
+            **{name: entry[f"{name}_used"] + entry[f"{name}_reserved"] for name in resource_classes.KEYS.values()},
         },
     ]
-    projects, most = {}, dict.fromkeys((name for name, dummy in _FIGURES), 0)
+    projects, most = {}, dict.fromkeys((name for name in resource_classes.KEYS.values()), 0)
     for instance in instances.listing(connection, host=host):
         sums = projects.setdefault(instance["project"] or "(none)", dict.fromkeys(most, 0))
         for name in most:
@@ -83,7 +82,7 @@ def _node(columns, place, row):
         "hypervisor_version": row.hypervisor_version,
         "instances": int(columns["num_instances"][place]),
     }
-    for name, resource in _FIGURES:
+    for resource, name in resource_classes.KEYS.items():
         column = {key: values[place].item() for key, values in columns["resources"][resource].items()}
         node[name] = column["total"]
         node[f"{name}_used"] = column["used"]
@@ -112,7 +111,7 @@ def _host(row, nodes, zones, now, service_down_time):
     }
     pools = {node["disk_pool"]: node for node in nodes if node["disk_pool"]}
     host["disk_pool"] = ", ".join(sorted(pools)) or None
-    for name, _dummy in _FIGURES:
+    for name in resource_classes.KEYS.values():
         # Two nodes of a host may lie on one pool.
         counted = nodes
         if name == "disk_gb":

@@ -6,12 +6,11 @@
 
 from __future__ import annotations
 
-import uuid as uuid_module
-
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, migrations_open, orders, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances import located, state_of
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.validation import canonical_uuid
 
 
 def find(connection, wanted, unknown=None):
@@ -58,15 +57,11 @@ def _named(item):
         name, uuid = (None, str(item)) if _is_uuid(item) else (str(item), None)
     if (uuid and not _is_uuid(uuid)) or not (name or uuid):
         raise DroverError(f"{item!r} names no instance: give a name, a uuid, or a mapping with name and uuid.")
-    return {"name": name or None, "uuid": str(uuid_module.UUID(str(uuid))) if uuid else None}
+    return {"name": name or None, "uuid": canonical_uuid(str(uuid)) if uuid else None}
 
 
 def _is_uuid(text):
-    try:
-        uuid_module.UUID(str(text))
-    except ValueError:
-        return False
-    return len(str(text)) == 36
+    return len(str(text)) == 36 and canonical_uuid(str(text)) is not None
 
 
 def _rows(connection, named):

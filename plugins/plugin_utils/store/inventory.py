@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import fnmatch
 
+from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.store import aggregates as aggregate_rows
 from ansible_collections.drover.compute.plugins.plugin_utils.store import hosts, instances, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
-FIGURES = ("vcpus", "memory_mb", "disk_gb")
 # Few values: Ansible looks at each one of each host.
 KEPT = (
     "host",
@@ -54,7 +54,7 @@ def _host(host, aggregates, owned):
     for name in ("cell", "hypervisor_type", "hypervisor_version"):
         found[f"{name}s"] = sorted({node[name] for node in nodes if node[name] is not None})
     found["traits"] = sorted({name for node in nodes for name in owned.get(node["uuid"], ())})
-    for name in FIGURES:
+    for name in resource_classes.KEYS.values():
         capacity, used = host[f"{name}_capacity"], host[f"{name}_used"]
         found.update({name: capacity, f"{name}_used": used, f"{name}_free": capacity - used})
     return found

@@ -20,11 +20,12 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.uuids import is_uuid
+from ansible_collections.drover.compute.plugins.plugin_utils.validation import MOST, check_uuid, check_whole, is_whole, shown
 
-# What a column of the database holds, and what JSON gives back unchanged everywhere.
-MOST, LARGEST = 2**31 - 1, 2**63 - 1
+# The most that JSON gives back unchanged everywhere.
+LARGEST = 2**63 - 1
 LONGEST_NAME, LONGEST_TEXT, LONGEST_XML = 255, 4096, 2**22
 DEEPEST = 8
 # Those of the module hypervisor_info.
@@ -54,10 +55,10 @@ def reported(facts: Any, where: str) -> tuple[dict[str, Any], list[str]]:
     :raises DroverError: a fact of the host cannot be.
     """
     if not isinstance(facts, dict):
-        raise DroverError(f"{where}: must be a mapping as hypervisor_info returns it, not {_shown(facts)}.")
+        raise DroverError(f"{where}: must be a mapping as hypervisor_info returns it, not {shown(facts)}.")
     name = facts.get("hypervisor_hostname")
     if not is_host_name(name):
-        raise DroverError(f"{where}: hypervisor_hostname must be the name of a host (letters, digits, dots, - and _), not {_shown(name)}.")
+        raise DroverError(f"{where}: hypervisor_hostname must be the name of a host (letters, digits, dots, - and _), not {shown(name)}.")
     host(facts, where)
     found, sentences = domains(facts.get("domains") or [], where)
     kept = {each["uuid"] for each in found}
@@ -78,9 +79,9 @@ def host(facts: Mapping[str, Any], where: str) -> None:
     for key in ("hypervisor_version", "libvirt_version", "memory_mb"):
         amount(facts, key, where)
     # With buffers and caches taken off it may be less than nothing.
-    _signed(facts, "memory_used_mb", where)
+    amount(facts, "memory_used_mb", where, least=-MOST)
     if facts.get("host_uuid") is not None:
-        _uuid(facts["host_uuid"], f"{where}: host_uuid")
+        check_uuid(f"{where}: host_uuid", facts["host_uuid"])
     if facts.get("uri") is not None:
         text(facts, "uri", where)
     _cpu(_mapping(facts, "cpu", where), f"{where}: cpu")
@@ -88,17 +89,17 @@ def host(facts: Mapping[str, Any], where: str) -> None:
     pools(facts.get("pools"), where)
     for triple in _list(facts, "supported_instances", where):
         if not isinstance(triple, list) or len(triple) != 3 or not all(_is_word(each) for each in triple):
-            raise DroverError(f"{where}: supported_instances must hold lists of three words, not {_shown(triple)}.")
+            raise DroverError(f"{where}: supported_instances must hold lists of three words, not {shown(triple)}.")
     for key in ("numa_cells", "networks", "pci_devices", "mdev_devices"):
         for each in _list(facts, key, where):
             if not isinstance(each, dict):
-                raise DroverError(f"{where}: {key} must be a list of mappings, not of {_shown(each)}.")
+                raise DroverError(f"{where}: {key} must be a list of mappings, not of {shown(each)}.")
             _plain(each, f"{where}: {key}")
     _files(facts, where)
     kvm = _mapping(facts, "kvm", where)
     _plain(kvm, f"{where}: kvm")
     if any(not isinstance(kvm.get(key), (bool, type(None))) for key in ("offered", "works")) or not isinstance(kvm.get("message", ""), str):
-        raise DroverError(f"{where}: kvm must say offered, works and message, not {_shown(kvm)}.")
+        raise DroverError(f"{where}: kvm must say offered, works and message, not {shown(kvm)}.")
     _list(facts, "domains", where)
 
 
@@ -133,16 +134,16 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
         return facts
     if not isinstance(facts, dict) or not facts.get("uuid") or not facts.get("name"):
         raise DroverError(f"{where} needs a uuid and a name.")
-    place = f"{where} ({_shown(facts['name'])})"
+    place = f"{where} ({shown(facts['name'])})"
     text(facts, "name", place)
-    _uuid(facts["uuid"], place)
-    for key in ("vcpus", "memory_mb", "disk_gb"):
+    check_uuid(place, facts["uuid"])
+    for key in resource_classes.KEYS.values():
         amount(facts, key, place)
     if facts.get("state") not in (None, "", *STATES):
-        raise DroverError(f"{place}: state must be {', '.join(STATES)}, not {_shown(facts['state'])}.")
+        raise DroverError(f"{place}: state must be {', '.join(STATES)}, not {shown(facts['state'])}.")
     for key in ("persistent", "autostart", "managed_save", "snapshots"):
         if facts.get(key) is not None and not isinstance(facts[key], bool):
-            raise DroverError(f"{place}: {key} must be true or false, not {_shown(facts[key])}.")
+            raise DroverError(f"{place}: {key} must be true or false, not {shown(facts[key])}.")
     if facts.get("title") is not None:
         _clean(facts["title"], f"{place}: title", LONGEST_TEXT)
     if facts.get("xml") is not None:
@@ -154,7 +155,7 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
     for key in ("disks", "interfaces", "hostdevs"):
         for number, each in enumerate(_list(facts, key, place), start=1):
             if not isinstance(each, dict):
-                raise DroverError(f"{place}: {key} must be a list of mappings, not of {_shown(each)}.")
+                raise DroverError(f"{place}: {key} must be a list of mappings, not of {shown(each)}.")
             _plain(each, f"{place}: {key}, item {number}")
             for size in ("capacity_bytes", "allocation_bytes"):
                 amount(each, size, f"{place}: {key}, item {number}", LARGEST)
@@ -176,7 +177,7 @@ def pools(found: Any, where: str) -> None:
     :raises DroverError: one is not.
     """
     if found is not None and not (isinstance(found, list) and all(isinstance(pool, dict) for pool in found)):
-        raise DroverError(f"{where}: pools must be a list of mappings as hypervisor_info returns them, not {_shown(found)}.")
+        raise DroverError(f"{where}: pools must be a list of mappings as hypervisor_info returns them, not {shown(found)}.")
     for pool in found or []:
         text(pool, "name", f"{where}, pools")
         place = f"{where}, pools, {pool['name']}"
@@ -184,28 +185,28 @@ def pools(found: Any, where: str) -> None:
             if pool.get(key) is not None:
                 text(pool, key, place, LONGEST_TEXT)
         if pool.get("state") not in (None, *POOL_STATES):
-            raise DroverError(f"{place}: state must be {', '.join(POOL_STATES)}, not {_shown(pool['state'])}.")
+            raise DroverError(f"{place}: state must be {', '.join(POOL_STATES)}, not {shown(pool['state'])}.")
         if pool.get("uuid") is not None:
-            _uuid(pool["uuid"], place)
+            check_uuid(place, pool["uuid"])
         for key in ("capacity_gb", "allocation_gb", "available_gb"):
             value = pool.get(key)
             if value is not None and not (is_number(value) and 0 <= value <= LARGEST):
-                raise DroverError(f"{place}: {key} must be a number of 0 or more, not {_shown(value)}.")
+                raise DroverError(f"{place}: {key} must be a number of 0 or more, not {shown(value)}.")
         _plain(pool, place)
 
 
-def amount(data: Mapping[str, Any], name: str, where: str, most: int = MOST) -> None:
-    """See that a value is a whole number from 0 to ``most``, or not there."""
+def amount(data: Mapping[str, Any], name: str, where: str, most: int = MOST, least: int = 0) -> None:
+    """See that a value is a whole number from ``least`` to ``most``, or not there."""
     value = data.get(name)
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most):
-        raise DroverError(f"{where}: {name} must be a whole number of 0 or more, at most {most}, not {_shown(value)}.")
+    if value is not None:
+        check_whole(f"{where}: {name}", value, least, most)
 
 
 def text(data: Mapping[str, Any], name: str, where: str, longest: int = LONGEST_NAME) -> None:
     """See that a value is a text of at least one and at most ``longest`` characters, without control characters."""
     value = data.get(name)
     if not isinstance(value, str) or not 0 < len(value) <= longest:
-        raise DroverError(f"{where}: {name} must be a text of 1 to {longest} characters, not {_shown(value)}.")
+        raise DroverError(f"{where}: {name} must be a text of 1 to {longest} characters, not {shown(value)}.")
     _clean(value, f"{where}: {name}", longest)
 
 
@@ -224,15 +225,15 @@ def _cpu(cpu: Mapping[str, Any], where: str) -> None:
     if not all(isinstance(each, str) and _HARMLESS.fullmatch(each) and len(each) <= LONGEST_NAME for each in _list(cpu, "features", where)):
         raise DroverError(f"{where}: features must be a list of names.")
     for each in _list(cpu, "online", where):
-        if not isinstance(each, int) or isinstance(each, bool) or not 0 <= each < _CPUS:
-            raise DroverError(f"{where}: online must be a list of numbers below {_CPUS}, not of {_shown(each)}.")
+        if not is_whole(each, 0, _CPUS - 1):
+            raise DroverError(f"{where}: online must be a list of numbers below {_CPUS}, not of {shown(each)}.")
 
 
 def _storage(storage: Mapping[str, Any], where: str) -> None:
     for key in ("total_gb", "used_gb", "free_gb"):
         amount(storage, key, where)
     # A disk that is over-committed may have less than nothing left.
-    _signed(storage, "disk_available_least_gb", where)
+    amount(storage, "disk_available_least_gb", where, least=-MOST)
     for key in ("instances_path", "real_path", "shared_id"):
         if storage.get(key) is not None:
             text(storage, key, where, LONGEST_TEXT)
@@ -243,19 +244,19 @@ def _files(facts: Mapping[str, Any], where: str) -> None:
     for key, needed in (("mounts", "path"), ("block_devices", "id"), ("images", "path")):
         for each in _list(facts, key, where):
             if not isinstance(each, dict):
-                raise DroverError(f"{where}: {key} must be a list of mappings, not of {_shown(each)}.")
+                raise DroverError(f"{where}: {key} must be a list of mappings, not of {shown(each)}.")
             text(each, needed, f"{where}: {key}", LONGEST_TEXT)
             _plain(each, f"{where}: {key}")
             _place(each, f"{where}: {key}")
             if not all(isinstance(name, str) for name in _list(each, "names", f"{where}: {key}")):
-                raise DroverError(f"{where}: {key}: names must be a list of paths, not {_shown(each['names'])}.")
+                raise DroverError(f"{where}: {key}: names must be a list of paths, not {shown(each['names'])}.")
 
 
 def _layers(disk: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
     layers = _list(disk, "chain", where)
     for layer in layers:
         if not isinstance(layer, dict):
-            raise DroverError(f"{where}: chain must be a list of mappings, not of {_shown(layer)}.")
+            raise DroverError(f"{where}: chain must be a list of mappings, not of {shown(layer)}.")
         text(layer, "path", f"{where}: chain", LONGEST_TEXT)
     return layers
 
@@ -275,7 +276,7 @@ def _with_name(facts: Any, where: str, sentences: list[str]) -> Any:
     if mended == name:
         return facts
     sentences.append(
-        f"{where}: the domain {_shown(name)} ({_shown(facts.get('uuid'))}) has a name that cannot be kept; it is recorded as {mended}."
+        f"{where}: the domain {shown(name)} ({shown(facts.get('uuid'))}) has a name that cannot be kept; it is recorded as {mended}."
     )
     return {**facts, "name": mended}
 
@@ -294,7 +295,7 @@ def _with_addresses(facts: Any, where: str, sentences: list[str]) -> Any:
             each = {**each, "addresses": good}
         mended.append(each)
     if bad:
-        sentences.append(f"{where}: domain {_shown(facts.get('name'))}: {', '.join(map(_shown, bad))} is no IP address, and was left out.")
+        sentences.append(f"{where}: domain {shown(facts.get('name'))}: {', '.join(map(shown, bad))} is no IP address, and was left out.")
     return {**facts, "interfaces": mended}
 
 
@@ -309,46 +310,35 @@ def is_address(value: Any) -> bool:
 def _mapping(data: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
     value = data.get(name)
     if value is not None and not isinstance(value, dict):
-        raise DroverError(f"{where}: {name} must be a mapping, not {_shown(value)}.")
+        raise DroverError(f"{where}: {name} must be a mapping, not {shown(value)}.")
     return value or {}
 
 
 def _list(data: Mapping[str, Any], name: str, where: str) -> list[Any]:
     value = data.get(name)
     if value is not None and not isinstance(value, list):
-        raise DroverError(f"{where}: {name} must be a list, not {_shown(value)}.")
+        raise DroverError(f"{where}: {name} must be a list, not {shown(value)}.")
     return value or []
-
-
-def _signed(data: Mapping[str, Any], name: str, where: str) -> None:
-    value = data.get(name)
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or abs(value) > MOST):
-        raise DroverError(f"{where}: {name} must be a whole number, not {_shown(value)}.")
 
 
 def _word(data: Mapping[str, Any], name: str, where: str) -> None:
     value = data.get(name)
     if value is not None and not _is_word(value):
-        raise DroverError(f"{where}: {name} must be a word of at most 64 letters, digits and . _ + -, not {_shown(value)}.")
+        raise DroverError(f"{where}: {name} must be a word of at most 64 letters, digits and . _ + -, not {shown(value)}.")
 
 
 def _is_word(value: Any) -> bool:
     return isinstance(value, str) and _WORD.fullmatch(value) is not None
 
 
-def _uuid(value: Any, where: str) -> None:
-    if not is_uuid(value):
-        raise DroverError(f"{where}: {_shown(value)} is no uuid in lower case.")
-
-
 def _clean(value: Any, where: str, longest: int) -> None:
     if not isinstance(value, str) or len(value) > longest:
-        raise DroverError(f"{where} must be a text of at most {longest} characters, not {_shown(value)}.")
+        raise DroverError(f"{where} must be a text of at most {longest} characters, not {shown(value)}.")
     # Most are; the look at each character takes long.
     if _HARMLESS.fullmatch(value):
         return
     if any(_is_odd(letter) for letter in value):
-        raise DroverError(f"{where} holds a control character: {_shown(value)}.")
+        raise DroverError(f"{where} holds a control character: {shown(value)}.")
 
 
 def _is_odd(letter: str) -> bool:
@@ -366,7 +356,7 @@ def _plain(value: Any, where: str, depth: int = 0) -> None:
         _clean(value, where, LONGEST_TEXT)
     elif isinstance(value, (int, float)):
         if not is_number(value) or abs(value) > LARGEST:
-            raise DroverError(f"{where}: {_shown(value)} is no number that can be kept.")
+            raise DroverError(f"{where}: {shown(value)} is no number that can be kept.")
     elif isinstance(value, dict):
         for key, each in value.items():
             _clean(key, where, LONGEST_NAME)
@@ -376,10 +366,4 @@ def _plain(value: Any, where: str, depth: int = 0) -> None:
         for each in value:
             _plain(each, where, depth + 1)
     else:
-        raise DroverError(f"{where}: {_shown(value)} is no plain data.")
-
-
-def _shown(value: object) -> str:
-    """A value for a sentence, however long it is."""
-    shown = repr(value)
-    return shown if len(shown) <= 100 else f"{shown[:97]}..."
+        raise DroverError(f"{where}: {shown(value)} is no plain data.")

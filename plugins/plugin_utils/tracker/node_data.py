@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import checked_facts, node
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.node import NodeReport
+from ansible_collections.drover.compute.plugins.plugin_utils.validation import MOST
 
 _AMOUNTS = (
     "vcpus",
@@ -76,15 +78,11 @@ def reports(nodes: Iterable[Any], host: str, options: Mapping[str, Any]) -> dict
 
 
 def _check(data: Mapping[str, Any], where: str) -> None:
-    unknown = sorted(set(data) - KNOWN)
-    if unknown:
-        raise DroverError(f"{where}: unknown key {', '.join(unknown)}. Known: {', '.join(sorted(KNOWN))}.")
+    validation.check_keys(where, data, sorted(KNOWN))
     for name in _AMOUNTS:
         checked_facts.amount(data, name, where)
     # A disk that is over-committed may have less than nothing left.
-    least = data.get("disk_available_least_gb")
-    if least is not None and (not isinstance(least, int) or isinstance(least, bool) or abs(least) > checked_facts.MOST):
-        raise DroverError(f"{where}: disk_available_least_gb must be a whole number, not {least!r}.")
+    checked_facts.amount(data, "disk_available_least_gb", where, least=-MOST)
     for name in _RATIOS:
         value = data.get(name)
         if value is not None and not (checked_facts.is_number(value) and value > 0):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty, resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, node_label
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import policy as move_policy
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, provider_trees, providers
@@ -105,7 +105,7 @@ def _zones(wanted: Nodes) -> dict[str, str]:
 
 def _write_providers(connection: Connection, wanted: Nodes, rows: NodeRows, before: NodeRows, now: float) -> dict[str, Any]:
     # The provider's name is the node's when that is the host's too; else it says both.
-    names = {rows[key].uuid: key[0] if key[0] == key[1] else f"{key[0]}/{key[1]}" for key in wanted}
+    names = {rows[key].uuid: node_label(*key) for key in wanted}
     by_uuid = providers.ensure(connection, names)
     ids = {key: by_uuid[rows[key].uuid] for key in wanted}
     shared = record_sharing.write(connection, wanted, before, ids, now)
@@ -302,9 +302,7 @@ def _instance_columns(
         "server_group_id": row.server_group_id
         if row is not None and row.server_group_id
         else groups.get(metadata.get("server_group") or ""),
-        "vcpus": resources["VCPU"],
-        "memory_mb": resources["MEMORY_MB"],
-        "disk_gb": resources["DISK_GB"],
+        **resource_classes.to_sizes(resources),
         "availability_zone": kept("availability_zone"),
         "project": kept("project"),
         "user": kept("user"),
@@ -323,7 +321,7 @@ def _doubled(uuid: str, shown: Sequence[tuple[str, str, str | None, str]], repor
     name = next(domains[uuid]["columns"]["name"] for domains in reported.values() if uuid in domains)
     hosts = {host for host, *dummy in shown}
     host_uuids = {host_uuid for dummy, node, host_uuid, state in shown}
-    states = {host if len(hosts) == len(shown) else f"{host}/{node}": state for host, node, dummy, state in shown}
+    states = {host if len(hosts) == len(shown) else node_label(host, node): state for host, node, dummy, state in shown}
     return {
         "uuid": uuid,
         "name": name,

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 
 # Of our own, so that no uuid made from the same text elsewhere is taken for one of these.
@@ -120,9 +121,7 @@ def describe_ip_pools(value: Any, where: str) -> dict[str, dict[str, Any]]:
         if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
             raise DroverError(f"{where}: the name of an IP pool must be a text of 1 to {_LONGEST_NAME} characters, not {name!r}.")
         place = f"{where}: ip_pools, {name}"
-        unknown = sorted(map(str, set(pool) - {"name", "addresses"}))
-        if unknown:
-            raise DroverError(f"{place}: unknown key {', '.join(unknown)}. Known: addresses, name.")
+        validation.check_keys(place, pool, ("name", "addresses"))
         if name in found:
             raise DroverError(f"{place} stands twice. Give the pool all its addresses in one place.")
         addresses = pool.get("addresses")

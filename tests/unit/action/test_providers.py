@@ -98,8 +98,10 @@ def test_resource_provider_info(url):
     ):
         found = run("resource_provider_info", store_url=url, **filters)
         assert len(found["resource_providers"]) == count, filters
-    assert "Is VCPU meant?" in failure("resource_provider_info", resources={"VCPUX": 1}, store_url=url)
-    assert "uuid: 'x' is no uuid" in failure("resource_provider_info", uuid="x", store_url=url)
+    assert "did you mean VCPU?" in failure("resource_provider_info", resources={"VCPUX": 1}, store_url=url)
+    assert "uuid must be a uuid such as 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not 'x'" in failure(
+        "resource_provider_info", uuid="x", store_url=url
+    )
 
 
 def test_allocation_info(url):
@@ -110,7 +112,9 @@ def test_allocation_info(url):
     assert [(row["name"], row["type"]) for row in one["consumers"]] == [("web", "INSTANCE")]
     assert run("allocation_info", provider="kvm1", store_url=url)["consumers"] == one["consumers"]
     assert run("allocation_info", project=NASTY, user="x", consumer_type="MIGRATION", store_url=url)["usages"] == {}
-    assert "consumers: 'x' is no uuid" in failure("allocation_info", consumers=["x"], store_url=url)
+    assert "consumers must be a uuid such as 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not 'x'" in failure(
+        "allocation_info", consumers=["x"], store_url=url
+    )
     assert "no resource provider kvm9" in failure("allocation_info", provider="kvm9", store_url=url)
 
 
@@ -162,7 +166,7 @@ def test_a_play_makes_checks_and_changes(tmp_path):
 
 REFUSALS = [
     (provider(name="n" * 201), "has 201 characters; 200 are the most"),
-    (provider(name="a", parent="gpus"), "there is no resource provider gpus to be its parent. Is gpu meant?"),
+    (provider(name="a", parent="gpus"), "there is no resource provider gpus to be its parent (did you mean gpu?)"),
     (provider(name=NASTY, parent="gpu"), "gpu is below it, and a tree has no loops"),
     (provider(name=NASTY, state="absent"), "has children: gpu"),
     (
@@ -170,16 +174,16 @@ REFUSALS = [
         "changed meanwhile: its generation is 2|changed meanwhile: its generation is 3",
     ),
     (provider(name="gpu", uuid=AGG), "The name gpu is taken"),
-    (provider(name="a", traits=["CUSTOM_NVLINKS"]), "Is CUSTOM_NVLINK meant"),
+    (provider(name="a", traits=["CUSTOM_NVLINKS"]), "did you mean CUSTOM_NVLINK?"),
     (provider(name="a", traits=["gpu"]), "nothing but A-Z, 0-9 and _"),
-    (provider(name="a", inventories={"CUSTOM_GPU": {"total": -1}}), "total must be from 1 to 2147483647, not -1"),
-    (provider(name="a", inventories={"CUSTOM_GPU": {"total": 10**30}}), "total must be from 1 to 2147483647"),
+    (provider(name="a", inventories={"CUSTOM_GPU": {"total": -1}}), "total must be a whole number from 1 to 2147483647, not -1"),
+    (provider(name="a", inventories={"CUSTOM_GPU": {"total": 10**30}}), "total must be a whole number from 1 to 2147483647"),
     (provider(name="a", inventories={"CUSTOM_GPU": 4}), "must be a mapping such as"),
     (
         provider(name="a", inventories={"CUSTOM_GPU": {"total": 1, "reserved": 2}}),
         "2 cannot be reserved of a total of 1",
     ),
-    (provider(name="a", aggregates=["fast"]), "'fast' is no uuid"),
+    (provider(name="a", aggregates=["fast"]), "aggregates must be a uuid such as 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not 'fast'"),
     (provider(state="absent"), "one of the following is required: name, uuid"),
     ({"drover.compute.trait": {"name": "CUSTOM_NVLINK", "state": "absent"}}, "in use by the resource providers gpu"),
     (

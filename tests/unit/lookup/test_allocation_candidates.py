@@ -45,7 +45,7 @@ def test_a_query_string_is_the_same_query(fleet_url):
 @pytest.mark.parametrize(
     ("query", "says"),
     [
-        ({"resources": {"VCPU": 0}}, "resources: the amount of VCPU is '0'; expected a whole number of at least 1."),
+        ({"resources": {"VCPU": 0}}, "resources: the amount of VCPU must be a whole number of at least 1, not 0."),
         ({"resources": {"NOPE": 1}}, "resources names the resource class 'NOPE', which does not exist"),
         ("resources=VCPU:1&required=NOPE", "required names the trait 'NOPE', which does not exist"),
         (

@@ -246,3 +246,12 @@ def test_a_helper_holds_nothing_when_it_is_idle(connection):
     del thing
     gc.collect()
     assert gone() is None
+
+
+def test_a_host_without_ssh_is_named_with_what_may_be_old():
+    """The URI comes from the store: a new drover_migration_uri is not in it before the next discovery."""
+    with pytest.raises(LibvirtProblem) as caught:
+        _libvirt.open_connection("qemu+ssh://root@127.0.0.1:9/system")
+    said = str(caught.value)
+    assert said.startswith(f"No SSH connection from {_libvirt.host_name()} to libvirt at qemu+ssh://root@127.0.0.1:9/system: ")
+    assert said.endswith("Was drover_migration_uri changed? It counts once the playbook drover.compute.discover has recorded it.")

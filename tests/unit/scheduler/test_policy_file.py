@@ -25,9 +25,9 @@ GUIDE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "scheduler.md"
     ("text", "where", "says"),
     [
         ("enabled_filters:\n  - RamFilter\n  - Nonsense\n", "line 3, column 5", "names 'Nonsense'"),
-        ("max_attempts: 2\nfilters: []\n", "line 2, column 1", "unknown key 'filters'"),
+        ("max_attempts: 2\nfilters: []\n", "line 2, column 1", "unknown key filters"),
         ("weighers:\n  RAMWeigher: 1\n  CPUWeigher: much\n", "line 3, column 3", "must be a number"),
-        ("drover_scheduler:\n  max_attempts: 0\n", "line 2, column 3", "1 or more"),
+        ("drover_scheduler:\n  max_attempts: 0\n", "line 2, column 3", "a whole number of at least 1"),
         ("a: [1\nb: 2\n", "line 2, column", "this is not YAML"),
         ("- RamFilter\n", "line 1, column 1", "must be a mapping"),
     ],

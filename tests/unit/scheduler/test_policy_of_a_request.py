@@ -90,7 +90,7 @@ def test_what_it_reads_is_wanted():
     ("value", "says"),
     [
         ("x", "Request 'web1': 'scheduler' must be a mapping of policy keys, not 'x'"),
-        ({"colour": 1}, "Request 'web1', under 'scheduler': The scheduler policy has the unknown key 'colour'"),
+        ({"colour": 1}, "Request 'web1', under 'scheduler': The scheduler policy: unknown key colour"),
         ({"max_attempts": 0}, "Request 'web1', under 'scheduler': .*'max_attempts' must be a whole number"),
         ({"enabled_filters": ["Nonsense"]}, "Request 'web1', under 'scheduler': .*there are: AggregateCoreFilter"),
         ({"least_cost_functions": {"x": 1}}, "under 'scheduler': .*'x' under 'least_cost_functions'"),

@@ -174,7 +174,7 @@ def test_names_and_uuids_that_are_taken_or_wrong(prepared_url):
     with refused(prepared_url, "no resource provider", "Give a name"):
         put(prepared_url, uuid=uuid_of("other"))
     for wrong in ("", "x", NASTY, "1234", "é" * 36):
-        with refused(prepared_url, "uuid: ", "is no uuid"):
+        with refused(prepared_url, "uuid must be a uuid such as"):
             put(prepared_url, "c", uuid=wrong)
     with refused(prepared_url, "has the uuid", "but name is c"):
         remove(prepared_url, "c", uuid=AGG1)
@@ -205,19 +205,19 @@ def test_names(prepared_url):
         ({}, "total is missing"),
         (None, "must be a mapping"),
         (4, "must be a mapping"),
-        ({"total": 0}, "total must be from 1 to 2147483647, not 0"),
-        ({"total": -1}, "total must be from 1"),
+        ({"total": 0}, "total must be a whole number from 1 to 2147483647, not 0"),
+        ({"total": -1}, "total must be a whole number from 1"),
         ({"total": 2**31}, "not 2147483648"),
-        ({"total": 10**40}, "total must be from 1 to 2147483647"),
+        ({"total": 10**40}, "total must be a whole number from 1 to 2147483647"),
         ({"total": "1" * 5000}, "whole number"),
-        ({"total": 1.5}, "total must be a whole number, not 1.5"),
+        ({"total": 1.5}, "total must be a whole number from 1 to 2147483647, not 1.5"),
         ({"total": True}, "total must be a whole number"),
-        ({"total": "four"}, "total must be a whole number, not 'four'"),
+        ({"total": "four"}, "total must be a whole number from 1 to 2147483647, not 'four'"),
         ({"total": 4, "reserved": 5}, "5 cannot be reserved of a total of 4"),
-        ({"total": 4, "reserved": -1}, "reserved must be from 0"),
-        ({"total": 4, "min_unit": 0}, "min_unit must be from 1"),
-        ({"total": 4, "max_unit": 0}, "max_unit must be from 1"),
-        ({"total": 4, "step_size": 0}, "step_size must be from 1"),
+        ({"total": 4, "reserved": -1}, "reserved must be a whole number from 0"),
+        ({"total": 4, "min_unit": 0}, "min_unit must be a whole number from 1"),
+        ({"total": 4, "max_unit": 0}, "max_unit must be a whole number from 1"),
+        ({"total": 4, "step_size": 0}, "step_size must be a whole number from 1"),
         ({"total": 4, "min_unit": 3, "max_unit": 2}, "min_unit 3 is above max_unit 2"),
         ({"total": 4, "allocation_ratio": 0}, "allocation_ratio must be a number above 0"),
         ({"total": 4, "allocation_ratio": -1}, "allocation_ratio must be"),
@@ -237,9 +237,9 @@ def test_inventories_that_are_wrong(given, words):
 
 def test_wrong_inventories_leave_nothing_half_written(prepared_url):
     put(prepared_url, "a")
-    with refused(prepared_url, "Resource provider a, inventory of DISK_GB: total must be from 1"):
+    with refused(prepared_url, "Resource provider a, inventory of DISK_GB: total must be a whole number from 1"):
         put(prepared_url, "a", inventories={"VCPU": {"total": 1}, "DISK_GB": {"total": -1}}, traits=["STORAGE_DISK_SSD"])
-    with refused(prepared_url, "is no uuid"):
+    with refused(prepared_url, "aggregates must be a uuid such as"):
         put(prepared_url, "new", inventories={"VCPU": {"total": 1}}, aggregates=["fast"])
 
 
@@ -342,13 +342,13 @@ def test_unknown_names_are_refused_with_what_may_be_meant(prepared_url):
     make(prepared_url, classes_and_traits.TRAIT, "CUSTOM_NVLINK")
     make(prepared_url, classes_and_traits.RESOURCE_CLASS, "CUSTOM_GPU")
     put(prepared_url, "a")
-    with refused(prepared_url, "no trait CUSTOM_NVLINKS. Is CUSTOM_NVLINK meant?", "drover.compute.trait"):
+    with refused(prepared_url, "no trait CUSTOM_NVLINKS (did you mean CUSTOM_NVLINK?)", "drover.compute.trait"):
         put(prepared_url, "a", traits=["STORAGE_DISK_SSD", "CUSTOM_NVLINKS"])
-    with refused(prepared_url, "no trait HW_CPU_X86_AVX9. Is HW_CPU_X86_AVX", "no standard one"):
+    with refused(prepared_url, "no trait HW_CPU_X86_AVX9 (did you mean HW_CPU_X86_AVX", "no standard one"):
         put(prepared_url, "a", traits=["HW_CPU_X86_AVX9"])
-    with refused(prepared_url, "no resource class CUSTOM_GPUS. Is CUSTOM_GPU meant?", "drover.compute.resource_class"):
+    with refused(prepared_url, "no resource class CUSTOM_GPUS (did you mean CUSTOM_GPU?)", "drover.compute.resource_class"):
         put(prepared_url, "a", inventories={"CUSTOM_GPUS": {"total": 1}})
-    with refused(prepared_url, "no resource class VCPUS. Is VCPU meant?"):
+    with refused(prepared_url, "no resource class VCPUS (did you mean VCPU?)"):
         put(prepared_url, "a", inventories={"VCPUS": {"total": 1}})
     for wrong in ("vcpu", NASTY, "", "A B", "\x00"):
         with refused(prepared_url, "nothing but A-Z, 0-9 and _"):
@@ -408,7 +408,10 @@ def test_loops_are_refused(prepared_url):
 
 def test_an_unknown_parent_is_refused(prepared_url):
     put(prepared_url, "rack1")
-    with refused(prepared_url, "Resource provider a: there is no resource provider rack2 to be its parent. Is rack1 meant?"):
+    with refused(
+        prepared_url,
+        "Resource provider a: there is no resource provider rack2 to be its parent (did you mean rack1?). Make the parent first.",
+    ):
         put(prepared_url, "a", parent="rack2")
     for unknown in (uuid_of("nobody"), NASTY, "y" * 300):
         with refused(prepared_url, "Make the parent first"):
@@ -533,7 +536,7 @@ def test_a_tree_is_named_by_any_of_its_providers(shelf):
 @pytest.mark.parametrize(
     "query, words",
     [
-        ({"required": "STORAGE_DISK_SDS"}, "required: there is no trait STORAGE_DISK_SDS. Is STORAGE_DISK_SSD meant?"),
+        ({"required": "STORAGE_DISK_SDS"}, "required: there is no trait STORAGE_DISK_SDS (did you mean STORAGE_DISK_SSD?)"),
         ({"required": "!CUSTOM_X"}, "no trait CUSTOM_X"),
         ({"required": "STORAGE_DISK_SSD,!STORAGE_DISK_SSD"}, "both requires and forbids STORAGE_DISK_SSD"),
         ({"required": "in:STORAGE_DISK_SSD,!STORAGE_DISK_HDD"}, "expected in:TRAIT,TRAIT without '!'"),
@@ -541,14 +544,14 @@ def test_a_tree_is_named_by_any_of_its_providers(shelf):
         ({"required": ["!"]}, "without an empty name"),
         ({"required": ["in:"]}, "without an empty name"),
         ({"required": [1]}, "required is '1'; expected a text"),
-        ({"member_of": "fast"}, "member_of is 'fast'; expected a uuid"),
+        ({"member_of": "fast"}, "member_of must be a uuid such as"),
         ({"member_of": f"!{AGG1},{AGG2}"}, "expected in: or !in: before several uuids"),
-        ({"resources": {"VCPUS": 1}}, "resources: there is no resource class VCPUS. Is VCPU meant?"),
-        ({"resources": {"VCPU": 0}}, "the amount of VCPU is '0'; expected a whole number of at least 1"),
-        ({"resources": {"VCPU": -1}}, "is '-1'"),
-        ({"resources": {"VCPU": "x"}}, "is 'x'"),
+        ({"resources": {"VCPUS": 1}}, "resources: there is no resource class VCPUS (did you mean VCPU?)"),
+        ({"resources": {"VCPU": 0}}, "the amount of VCPU must be a whole number of at least 1, not 0"),
+        ({"resources": {"VCPU": -1}}, "at least 1, not -1"),
+        ({"resources": {"VCPU": "x"}}, "at least 1, not 'x'"),
         ({"resources": "VCPU"}, "expected CLASS:AMOUNT"),
-        ({"resources": "VCPU:"}, "is ''"),
+        ({"resources": "VCPU:"}, "at least 1, not ''"),
         ({"resources": [1]}, "resources is '1'; expected a text"),
     ],
 )

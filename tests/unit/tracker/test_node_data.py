@@ -23,10 +23,10 @@ def described(**given):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"vcpu": 4}, "unknown key vcpu. Known: .*vcpus"),
-        ({"vcpus": -1}, "vcpus must be a whole number of 0 or more, at most 2147483647, not -1"),
+        ({"vcpu": 4}, "unknown key vcpu .did you mean vcpus... Known: .*vcpus"),
+        ({"vcpus": -1}, "vcpus must be a whole number from 0 to 2147483647, not -1"),
         ({"vcpus": True}, "vcpus must be a whole number"),
-        ({"memory_mb": "4096"}, "memory_mb must be a whole number of 0 or more, .*not '4096'"),
+        ({"memory_mb": "4096"}, "memory_mb must be a whole number from 0 .*not '4096'"),
         ({"memory_mb": 4096.5}, "memory_mb must be a whole number"),
         ({"local_gb": 2**63}, "local_gb must be"),
         ({"reserved_host_memory_mb": -1}, "reserved_host_memory_mb must be"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import node_label
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sharing_providers import SHARES
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
@@ -55,7 +56,7 @@ class Picture:
         node = self.nodes.get(node_id)
         if node is None:
             return None
-        return node.host if node.host == node.hypervisor_hostname else f"{node.host}/{node.hypervisor_hostname}"
+        return node_label(node.host, node.hypervisor_hostname)
 
     def hosts(self, node_ids):
         """Names of several, in one text."""

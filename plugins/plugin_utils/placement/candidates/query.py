@@ -9,9 +9,9 @@ query_string.py reads the form of Placement's query strings into the same classe
 from __future__ import annotations
 
 import re
-import uuid
 from dataclasses import dataclass, field
 
+from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 
 SUFFIX = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -77,7 +77,7 @@ def from_mapping(given):
     """
     if not isinstance(given, dict):
         raise refused("the query", given, "a mapping or a query string")
-    _known(given, (*GROUP_KEYS, "groups", *WIDE_KEYS), "")
+    validation.check_keys("A query", given, (*GROUP_KEYS, "groups", *WIDE_KEYS))
     query = Query()
     if any(given.get(key) is not None for key in GROUP_KEYS):
         query.groups[""] = read_group("", given)
@@ -90,7 +90,7 @@ def from_mapping(given):
             raise refused("groups", suffix, "suffixes of 1 to 64 letters, digits, _ and -")
         if not isinstance(content, dict):
             raise refused(f"groups.{suffix}", content, f"a mapping with {_either(GROUP_KEYS)}")
-        _known(content, GROUP_KEYS, f"groups.{suffix}: ")
+        validation.check_keys(f"groups.{suffix}", content, GROUP_KEYS)
         query.groups[suffix] = read_group(suffix, content)
     query.group_policy = given.get("group_policy")
     if query.group_policy is None:
@@ -152,21 +152,12 @@ def refused(key, value, expected):
 
 def whole(key, value):
     """A whole number of at least 1, given as a number or its digits; None stays None."""
-    if value is None:
-        return None
-    if isinstance(value, str) and re.fullmatch("[0-9]+", value):
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise refused(key, value, "a whole number of at least 1")
-    return value
+    return None if value is None else validation.read_whole(key, value, 1, None)
 
 
 def identifier(key, value):
     """A uuid as the store writes it."""
-    try:
-        return str(uuid.UUID(value))
-    except (ValueError, AttributeError, TypeError):
-        raise refused(key, value, "a uuid") from None
+    return validation.read_uuid(key, value)
 
 
 def trait(key, value):
@@ -174,12 +165,6 @@ def trait(key, value):
     if not isinstance(value, str) or not value.strip() or value.startswith("!"):
         raise refused(key, value, "the name of a trait, or !NAME to forbid it")
     return value.strip()
-
-
-def _known(given, keys, where):
-    for key in given:
-        if key not in keys:
-            raise DroverError(f"{where}Unknown key '{key}'; a query knows {_either(keys, 'and')} there.")
 
 
 def _either(names, word="or"):
@@ -198,9 +183,7 @@ def read_group(suffix, given):
         raise refused(f"resources{suffix}", resources, "a mapping of resource classes to amounts, as {VCPU: 1}")
     for name, amount in (resources or {}).items():
         key = f"resources{suffix}: the amount of {name}"
-        if amount is None:
-            raise refused(key, amount, "a whole number of at least 1")
-        group.resources[str(name)] = whole(key, amount)
+        group.resources[str(name)] = validation.read_whole(key, amount, 1, None)
     group.required, group.forbidden = _choices(f"required{suffix}", given.get("required"), trait)
     group.member_of, group.outside = _choices(f"member_of{suffix}", given.get("member_of"), identifier)
     if given.get("in_tree") is not None:

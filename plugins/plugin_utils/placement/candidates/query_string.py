@@ -63,10 +63,8 @@ def _wide(query, key, value):
             raise language.refused(key, value, "TRAIT,!TRAIT; any of several is not possible here")
         required, query.root_forbidden = _traits(key, value)
         query.root_required = set().union(*required)
-    elif not re.fullmatch("[1-9][0-9]*", value):
-        raise language.refused(key, value, "a whole number of at least 1")
     else:
-        query.limit = int(value)
+        query.limit = language.whole(key, value)
 
 
 def _resources(group, key, value):

@@ -19,4 +19,3 @@ class AggregateCoreFilter(AggregateCapacityFilter):
     ratio_key = "cpu_allocation_ratio"
     resource_class = "VCPU"
     label = "CPU"
-    unit = "vCPU"

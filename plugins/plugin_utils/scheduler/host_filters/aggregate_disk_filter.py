@@ -19,4 +19,3 @@ class AggregateDiskFilter(AggregateCapacityFilter):
     ratio_key = "disk_allocation_ratio"
     resource_class = "DISK_GB"
     label = "disk"
-    unit = "GiB"

@@ -19,4 +19,3 @@ class AggregateRamFilter(AggregateCapacityFilter):
     ratio_key = "ram_allocation_ratio"
     resource_class = "MEMORY_MB"
     label = "RAM"
-    unit = "MiB"

@@ -18,4 +18,3 @@ class CoreFilter(CapacityFilter):
     name = "CoreFilter"
     resource_class = "VCPU"
     label = "CPU"
-    unit = "vCPU"

@@ -21,4 +21,3 @@ class DiskFilter(CapacityFilter):
     name = "DiskFilter"
     resource_class = "DISK_GB"
     label = "disk"
-    unit = "GiB"

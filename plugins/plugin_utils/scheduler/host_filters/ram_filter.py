@@ -18,4 +18,3 @@ class RamFilter(CapacityFilter):
     name = "RamFilter"
     resource_class = "MEMORY_MB"
     label = "RAM"
-    unit = "MiB"

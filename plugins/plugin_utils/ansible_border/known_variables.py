@@ -1,0 +1,38 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables of hosts, plays and runs that the collection reads or sets; a test compares them with the code and the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ansible_collections.drover.compute.plugins.plugin_utils.validation import did_you_mean
+
+PREFIX = "drover_"
+_NAMES = """
+all_hosts apply audit audit_data audit_strict availability_zone awx_approval_timeout awx_audit_rrule awx_credentials awx_discover_forks
+awx_discover_rrule awx_discover_slices awx_hypervisors awx_image awx_inventory_variables awx_organization awx_playbooks awx_prefix
+awx_project awx_project_branch awx_project_credential awx_project_url awx_store_url batch_size blocked bring_back build_timeout cell
+cold compute cooldown cost_per_gib cpu cpu_allocation_ratio cpu_dedicated_set cpu_shared_set definitions despite_maintenance
+despite_policy disk_allocation_ratio domain_template domain_type drain_rounds evacuate_down_percent evacuate_down_seconds evacuate_force
+evacuate_quiet_seconds evacuate_rounds evacuate_start_seconds extra_moves flavor force hard heal hooks host host_is_off hypervisors
+instance instance_action instances instances_path ip_pools keep_disks libvirt_service margin max_evacuations max_migrations
+max_migrations_overall max_migrations_per_destination max_moves max_wait migration migration_address migration_uri place_force plan
+plan_file plan_only power_action power_address power_boot_timeout power_broadcast power_ca_path power_confirmations power_domain
+power_driver power_force power_mac power_password power_reboot_command power_resource_id power_shutdown_command power_timeout power_user
+power_validate_certs probe_kvm ram_allocation_ratio reason reboot reboot_sentinel release_expired report reserved_host_cpus
+reserved_host_disk_mb reserved_host_memory_mb resize rolling rolling_restart scheduler scheduler_file server_groups service_down_time
+shared_block_devices shared_pools shutdown_timeout solver_seconds spare_hosts start_timeout store_url threshold timeout unmovable uris
+weights
+"""
+KNOWN = frozenset(PREFIX + name for name in _NAMES.split())
+
+
+def unknown(names: Iterable[str]) -> list[str]:
+    """Return a sentence for each name that begins like a variable of the collection and is none."""
+    return [
+        f"drover.compute has no variable {name}{did_you_mean(name, KNOWN, PREFIX)}, so that it changes nothing. "
+        f"Correct its name; a variable of your own needs one that does not begin with {PREFIX}."
+        for name in sorted(each for each in names if each.startswith(PREFIX) and each not in KNOWN)
+    ]

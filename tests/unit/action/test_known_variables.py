@@ -1,0 +1,91 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The list of known variables, against everything that names one; and what is said about the others."""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+import re
+
+import pytest
+import yaml
+from ansible.utils.display import Display
+
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import known_variables
+from ansible_collections.drover.compute.tests.unit.action.running import play, run
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PACKAGE = "ansible_collections.drover.compute.plugins"
+# Neither part of a path, a URL or a longer word, nor a function or the beginning of a name.
+NAME = re.compile(r"(?<![\w./-])drover_[a-z][a-z0-9_]*[a-z0-9](?![\w(])")
+# Groups of a play, roles of a database, a key of a file: no variables.
+OTHERS = {
+    "drover_evacuate_read",
+    "drover_placing",
+    "drover_owner",
+    "drover_run",
+    "drover_read",
+    "drover_write",
+    "drover_store",
+    "drover_awx",
+}
+
+
+def named():
+    """Every such name in the code, the playbooks and the pages."""
+    folders = ("plugins", "roles", "playbooks", "extensions", "docs", "inventory")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".yml", ".j2", ".md")]
+    return {name for path in (*files, ROOT / "README.md") for name in NAME.findall(path.read_text(encoding="utf-8"))} - OTHERS
+
+
+def of_options():
+    """The variables that plugins and roles take options from."""
+    found = set()
+    for kind in ("action", "lookup"):
+        for path in (ROOT / "plugins" / kind).glob("*.py"):
+            module = importlib.import_module(f"{PACKAGE}.{kind}.{path.stem}")
+            plugin = getattr(module, "ActionModule", None) or getattr(module, "LookupModule", None)
+            variables = getattr(plugin, "VARIABLES", ())
+            values = (
+                variables.values() if isinstance(variables, dict) else [each if isinstance(each, str) else each[1] for each in variables]
+            )
+            found.update(f"drover_{each}" for each in values)
+    for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
+        for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
+            found.update(name for name in entry.get("options") or {} if name.startswith("drover_"))
+    return found
+
+
+def test_the_list_is_what_the_collection_names():
+    assert named() | of_options() == known_variables.KNOWN
+
+
+@pytest.fixture
+def warned(monkeypatch):
+    said = []
+    monkeypatch.setattr(Display, "warning", lambda self, sentence, **dummy: said.append(sentence))
+    return said
+
+
+def test_an_unknown_variable_is_named_with_the_nearest(prepared_url, warned):
+    run("host_info", {"drover_store_urls": "x", "drover_xyzzy": 1, "drovers": 1, "drover_reason": "x"}, store_url=prepared_url)
+    assert len(warned) == 2
+    assert warned[0].startswith("drover.compute has no variable drover_store_urls (did you mean drover_store_url?), so that it")
+    assert warned[1].startswith("drover.compute has no variable drover_xyzzy, so that it changes nothing.")
+
+
+def test_known_variables_are_not_named(prepared_url, warned):
+    run("host_info", dict.fromkeys(known_variables.KNOWN - {"drover_store_url", "drover_service_down_time"}, "x"), store_url=prepared_url)
+    assert warned == []
+
+
+def test_a_run_says_it_once(tmp_path, prepared_url):
+    """However many tasks and hosts have the variable."""
+    tasks = [{"drover.compute.host_info": {"store_url": prepared_url}, "delegate_to": "localhost"}] * 2
+    status, output = play(tmp_path, tasks, hosts="all", options=("-i", "kvm1,kvm2,", "-e", "drover_uri=x"))
+    assert status == 0, output
+    # Of more hosts and tasks than one.
+    assert output.count("ok: [kvm") == 4, output
+    assert " ".join(output.split()).count("(did you mean drover_uris?)") == 1, output
