@@ -16,11 +16,11 @@ import os
 import sqlite3
 import time
 import weakref
+from collections.abc import Iterator
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import continuity, schema
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection as Connection
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import event, exc, pool, sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, event, exc, pool, sa
 
 # A writer waits this long (seconds) for another one: a fleet's hosts report at the same moment.
 SQLITE_BUSY_TIMEOUT = 60
@@ -86,7 +86,7 @@ class Store:
         return _shown(self.url)
 
     @contextlib.contextmanager
-    def write(self, together=False):
+    def write(self, together: bool = False) -> Iterator[Connection]:
         """A transaction that may write, by default the only writer from its start.
 
         What a writer reads is still true when it writes, so that none loses what another one wrote,
@@ -118,7 +118,7 @@ class Store:
             return found
 
     @contextlib.contextmanager
-    def read(self):
+    def read(self) -> Iterator[Connection]:
         """A transaction that sees one state of the store; the database itself refuses to write in it."""
         self._require_file()
         with contextlib.ExitStack() as stack:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import MissingPackage
 
+__all__ = ("Config", "Connection", "EnvironmentContext", "ScriptDirectory", "event", "exc", "op", "pool", "postgresql", "sa")
+
 try:
     import sqlalchemy as sa
     from sqlalchemy import Connection, event, exc, pool
