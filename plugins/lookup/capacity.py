@@ -42,14 +42,14 @@ EXAMPLES = r"""
   tasks:
     - name: Count
       ansible.builtin.set_fact:
-        room: "{{ lookup('drover.compute.capacity', {'vcpus': 2, 'memory_mb': 2048, 'disk_gb': 20}) }}"
+        capacity: "{{ lookup('drover.compute.capacity', {'vcpus': 2, 'memory_mb': 2048, 'disk_gb': 20}) }}"
 
     - name: Show it
       ansible.builtin.debug:
         msg: >-
-          {{ room.total }} more fit, short is {{ room.short }}.
-          {{ room.with_loss.total ~ ' if the worst host, ' ~ room.with_loss.host ~ ', is lost.' if room.with_loss.survives else
-             'If ' ~ room.with_loss.host ~ ' is lost, its instances do not fit on the others.' }}
+          {{ capacity.total }} more fit, short is {{ capacity.short }}.
+          {{ capacity.with_loss.total ~ ' if the worst host, ' ~ capacity.with_loss.host ~ ', is lost.' if capacity.with_loss.survives else
+             'If ' ~ capacity.with_loss.host ~ ' is lost, its instances do not fit on the others.' }}
 """
 
 RETURN = r"""
