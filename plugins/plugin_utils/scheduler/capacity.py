@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import capacity_rule
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
@@ -141,13 +142,13 @@ class AggregateCapacityFilter(CapacityFilter):
         if not amount or self.ratio_key not in states.aggregates.keys:
             return fits
         resource = states.resources[self.resource_class]
-        keep = resource.used + amount <= self._capacity(states)
+        keep = capacity_rule.has_room(resource.used, amount, self._capacity(states))
         held = states.holds_at(spec.key, self.resource_class)
         return fits & (keep if held is None else keep | held)
 
     def _capacity(self, states: HostStates) -> np.ndarray:
         resource = states.resources[self.resource_class]
-        return (resource.total - resource.reserved) * states.aggregates.least(self.ratio_key, resource.ratio)
+        return capacity_rule.capacity(resource.total, resource.reserved, states.aggregates.least(self.ratio_key, resource.ratio))
 
     def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         if super().passes(states, spec)[index]:

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.aggregates import Membership
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.availability_zone_filter import (
     AvailabilityZoneFilter,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sharing_providers import SHARES
+from ansible_collections.drover.compute.plugins.plugin_utils.store.provider_arrays import SHARES
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 # Every provider of a compute node has it, and keeps it when the node goes.
