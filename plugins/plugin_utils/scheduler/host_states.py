@@ -121,6 +121,11 @@ class ResourceColumns:
             return self.providers.sums()[1].astype(np.float64)
         return np.clip(self.capacity - self.used, 0, None)
 
+    def most_free(self, index: int) -> float:
+        """The most that one provider has free for a node, less than 0 where more is used than there is."""
+        left = None if self.providers is None else self.providers.left(index)
+        return float(self.capacity[index] - self.used[index]) if left is None else left[0]
+
     def count(self, index: int, uuid: str, own: str, amount: int) -> Any:
         """Count an amount more or less as used.
 
@@ -129,7 +134,7 @@ class ResourceColumns:
         :returns: the rows that show the provider, the node's where none does.
         """
         number = -1 if self.providers is None else self.providers.number_of.get(uuid, -1)
-        if number < 0:
+        if self.providers is None or number < 0:
             self.used[index] += amount if uuid == own else 0
             return index
         self.providers.used[number] += amount
@@ -593,11 +598,10 @@ class HostStates:
         That is on the nodes that reach the sharing provider that it holds the class of: what moves between them leaves
         its disk where it is. None when there is no such node.
         """
-        number = self.kept(key, rc)
-        if number < 0:
+        number, column = self.kept(key, rc), self.resources.get(rc)
+        if number < 0 or column is None or column.providers is None:
             return None
-        providers = self.resources[rc].providers
-        return providers.reaching(np.arange(len(providers.uuid)) == number)
+        return column.providers.reaching(np.arange(len(column.providers.uuid)) == number)
 
     def _change(self, index: int, spec: RequestSpec, sign: int, allocations: Allocations) -> None:
         """Count what an instance takes on a node, or gives back; on other nodes it may be as well."""

@@ -78,6 +78,14 @@ class ProviderColumns:
         np.maximum.at(found, self.row, free[self.provider])
         return found
 
+    def left(self, row: int) -> tuple[float, float] | None:
+        """Return (free, capacity) of the provider of a node that has most free, None where the node has none."""
+        providers = self.provider[self.of_nodes(row)]
+        if not len(providers):
+            return None
+        best = int(providers[np.argmax(self.capacity[providers] - self.used[providers])])
+        return float(self.capacity[best] - self.used[best]), float(self.capacity[best])
+
     def sums(self) -> tuple[IntArray, IntArray]:
         """Return what each node may take in all: (capacity, free), int64 arrays; nothing of a provider counts as less than nothing."""
         capacity = np.floor(self.capacity).astype(np.int64)
