@@ -28,7 +28,8 @@ def add_provider(connection, name, inventories, parent=None, traits=(), aggregat
     table = tables.resource_providers
     rows = {row.name: row for row in connection.execute(sa.select(table))}
     above = rows[parent].id if parent else None
-    connection.execute(sa.insert(table).values(uuid=uuid_of(name), name=name, generation=0, parent_id=above, root_id=above))
+    root = (rows[parent].root_id or above) if parent else None
+    connection.execute(sa.insert(table).values(uuid=uuid_of(name), name=name, generation=0, parent_id=above, root_id=root))
     key = connection.execute(sa.select(table.c.id).where(table.c.name == name)).scalar_one()
     classes = bulk.ids_by(connection, tables.resource_classes.c.name, inventories)
     values = {"reserved": 0, "min_unit": 1, "max_unit": 1000, "step_size": 1, "allocation_ratio": 1.0}

@@ -19,11 +19,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance i
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.return_home import plan_return
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, bulk, clock, evacuations, provider_arrays, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, clock, evacuations, provider_arrays, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import ALL
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_amounts, read_instances
 from ansible_collections.drover.compute.tests.unit.store import fleets
-from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of
+from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, hold, host, uuid_of
 from ansible_collections.drover.compute.tests.unit.store.test_claims_spread import add_provider, held
 
 POLICY = Policy.from_mapping({})
@@ -38,19 +38,6 @@ def at_now(monkeypatch):
 def write(url, function, *arguments, **more):
     with Store.open(url).write(together=True) as connection:
         return function(connection, *arguments, **more)
-
-
-def hold(connection, name, provider, amounts):
-    """An instance holds more of a provider."""
-    consumers, providers, table = tables.consumers, tables.resource_providers, tables.inventories
-    consumer = connection.scalar(sa.select(consumers.c.id).where(consumers.c.uuid == uuid_of(name)))
-    key = connection.scalar(sa.select(providers.c.id).where(providers.c.name == provider))
-    classes = bulk.ids_by(connection, tables.resource_classes.c.name, amounts)
-    for kind, amount in amounts.items():
-        values = {"provider_id": key, "class_id": classes[kind], "used": amount}
-        connection.execute(sa.insert(tables.allocations).values(consumer_id=consumer, **values))
-        mine = sa.and_(table.c.provider_id == key, table.c.class_id == classes[kind])
-        connection.execute(sa.update(table).where(mine).values(used=table.c.used + amount))
 
 
 def drain(url, name="kvm1", **more):
@@ -86,22 +73,14 @@ def gpu_url(prepared_url):
         for name in ("kvm1", "kvm4"):
             add_provider(connection, f"{name}-numa0", {}, parent=name)
             add_provider(connection, f"{name}-numa1", {}, parent=name)
-        below(connection, "kvm1-gpu", "kvm1-numa1", "kvm1", {"VGPU": 2})
-        below(connection, "kvm4-gpu", "kvm4-numa0", "kvm4", {"VGPU": 1})
+        add_provider(connection, "kvm1-gpu", {"VGPU": 2}, parent="kvm1-numa1")
+        add_provider(connection, "kvm4-gpu", {"VGPU": 1}, parent="kvm4-numa0")
         add_provider(connection, "kvm2-gpu", {"VGPU": 1}, parent="kvm2")
         hold(connection, "render", "kvm1-gpu", {"VGPU": 1})
         hold(connection, "busy", "kvm2-gpu", {"VGPU": 1})
 
     write(prepared_url, fill)
     return prepared_url
-
-
-def below(connection, name, parent, root, inventories):
-    """A provider two levels below its root."""
-    add_provider(connection, name, inventories, parent=root)
-    table = tables.resource_providers
-    above = connection.scalar(sa.select(table.c.id).where(table.c.name == parent))
-    connection.execute(sa.update(table).where(table.c.name == name).values(parent_id=above))
 
 
 def test_a_drain_goes_to_the_one_host_with_a_free_vgpu(gpu_url):
