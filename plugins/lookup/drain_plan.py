@@ -106,7 +106,8 @@ _raw:
         - The moves in the order in which to begin them, each with C(uuid), C(name), C(state), C(live) (V(false) for a cold move),
           C(from_host), C(from_node), C(host), C(node), C(provider), C(vcpus), C(memory_mb), C(disk_gb), C(server_group), C(seconds)
           (expected), C(converges), C(wave), C(order), C(extra) (V(true) for one of another host, that makes room), C(for_host), C(after)
-          (uuids of the moves that must be done before) and C(stage) (those of one stage do not wait for each other).
+          (uuids of the moves that must be done before) and C(stage) (those of one stage do not wait for each other). Where a destination
+          may take a class from several providers, C(allocations) says which the move takes (uuids of providers to amounts by class).
       type: list
       elements: dict
       returned: always
