@@ -108,6 +108,7 @@ class LookupModule(DroverLookup):
             if self.get_option("loss"):
                 wanted.groups = wanted.instances = ALL
                 instances = read_amounts(connection)
+                wanted.classes |= scheduling.classes_of(instances)
             columns = read_columns(connection, clock.now(connection), self.get_option("service_down_time"), wanted)
         return [{"name": spec.name, **plan_capacity(columns, spec, policy, instances)} for spec in specs]
 

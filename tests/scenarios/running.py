@@ -32,6 +32,7 @@ from ansible_collections.drover.compute.tests.scenarios.ports import Actor, Fate
 from ansible_collections.drover.compute.tests.scenarios.several import Several
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken, Fleet, Violation
 from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.test_claims_spread import add_provider, held
 
 
 class Scenario(Several):
@@ -48,6 +49,8 @@ class Scenario(Several):
         # What a person has moved: {uuid: hosts that have not been read since}.
         self.unseen = {}
         self.groups = data.get("groups", [])
+        # Providers below those of the hosts, and what instances hold of them: [{name, parent, inventories}], [{instance, provider, amounts}].
+        self.providers, self.holds = data.get("providers", []), data.get("holds", [])
         patch.setattr(store_clock, "time", self.clock)
 
     def begin(self):
@@ -56,6 +59,11 @@ class Scenario(Several):
             for group in self.groups:
                 server_groups.ensure(connection, **group)
         self.discover(Store.open(self.url))
+        with Store.open(self.url).write() as connection:
+            for each in self.providers:
+                add_provider(connection, **each)
+            for each in self.holds:
+                fleets.hold(connection, each["instance"], each["provider"], each["amounts"])
 
     def do(self, command):
         """Carry out one command: {word: its object, and options}."""
@@ -239,16 +247,16 @@ class Scenario(Several):
     def check_places(self):
         """Wherever an instance is there is room held for it, and none is held where it neither is nor goes."""
         self.fleet.check()
-        held, migrations = fleets.holdings(self.url), self._migrations()
+        holdings, migrations = fleets.holdings(self.url), self._migrations()
         for row in migrations:
-            if row.uuid in held:
-                mine = held.setdefault(row.instance_uuid, {})
-                for host, amounts in held[row.uuid].items():
+            if row.uuid in holdings:
+                mine = holdings.setdefault(row.instance_uuid, {})
+                for host, amounts in holdings[row.uuid].items():
                     mine.setdefault(host, amounts)
         for uuid, name in self.fleet.names.items():
             if uuid in self.unseen:
                 continue
-            where, rooms = set(self.fleet.where(uuid)), set(held.get(uuid, {}))
+            where, rooms = set(self.fleet.where(uuid)), set(holdings.get(uuid, {}))
             rows = [row for row in migrations if row.instance_uuid == uuid]
             ends = {end for row in rows if row.status in tables.HOLDING_MIGRATION for end in (row.source, row.destination)}
             if where - rooms:
@@ -257,7 +265,7 @@ class Scenario(Several):
                 raise Violation(f"room of {name} is held on {rooms}, and it is on {where} with moves between {ends}")
             size = next(iter(self.fleet.where(uuid).values()))
             for host in rooms:
-                amounts = held[uuid][host]
+                amounts = holdings[uuid][host]
                 if (amounts["VCPU"], amounts["MEMORY_MB"]) != (size.vcpus, size.memory_mb):
                     raise Violation(f"{name} holds {amounts} on {host}")
 
@@ -279,4 +287,9 @@ class Scenario(Several):
         with Store.open(self.url).read() as connection:
             off = connection.execute(sa.select(tables.services).where(tables.services.c.disabled).order_by(tables.services.c.host)).all()
         lines += [f"{row.host} is {'in maintenance' if row.maintenance else 'disabled'}" for row in off]
+        names = {uuid: name for uuid, name in self.fleet.names.items() if self.providers}
+        for uuid, amounts in sorted(held(self.url).items() if names else (), key=lambda pair: names.get(pair[0], "")):
+            for provider in sorted(set(amounts) & {each["name"] for each in self.providers}):
+                taken = ", ".join(f"{amount} {kind}" for kind, amount in amounts[provider].items())
+                lines.append(f"{names.get(uuid, 'a move')} holds {taken} of {provider}")
         return lines

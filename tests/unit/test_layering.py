@@ -124,6 +124,7 @@ TREE = (
     "modules/part.py",
     "plugin_utils/ansible_border/part.py",
     "plugin_utils/arrays.py",
+    "plugin_utils/capacity_rule.py",
     "plugin_utils/certainty.py",
     "plugin_utils/conductor/building.py",
     "plugin_utils/conductor/evacuation.py",

@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.dead_host import FOUND, LEAVE, RESTART, RESUME, DeadHost
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_settling import looked_at
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import told, wanted_to_move
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import wanted_to_move
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.evacuation import RAN, files_of, images_of, plan_evacuation
@@ -83,7 +83,6 @@ class EvacuationRestarts:
         for _dummy, instances in sorted(waiting.items(), reverse=True):
             with self._store.read() as connection:
                 columns = read_columns(connection, clock.now(connection), service_down_time, wanted_to_move(instances, policy))
-            instances = told(instances, columns)
             wanted, stuck = plan_evacuation(columns, instances, self._host, policy, nodes, failed)
             result["left"] += stuck
             for move in wanted:
@@ -97,8 +96,9 @@ class EvacuationRestarts:
             return
         try:
             with self._dead.step() as (connection, now):
+                kind, chosen = migration_claims.EVACUATION, move.get("allocations")
                 opened = migration_claims.begin(
-                    connection, move["uuid"], move["host"], move["node"], migration_claims.EVACUATION, now, self._host
+                    connection, move["uuid"], move["host"], move["node"], kind, now, self._host, allocations=chosen
                 )
         except DroverError as problem:
             result["left"].append({"uuid": move["uuid"], "name": move["name"], "reason": str(problem)})

@@ -28,8 +28,9 @@ def read(connection, policy, now, service_down_time=0, plans=()):
     specs = scheduling.read_specs(connection, [_request(each) for each in wanted])
     asked = scheduling.wanted(specs, policy)
     asked.groups = asked.instances = ALL
-    columns = read_columns(connection, now, service_down_time, asked)
     placed = read_amounts(connection)
+    asked.classes |= scheduling.classes_of(placed)
+    columns = read_columns(connection, now, service_down_time, asked)
     answers = [plan_capacity(columns, spec, policy, placed) for spec in specs]
     return {
         **found,

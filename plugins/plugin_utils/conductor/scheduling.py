@@ -8,7 +8,7 @@ The scheduler gets plain columns and knows no database; the store knows no sched
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import batch, provider_arrays, query
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import batch, query, response
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec, is_line
@@ -39,8 +39,7 @@ def read_states(connection, specs, policy, now, service_down_time=0):
     """
     columns = read_columns(connection, now, service_down_time, wanted(specs, policy))
     states = HostStates(columns)
-    if needs_exact_room(specs, columns):
-        states.rooms = read_exact_room(connection, specs, columns, states.uuid)
+    states.rooms = exact_room(specs, states, columns["provider_arrays"])
     return states
 
 
@@ -48,6 +47,9 @@ def wanted(specs, policy):
     """What of the store these specs and this policy look at."""
     found = Wanted(columns=policy.needs(specs))
     for spec in specs:
+        found.classes.update(spec.resources)
+        for group in spec.groups:
+            found.provider_traits.update(group.required, group.forbidden)
         found.instances.add(spec.key)
         for hint in ("same_host", "different_host"):
             found.instances.update(spec.hints.get(hint, ()))
@@ -62,31 +64,17 @@ def wanted_to_move(instances, policy):
     columns = policy.needs(specs)
     if any(each.get("required_traits") for each in instances):
         columns = {*columns, "traits"}
-    classes = {name for each in instances for name in each.get("resources") or ()}
-    return Wanted(columns=columns, instances=ALL, groups=ALL, classes=classes)
+    return Wanted(columns=columns, instances=ALL, groups=ALL, classes=classes_of(instances))
 
 
-def told(instances, columns):
-    """Instances without what the columns tell only a part of: classes in providers below a node's own.
-
-    Room in those is found at the claim, which refuses where there is none.
-    """
-    vague = set(columns["beyond"]) - set(RESOURCE_CLASSES)
-    if not vague:
-        return instances
-    return [
-        {**each, "resources": {name: n for name, n in (each.get("resources") or {}).items() if name not in vague}} for each in instances
-    ]
+def classes_of(instances):
+    """The classes that instances hold (set)."""
+    return {name for each in instances for name in each.get("resources") or ()}
 
 
 def read_fleet(connection, instances, policy, now, service_down_time=0):
-    """What a plan that moves these instances goes by.
-
-    :param instances: dicts as wanted_to_move() takes them.
-    :returns: (the columns of the fleet, the instances as told() gives them).
-    """
-    columns = read_columns(connection, now, service_down_time, wanted_to_move(instances, policy))
-    return columns, told(instances, columns)
+    """What a plan goes by that moves these instances (dicts as wanted_to_move() takes them): the columns of the fleet, and they."""
+    return read_columns(connection, now, service_down_time, wanted_to_move(instances, policy)), instances
 
 
 def decide(connection, requests, policy, now, service_down_time=0, explain=True):
@@ -101,46 +89,36 @@ def decide(connection, requests, policy, now, service_down_time=0, explain=True)
     return selections
 
 
-def needs_exact_room(specs, columns):
-    """Do the columns leave something open that these specs ask for?
+def exact_room(specs, states, arrays):
+    """The ExactRoom for specs, None where the columns of VCPU, MEMORY_MB and DISK_GB say all.
 
-    Asked for other classes, for groups of the extra specs, and where nodes have a class in nested providers
-    or may choose between several. Only then is the topology read.
-    """
-    told = set(columns["resources"]) - set(columns["beyond"])
-    return any(spec.groups or not told.issuperset(spec.resources) for spec in specs)
+    They do not where other classes or groups of the extra specs are wanted, nor where a node takes a class from
+    nested providers or may choose between several.
 
-
-def read_exact_room(connection, specs, columns, nodes):
-    """The ExactRoom for specs: room where columns of VCPU, MEMORY_MB and DISK_GB do not tell it, by the candidates.
-
-    :param columns: of store.host_columns.
-    :param nodes: provider uuids, in the order of the rows.
+    :param arrays: store.provider_arrays.ProviderArrays that the columns of the states are made of.
     :raises DroverError: a class or trait that the store does not have.
     """
-    everything = query.Group()
+    sure = set(RESOURCE_CLASSES) - states.choosing
+    if not any(spec.groups or not sure.issuperset(spec.resources) for spec in specs):
+        return None
     for spec in specs:
-        for group in _query(spec).groups.values():
-            everything.resources.update(group.resources)
-            everything.required += group.required
-            everything.forbidden |= group.forbidden
-    found = provider_arrays.read(connection, query.Query({"": everything}))
-    return ExactRoom(batch.Rooms(found, nodes), set(columns["resources"]) - set(columns["beyond"]))
+        response.check(_query(spec), arrays)
+    return ExactRoom(batch.Rooms(arrays, states.uuid), sure)
 
 
 class ExactRoom:
     """What scheduler.host_states.HostStates asks as its ``rooms``.
 
-    :param told: the classes that the columns tell all of.
+    :param sure: the classes of which the columns say all.
     """
 
-    def __init__(self, found, told):
-        self._rooms, self._told = found, told
+    def __init__(self, found, sure):
+        self._rooms, self._sure = found, sure
         self._queries = {}
 
     def decides(self, resource_class, spec):
         """Is this asked for a class, and not the column?"""
-        return resource_class not in self._told or any(resource_class in dict(group.resources) for group in spec.groups)
+        return resource_class not in self._sure or any(resource_class in dict(group.resources) for group in spec.groups)
 
     def fits(self, spec, resource_class=None):
         """bool array over the nodes: where there is room for all amounts of the request, or for one class of them."""

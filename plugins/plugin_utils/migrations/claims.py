@@ -30,18 +30,20 @@ UNMOVABLE = {
 }
 
 
-def begin(connection, instance_uuid, host, node, move_type, now, source_host=None, notes=None):
+def begin(connection, instance_uuid, host, node, move_type, now, source_host=None, notes=None, allocations=None):
     """Open a migration: swap the source's room to it and claim the destination, in one transaction.
 
     :param move_type: live-migration, migration (cold) or evacuation (the source is dead).
     :param source_host: where the instance is to be; the move is refused when it is elsewhere by now.
     :param notes: None, or a dict that is kept in the details: restart (it was shut down for the move and is to run again
         after it), for_host (the host that it makes room for).
+    :param allocations: {provider uuid: {class: amount}} that the plan chose at the destination. Where it has no room by now, or the
+        instance no longer holds such amounts, the destination's first providers with room are taken.
     :returns: a dict uuid, instance_uuid, name, source, destination, resources, new. With new False the
         same migration was open already.
     :raises DroverError: unknown instance, no room, a migration to elsewhere is open.
     """
-    return _begin(connection, instance_uuid, host, node, move_type, now, source_host, notes=notes)
+    return _begin(connection, instance_uuid, host, node, move_type, now, source_host, notes=notes, given=allocations)
 
 
 def begin_within(connection, limits, given_up, move, move_type, now, notes=None, waiting=0):
@@ -51,12 +53,13 @@ def begin_within(connection, limits, given_up, move, move_type, now, notes=None,
 
     :param limits: limits.Caps.
     :param given_up: see limits.refuse(), as for waiting.
-    :param move: uuid, name, from_host, host, node.
+    :param move: uuid, name, from_host, host, node; and maybe allocations.
     :raises limits.Busy: a cap is reached; nothing was written.
     """
     budget = migrations_open.budgets(connection, [move["uuid"]]).get(move["uuid"])
     migration_limits.refuse(limits, move, migrations_open.open_moves(connection), budget, given_up, waiting)
-    return begin(connection, move["uuid"], move["host"], move.get("node"), move_type, now, move["from_host"], notes)
+    chosen = move.get("allocations")
+    return begin(connection, move["uuid"], move["host"], move.get("node"), move_type, now, move["from_host"], notes, chosen)
 
 
 def begin_resize(connection, instance_uuid, host, node, wanted, now, source_host=None):
@@ -72,7 +75,7 @@ def begin_resize(connection, instance_uuid, host, node, wanted, now, source_host
     return _begin(connection, instance_uuid, host, node, RESIZE, now, source_host, wanted)
 
 
-def _begin(connection, instance_uuid, host, node, move_type, now, source_host, wanted=None, notes=None):
+def _begin(connection, instance_uuid, host, node, move_type, now, source_host, wanted=None, notes=None, given=None):
     found = server_groups.of_instance(connection, instance_uuid)
     instance = bulk.hold(connection, tables.instances, "uuid", [instance_uuid]).get(instance_uuid)
     if instance is None or instance.compute_node_id is None:
@@ -93,7 +96,7 @@ def _begin(connection, instance_uuid, host, node, move_type, now, source_host, w
     if instance.state in UNMOVABLE:
         raise DroverError(f"Instance {instance.name} ({instance_uuid}) {UNMOVABLE[instance.state]}.")
     uuid = bulk.new_uuid()
-    details = _swap(connection, instance, source, destination, found, uuid, move_type, now, wanted)
+    details = _swap(connection, instance, source, destination, found, uuid, move_type, now, wanted, given)
     connection.execute(
         sa.insert(tables.migrations).values(
             uuid=uuid,
@@ -132,7 +135,7 @@ def _already(instance, running, destination, move_type):
     )
 
 
-def _swap(connection, instance, source, destination, found, uuid, move_type, now, wanted):
+def _swap(connection, instance, source, destination, found, uuid, move_type, now, wanted, given):
     """Write who holds what while the move is open.
 
     :returns: the details of the migration, None where all is as simple as it can be.
@@ -146,11 +149,11 @@ def _swap(connection, instance, source, destination, found, uuid, move_type, now
     tree = provider_trees.tree(connection, source.uuid)
     # What lies on a provider that is not the source's own, and may be the destination's too.
     shared = {key: amount for key, amount in old.items() if key[0] not in tree}
-    place = Place(destination)
-    chooser = Chooser(connection, [place], {each.name: each for each in found}, shared)
+    places = [Place(destination, given)] if given and _total(given) == resources else []
+    places.append(Place(destination))
+    chooser = Chooser(connection, places, {each.name: each for each in found}, shared)
     request = {"name": instance.name, "uuid": instance.uuid, "resources": resources}
-    chooser.choose(request, [place], found[0] if found else None, leaving=source.host)
-    new = place.amounts
+    new = chooser.choose(request, places, found[0] if found else None, leaving=source.host).amounts
     both = {key: max(old[key], new[key]) for key in shared if key in new}
     if move_type == EVACUATION:
         amounts = {instance.uuid: {**_added(old, new), **both}}
@@ -167,6 +170,15 @@ def _swap(connection, instance, source, destination, found, uuid, move_type, now
         details["new"].update({"flavor": wanted.get("flavor"), **sizes})
         details.update({name: wanted[name] for name in ("running", "sizes") if name in wanted})
     return details
+
+
+def _total(amounts):
+    """{provider uuid: {class: amount}} as {class: sum}."""
+    sums = {}
+    for held in amounts.values():
+        for name, amount in held.items():
+            sums[name] = sums.get(name, 0) + amount
+    return sums
 
 
 def _added(one, other):

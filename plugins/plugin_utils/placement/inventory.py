@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 
-from ansible_collections.drover.compute.plugins.plugin_utils import validation
+from ansible_collections.drover.compute.plugins.plugin_utils import capacity_rule, validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
@@ -36,7 +36,7 @@ class Room:
     @property
     def capacity(self):
         """(total - reserved) x allocation_ratio, unrounded."""
-        return (self.total - self.reserved) * self.allocation_ratio
+        return capacity_rule.capacity(self.total, self.reserved, self.allocation_ratio)
 
     def refusal(self, name, amount):
         """Why ``amount`` of class ``name`` does not fit, in words; None when it does."""
@@ -44,17 +44,17 @@ class Room:
 
     def shortage(self, name, amount):
         """As refusal(), of the capacity alone. Who takes nothing more is never refused, however full it is."""
-        if amount > 0 and self.used + amount > self.capacity:
+        if amount > 0 and not capacity_rule.has_room(self.used, amount, self.capacity):
             return f"{name}: asked {amount}, used {self.used} of {self.capacity:g}"
         return None
 
     def unfit(self, name, amount):
         """As refusal(), of what a single allocation may be."""
-        if not self.min_unit <= amount <= self.max_unit:
-            return f"{name}: asked {amount}, one instance may have {self.min_unit} to {self.max_unit}"
-        if amount % self.step_size:
+        if capacity_rule.is_allowed(amount, self.min_unit, self.max_unit, self.step_size):
+            return None
+        if self.min_unit <= amount <= self.max_unit:
             return f"{name}: asked {amount}, which is no multiple of {self.step_size}"
-        return None
+        return f"{name}: asked {amount}, one instance may have {self.min_unit} to {self.max_unit}"
 
     def data(self, name, amount):
         """A refusal for a program."""
@@ -96,7 +96,7 @@ MOST_AT_ONCE = 12
 def _counted(size, limited):
     """The statement that changes the use of so many rows."""
     table = tables.inventories
-    capacity = (table.c.total - table.c.reserved) * table.c.allocation_ratio
+    capacity = capacity_rule.capacity(table.c.total, table.c.reserved, table.c.allocation_ratio)
     zero, amounts, where = sa.literal_column("0", sa.BigInteger), [], []
     for number in range(size):
         this = sa.and_(
@@ -105,7 +105,7 @@ def _counted(size, limited):
         )
         amount = sa.bindparam(f"amount_{number}", type_=sa.BigInteger)
         amounts.append((this, amount))
-        where.append(sa.and_(this, sa.or_(amount <= zero, table.c.used + amount <= capacity)) if limited else this)
+        where.append(sa.and_(this, sa.or_(amount <= zero, capacity_rule.has_room(table.c.used, amount, capacity))) if limited else this)
     more = amounts[0][1] if size == 1 else sa.case(*amounts, else_=zero)
     return sa.update(table).where(sa.or_(*where)).values(used=table.c.used + more)
 

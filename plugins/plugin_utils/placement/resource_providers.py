@@ -8,6 +8,7 @@ What discovery owns of a compute node's provider stays as it is; see owned_by_di
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils import capacity_rule
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, some
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
     classes_and_traits,
@@ -255,7 +256,7 @@ def _set_inventories(connection, where, row, wanted, node):
     warnings = []
     for name, values in sorted(wanted.items()):
         used, old = (stored[name]["used"], _fields(stored[name])) if name in stored else (0, None)
-        capacity = (values["total"] - values["reserved"]) * values["allocation_ratio"]
+        capacity = capacity_rule.capacity(values["total"], values["reserved"], values["allocation_ratio"])
         if used > capacity and values != old:
             warnings.append(
                 f"{where}: {used} of {name} are in use, more than its new capacity of {capacity:g}. Nothing is taken "

@@ -14,7 +14,7 @@ import hashlib
 
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, providers
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sharing_providers import SHARES
+from ansible_collections.drover.compute.plugins.plugin_utils.store.provider_arrays import SHARES
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 PREFIXES = ("pool/", "ip/")

@@ -68,15 +68,12 @@ def more(board, new):
     need = board.needs[kind]
     asked = np.flatnonzero(need)
     by_class = board.free[:, asked].clip(min=0) // need[asked]
+    provided = [(position, board.provided[number], int(need[number])) for position, number in enumerate(asked) if number in board.provided]
+    for position, load, amount in provided:
+        by_class[:, position] = load.counts(amount)
     counts = np.where(board.masks[kind] & board.open, by_class.min(axis=1), 0)
-    for number in asked:
-        for pool in np.unique(board.pool[:, number]):
-            if pool >= 0:
-                # What one node takes of a pool is gone for the others.
-                left = max(int(board.free[board.pool[:, number] == pool, number][0]), 0) // int(need[number])
-                for row in np.flatnonzero(board.pool[:, number] == pool):
-                    counts[row] = min(counts[row], left)
-                    left -= counts[row]
+    for _position, load, amount in provided:
+        counts = load.share_out(amount, counts)
     for group in board.groups[new]:
         left = (board.most[group] - board.count[group]).clip(min=0)
         for host in range(len(left)):
@@ -182,7 +179,7 @@ class _Losses:
             repr(instance.get("image")) if instance.get("image") else None,
             tuple(instance.get("required_traits") or ()),
             int(board.states.cell_of[row]),
-            board.pool[row].tobytes() if board.pooled else None,
+            *[board.states.kept(instance["uuid"], board.classes[number]) for number in board.provided],
         )
 
     def _harm(self, item, new):
@@ -195,7 +192,7 @@ class _Losses:
     def _choices(self, item):
         """At least so many nodes could take an item now, wherever it is; 0 when that cannot be told."""
         board = self.board
-        if (board.need[item] * (board.pool >= 0).any(axis=0)).any():
+        if any(board.need[item][number] for number in board.provided):
             return 0
         kind = board.kind[item]
         keep = board.masks[kind] & board.open & (board.free >= board.needs[kind]).all(axis=1)

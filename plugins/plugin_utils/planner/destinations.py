@@ -33,6 +33,8 @@ class Reach:
         """The Mover of an instance; ``sources``: the rows it may be on, None for any."""
         states = self._states
         spec = spec_of(instance, states, excluded)
+        if instance.get("allocations"):
+            states.hold(spec.key, instance["allocations"])
         held = [index for index in states.where(spec.key) if sources is None or index in sources]
         if not held:
             rows = sources if sources is not None else [i for i in range(states.size) if states.host[i] == instance["host"]]

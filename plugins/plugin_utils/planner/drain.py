@@ -61,7 +61,8 @@ def plan_drain(fleet, instances, host, policy, limits=None, excluded=None, other
     :returns: a plain dict: host; status: ok (every instance is moved or shut down), infeasible (proven,
         see proof) or partial; method (words); moves [{uuid, name, state, live, from_host, from_node,
         host, node, provider, vcpus, memory_mb, disk_gb, server_group, extra, seconds, converges, wave,
-        order, stage, after, for_host}] in the order to start them, extra telling those of other hosts,
+        order, stage, after, for_host, allocations}] in the order to start them, allocations ({provider uuid: {class: amount}})
+        only of a move whose destination may choose between providers, extra telling those of other hosts,
         for_host then the host that they make room for, after and stage as planner.move_order says;
         extra_moves (number);
         shutdowns [{uuid, name, state, vcpus, memory_mb, disk_gb}] in the order to do them; unmovable
@@ -97,8 +98,9 @@ def plan_drain(fleet, instances, host, policy, limits=None, excluded=None, other
     solution = ladder.solve(extra_moves, solver_seconds)
     for number, unit in enumerate(solution.stuck):
         unmovable.extend(_stuck(ladder, unit, solution, number < WAYS_OUT, excluded))
-    moves = [_move(states, mover, index, bandwidth, True) for mover, index in solution.steps]
-    leaving = [_move(states, mover, index, bandwidth, False) for mover, index in solution.places]
+    taken = _taken(states, solution)
+    moves = [_move(states, mover, index, bandwidth, True, taken) for mover, index in solution.steps]
+    leaving = [_move(states, mover, index, bandwidth, False, taken) for mover, index in solution.places]
     priority = {mover.spec.key: -_priority(mover.instance) for mover, _index in solution.places}
     moves += sorted(leaving, key=lambda move: priority[move["uuid"]])
     waves = plan_waves(moves, fleet, limits)
@@ -306,7 +308,19 @@ def _unmovable(instance, reason, nearest=None, way_out=None):
     return {**_identity(instance), "reason": reason, "nearest": nearest, "way_out": way_out}
 
 
-def _move(states, mover, index, bandwidth, extra):
+def _taken(states, solution):
+    """What each instance takes at its destination, of those whose node may choose: {uuid: {provider uuid: {class: amount}}}."""
+    if not states.choosing:
+        return {}
+    done = _acted(states, solution)
+    moves = [*solution.steps, *solution.places]
+    found = {mover.spec.key: states.holding(row, mover.spec) for mover, row in moves if states.choosing.intersection(mover.spec.resources)}
+    for undo, row, spec in reversed(done):
+        undo(row, spec)
+    return found
+
+
+def _move(states, mover, index, bandwidth, extra, taken):
     instance = mover.instance
     bandwidth = (instance.get("migration") or {}).get("bandwidth_mib") or bandwidth
     seconds, converges = move_seconds(int(instance.get("memory_mb") or 0), is_live(instance), bandwidth, instance.get("dirty_mib"))
@@ -325,4 +339,5 @@ def _move(states, mover, index, bandwidth, extra):
         "extra": extra,
         "seconds": seconds,
         "converges": converges,
+        **({"allocations": taken[mover.spec.key]} if mover.spec.key in taken else {}),
     }

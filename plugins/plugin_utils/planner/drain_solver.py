@@ -120,21 +120,22 @@ class Ladder:
         """What a search gives, once every host filter agrees to it."""
         for _again in range(1 if once else OBJECTIONS):
             placed, stuck, steps, method = search()
-            refused = self._objection(placed, steps) if self.board.changing else None
+            refused = self._objection(placed, steps) if self.board.changing or self.states.choosing else None
             if refused is None:
                 return self._solution(placed, stuck, steps, method)
             self.board.forbid(*refused)
         return Solution([], list(self.units), method="nothing that the host filters agree to")
 
     def _objection(self, placed, steps):
-        """(item, row) of the first move that a host filter refuses when its turn comes, or None."""
+        """(item, row) of the first move that a host filter, or the room on providers, refuses when its turn comes, or None."""
         states, done, refused = self.states, [], None
-        moves = [(item, to) for item, _origin, to in steps] + sorted(placed.items())
+        moves = [(item, to) for item, _origin, to in steps] + self._in_turn(placed)
         origin = {item: source for item, source, _to in steps}
         for item, row in moves:
             for mover in self.board.movers[item]:
                 filters = [each for each in self.policy.filters if each.name in self.board.changing]
-                if not all(asked(each, states, mover.spec)[row] for each in filters if not each.idle(mover.spec)):
+                fits = states.fits_at(row, mover.spec, sorted(states.choosing.intersection(mover.spec.resources)))
+                if not fits or not all(asked(each, states, mover.spec)[row] for each in filters if not each.idle(mover.spec)):
                     refused = (item, row)
                     break
                 states.consume(row, mover.spec)
@@ -148,10 +149,14 @@ class Ladder:
             undo(row, spec)
         return refused
 
+    def _in_turn(self, placed):
+        """[(item, row)] in the order of the moves: where nodes choose between providers each item finds room in the order of placing."""
+        return list(placed.items()) if self.states.choosing else sorted(placed.items())
+
     def _solution(self, placed, stuck, steps, method):
         board = self.board
         order = {item: number for number, item in enumerate(self.items)}
-        places = [(mover, row) for item, row in sorted(placed.items(), key=lambda pair: order[pair[0]]) for mover in board.movers[item]]
+        places = [(mover, row) for item, row in self._in_turn(placed) for mover in board.movers[item]]
         return Solution(
             places,
             [self._unit(item) for item in sorted(stuck, key=order.__getitem__)],

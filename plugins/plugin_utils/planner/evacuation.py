@@ -112,7 +112,8 @@ def plan_evacuation(columns, instances, host, policy, nodes, excluded):
         each["uuid"]: {**dict.fromkeys(blind_nodes(each, own[each["node"]], nodes), BLIND), **excluded.get(each["uuid"], {})}
         for each in instances
     }
-    # Nothing of them runs, so nothing keeps them but what why_lost() has seen to; their disks are there already.
+    # Nothing of them runs, so nothing keeps them but what why_lost() has seen to. Their disks are there already, but what they hold
+    # of them is claimed anew where they do not hold it of a sharing provider.
     free = {
         "state": "shutoff",
         "policy": None,
@@ -120,10 +121,9 @@ def plan_evacuation(columns, instances, host, policy, nodes, excluded):
         "snapshots": False,
         "managed_save": False,
         "persistent": True,
-        "disk_gb": 0,
         "backs": [],
     }
-    off = [{**each, **free, "resources": {**each.get("resources", {}), "DISK_GB": 0}} for each in instances]
+    off = [{**each, **free} for each in instances]
     plan = plan_drain(columns, off, host, policy, None, barred)
     moves = sorted(plan["moves"], key=lambda move: (move["name"], move["uuid"]))
     stuck = [{"uuid": each["uuid"], "name": each["name"], "reason": each["reason"]} for each in plan["unmovable"]]

@@ -133,6 +133,6 @@ def _room_for_all(states, unit):
     keep = np.ones(states.size, dtype=bool)
     for rc, column in states.resources.items():
         if unit.amount(rc):
-            room = np.bincount(states.host_of, weights=np.clip(column.capacity - column.used, 0, None))
+            room = np.bincount(states.host_of, weights=column.free)
             keep &= room[states.host_of] >= unit.amount(rc)
     return (("room for its group", keep, "too small for the whole group"),)

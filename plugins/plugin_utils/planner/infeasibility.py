@@ -81,7 +81,7 @@ def nearest(board, item):
         rows = rows[board.host_of[rows] != board.host_of[board.at[item]]]
     if not len(rows):
         return None
-    short = (board.need[item] - board.free[rows]).clip(min=0)
+    short = board.lacking(item, rows)
     share = (short / np.maximum(board.capacity[rows], 1)).max(axis=1)
     apart = np.zeros(len(rows), dtype=np.int64)
     for group in board.groups[item]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.provider_load import ProviderLoad
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import AggregateCapacityFilter, CapacityFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Narrowing, asked
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.server_group_affinity_filter import (
@@ -23,14 +24,14 @@ class Board:
     """n compute nodes with their room, and items that may be put on them.
 
     An item is an instance, or several that go to one node together. Room is counted in whole units
-    as the claim counts it (N10.2): free = floor(capacity) - used. Nodes that share a pool
-    all show what is free of it. A move between them leaves there what it has there: an item that can
-    only go to such nodes needs none of it.
+    as the claim counts it (N10.2): free = floor(capacity) - used. Of a class that a node takes from several
+    providers, or from one that others take from too, it shows what is free on all of them; an amount must
+    then fit on one (``provided``). A move between nodes that reach one sharing provider leaves there what it has
+    there: an item that can only go to such nodes needs none of it.
 
-    Public arrays: capacity, free (int64, n x classes); pool (int64, n x classes, the number of a node's
-    pool, -1 for its own room); host_of (n); need (int64, items x classes);
+    Public arrays: capacity, free (int64, n x classes); host_of (n); need (int64, items x classes);
     at (row of the node an item is on, -1 for nowhere); open (bool, n: may anything come here?); kind (number of the item's mask and need in
-    masks and needs). Lists by item: movers, groups, label.
+    masks and needs). Lists by item: movers, groups, label. provided: {number of a class: ProviderLoad}.
 
     changing: the names of host filters whose answers may change with the load by rules that are not
     kept here; whoever has a plan asks them again.
@@ -44,15 +45,15 @@ class Board:
         columns = [states.resources[rc] for rc in self.classes]
         self.capacity = np.zeros((self.size, len(columns)), dtype=np.int64)
         self.free = np.zeros_like(self.capacity)
-        self.pool = np.full_like(self.capacity, -1)
+        self.provided = {}
         for number, column in enumerate(columns):
-            if column.pool is not None:
-                self.pool[:, number] = column.pool
+            if column.providers is not None:
+                self.provided[number] = ProviderLoad(column.providers)
+                self.capacity[:, number], self.free[:, number] = column.providers.sums()
+                continue
             self.capacity[:, number] = np.floor(column.capacity)
             self.free[:, number] = self.capacity[:, number] - column.used
-        #: Is anything shared?
-        self.pooled = bool((self.pool >= 0).any())
-        #: True when some item may go to a pool that it is not in: to count node by node is not exact then.
+        #: True when some item takes a class of ``provided``: to count node by node is not exact then.
         self.mixed = False
         self.host_of = states.host_of
         self.open = np.ones(self.size, dtype=bool)
@@ -80,8 +81,8 @@ class Board:
             amounts = [sum(mover.spec.resources.get(rc, 0) for mover in movers) for rc in self.classes]
             unknown = any(rc not in self.states.resources for mover in movers for rc in mover.spec.resources)
             masks = [self._mask_key(mover) for mover in movers]
-            if self.pooled:
-                self._keep_shared(amounts, set(masks), movers[0].source)
+            if self.provided:
+                self._begin(len(self.movers), movers, amounts, set(masks))
             key = (tuple(amounts), unknown, tuple(sorted(set(masks))))
             if key not in self._kinds:
                 self._kinds[key] = len(self.masks)
@@ -109,15 +110,37 @@ class Board:
         """
         kind = self.kind[item]
         room = self.free >= self.needs[kind]
-        if self.mixed and self.at[item] >= 0:
-            mine = self.pool[self.at[item]]
-            room |= (self.pool == mine) & (mine >= 0)
+        for number, load in self.provided.items():
+            if self.needs[kind][number]:
+                room[:, number] = load.fits(item, self.needs[kind][number], self.at[item])
         keep = self.masks[kind] & self.open & room.all(axis=1)
         for group in self.groups[item]:
             keep &= (self.count[group] < self.most[group])[self.host_of]
         if self.at[item] >= 0:
             keep &= self.host_of != self.host_of[self.at[item]]
         return keep
+
+    def lacking(self, item, rows):
+        """How much of each class is lacking until an item fits on nodes: int64 array, rows x classes."""
+        short = (self.need[item] - self.free[rows]).clip(min=0)
+        for number, load in self.provided.items():
+            if self.need[item][number]:
+                short[:, number] = load.lacking(item, self.need[item][number], self.at[item])[rows]
+        return short
+
+    @property
+    def load(self):
+        """What is on the nodes and which are open: a value that can be set again."""
+        return self.free, self.provided, self.count, self.open
+
+    @load.setter
+    def load(self, load):
+        self.free, self.provided, self.count, self.open = load
+
+    def copy_of_load(self):
+        """The same load, to be changed by itself."""
+        provided = {number: load.copy() for number, load in self.provided.items()}
+        return self.free.copy(), provided, [count.copy() for count in self.count], self.open.copy()
 
     def put(self, item, node):
         """Book an item on a node; where it was stays booked."""
@@ -143,30 +166,44 @@ class Board:
 
     def _count(self, item, node, sign, other):
         """Count an item's room on a node that is, or stays, on another one as well (-1 for none)."""
-        if not self.pooled:
+        if not self.provided:
             self.free[node] += sign * self.need[item]
             return
         for number in np.flatnonzero(self.need[item]):
-            pool = self.pool[node, number]
-            if pool < 0:
-                self.free[node, number] += sign * self.need[item, number]
-            elif other < 0 or self.pool[other, number] != pool:
-                self.free[self.pool[:, number] == pool, number] += sign * self.need[item, number]
+            amount, load = self.need[item, number], self.provided.get(number)
+            if load is None:
+                self.free[node, number] += sign * amount
+                continue
+            for rows, change in load.put(item, node, amount, other) if sign < 0 else load.take(item, node, other):
+                self.free[rows, number] += change
 
-    def _keep_shared(self, amounts, masks, source):
-        """Set amounts to 0 that an item keeps in its pool wherever it may go."""
+    def _begin(self, item, movers, amounts, masks):
+        """Record which providers a new item holds classes of; set amounts to 0 that it keeps wherever it may go."""
         keep = np.ones(self.size, dtype=bool)
         for each in masks:
             keep &= self._static[each]
-        for number, amount in enumerate(amounts):
-            there = self.pool[keep, number]
-            mine = self.pool[source, number] if source >= 0 else -1
-            if not amount or not (there >= 0).any():
+        source = movers[0].source
+        for number, load in self.provided.items():
+            if not amounts[number]:
                 continue
-            if mine >= 0 and (there == mine).all():
+            if source >= 0:
+                load.begin(item, source, [part for mover in movers for part in self._held(load, mover, self.classes[number])])
+            kept, lent = load.keeping(item, source), load.providers.row[load.providers.lent]
+            if keep.any() and kept[keep].all():
                 amounts[number] = 0
-            else:
-                self.mixed = self.bent = True
+                continue
+            self.mixed = True
+            # What is kept counts for nothing in proofs, and an item of several needs not be on one provider.
+            self.bent |= bool(keep[lent].any()) or len(movers) > 1
+
+    def _held(self, load, mover, rc):
+        """[(provider, amount)] that an instance holds of a class where it is."""
+        held = self.states.holding(mover.source, mover.spec)
+        return [
+            (load.providers.number_of[uuid], amounts[rc])
+            for uuid, amounts in held.items()
+            if rc in amounts and uuid in load.providers.number_of
+        ]
 
     def in_the_way(self, item, node, on_node):
         """Items on a node whose server group keeps an item away, None when too few of them can be named."""

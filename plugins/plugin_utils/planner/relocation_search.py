@@ -145,7 +145,7 @@ class Search:
         rows = np.flatnonzero(keep)
         if not len(rows):
             return None
-        short = (board.need[item] - board.free[rows]).clip(min=0)
+        short = board.lacking(item, rows)
         capacity = np.maximum(board.capacity[rows], 1)
         far = (short / capacity).max(axis=1)
         room = self._class_fits()
@@ -253,7 +253,7 @@ class Search:
                     return None
             tried = set()
             while True:
-                short = (board.need[item] - board.free[node]).clip(min=0)
+                short = board.lacking(item, [node])[0]
                 if not short.any():
                     return None if board.in_the_way(item, node, self._on[node]) else chain
                 spent = sum(each not in self.placed for each, _target in chain)

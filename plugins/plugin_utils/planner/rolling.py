@@ -238,17 +238,16 @@ class _Batch:
     def __init__(self, world):
         board = world.board
         self.world, self.names, self.placed = world, [], {}
-        self._state = (board.free.copy(), [count.copy() for count in board.count], board.open.copy())
+        self._load = board.copy_of_load()
 
     def add(self, name):
         """Take a host in; False when the others cannot hold what is on all of them."""
         board = self.world.board
-        fleet = (board.free, board.count, board.open)
-        board.free, board.count, board.open = self._state
+        fleet, board.load = board.load, self._load
         try:
             return self._add(name)
         finally:
-            board.free, board.count, board.open = fleet
+            board.load = fleet
 
     def _add(self, name):
         world, board = self.world, self.world.board

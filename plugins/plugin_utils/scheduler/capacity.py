@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils import capacity_rule, resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
@@ -56,12 +56,14 @@ class CapacityFilter(HostFilter):
         if states.rooms is not None and states.rooms.decides(self.resource_class, spec):
             return self._lacks_exactly(states.rooms.left(self.resource_class, index), amount)
         resource = states.resources.get(self.resource_class)
-        asked = f"{self.label}: asked {amount} {self.unit}"
+        if resource is not None and resource.providers is not None and resource.providers.several:
+            return self._lacks_exactly(resource.providers.left(index), amount)
+        asked = f"{self.label}: asked {self._amount(amount)}"
         if resource is None or not resource.total[index]:
             return f"{asked}, the host reports none at all"
-        if resource.used[index] + amount > resource.capacity[index]:
+        if not capacity_rule.has_room(resource.used[index], amount, resource.capacity[index]):
             free = max(resource.capacity[index] - resource.used[index], 0)
-            return f"{asked}, {number(free)} {self.unit} free of {number(resource.capacity[index])}"
+            return f"{asked}, {self._amount(number(free))} free of {number(resource.capacity[index])}"
         if amount > resource.max_unit[index]:
             return f"{asked}, one instance may have {resource.max_unit[index]} {self.unit} at most"
         if amount < resource.min_unit[index]:
@@ -74,10 +76,10 @@ class CapacityFilter(HostFilter):
             return f"{asked}, the host has none at all"
         free, capacity = left
         if free < amount:
-            return f"{asked}, {self._amount(free)} free of {capacity}"
+            return f"{asked}, {self._amount(number(max(free, 0)))} free of {number(capacity)}"
         return f"{asked}, none of its providers gives that amount, or not with the traits and groups that were asked for"
 
-    def _amount(self, amount: float) -> str:
+    def _amount(self, amount: float | str) -> str:
         return f"{amount} {self.unit}".rstrip()
 
     def distance(self, states: HostStates, spec: RequestSpec, index: int) -> float:
@@ -85,7 +87,7 @@ class CapacityFilter(HostFilter):
         resource = states.resources.get(self.resource_class)
         if not amount or resource is None:
             return 1.0
-        short = resource.used[index] + amount - resource.capacity[index]
+        short = amount - resource.most_free(index)
         return float(short) / amount if short > 0 else 1.0
 
 
@@ -146,13 +148,13 @@ class AggregateCapacityFilter(CapacityFilter):
         if not amount or self.ratio_key not in states.aggregates.keys:
             return fits
         resource = states.resources[self.resource_class]
-        keep = resource.used + amount <= self._capacity(states)
+        keep = capacity_rule.has_room(resource.used, amount, self._capacity(states))
         held = states.holds_at(spec.key, self.resource_class)
         return fits & (keep if held is None else keep | held)
 
     def _capacity(self, states: HostStates) -> np.ndarray:
         resource = states.resources[self.resource_class]
-        return (resource.total - resource.reserved) * states.aggregates.least(self.ratio_key, resource.ratio)
+        return capacity_rule.capacity(resource.total, resource.reserved, states.aggregates.least(self.ratio_key, resource.ratio))
 
     def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         if super().passes(states, spec)[index]:

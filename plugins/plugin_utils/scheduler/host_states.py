@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils import capacity_rule
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, FloatArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import node_label
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.aggregates import Aggregates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.attributes import OPTIONAL
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.categorical import Distinct, decoded
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError, SchedulerError
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.provider_columns import ProviderColumns
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec, ServerGroupRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.selection import Allocations, GroupDescription
 
@@ -48,8 +50,8 @@ class ResourceColumns:
     ``capacity`` is the unrounded (total - reserved) * ratio of N10.2. A node without
     an inventory of the class has total 0.
 
-    pool: None, or int64: rows with the same number, 0 or more, have one inventory together (a sharing
-    provider), whose figures each of them shows; -1 is a node's own.
+    providers: None where each node takes the class from its own provider alone, else ProviderColumns, which decide what fits.
+    The arrays then have the figures of the provider that each node shows.
     """
 
     def __init__(self, columns: Mapping[str, Any], size: int) -> None:
@@ -72,47 +74,75 @@ class ResourceColumns:
             self.ratio = ratios.astype(np.float64)
         else:
             self.ratio = np.array([1.0 if ratio is None else ratio for ratio in ratios or [1.0] * size], dtype=np.float64)
-        self.capacity = (self.total - self.reserved) * self.ratio
+        self.capacity = capacity_rule.capacity(self.total, self.reserved, self.ratio)
         #: total * ratio, which CPUWeigher starts from.
         self.scaled = self.total * self.ratio
-        self.pool = None if columns.get("pool") is None else ints("pool", -1)
+        given = columns.get("providers")
+        self.providers = None if given is None else ProviderColumns(given, size)
 
     def reorder(self, order: IntArray) -> None:
         """Put the rows in another order (int array of old row numbers)."""
         for key, column in vars(self).items():
-            if column is not None:
+            if key != "providers":
                 setattr(self, key, column[order])
-
-    def together(self, index: int) -> BoolArray | None:
-        """bool array: who has one inventory with a row; None when it has its own."""
-        if self.pool is None or self.pool[index] < 0:
-            return None
-        return self.pool == self.pool[index]
-
-    def one(self, index: int, other: int) -> bool:
-        """Have two rows one inventory?"""
-        return index == other or (self.pool is not None and self.pool[index] >= 0 and bool(self.pool[index] == self.pool[other]))
+        if self.providers is not None:
+            self.providers.reorder(order)
 
     def allowed(self, amount: int) -> BoolArray:
         """bool array: may one allocation be of this amount at all (min, max, step)?"""
-        return (self.total > 0) & (amount >= self.min_unit) & (amount <= self.max_unit) & (amount % self.step_size == 0)
+        if self.providers is not None:
+            return self.providers.reaching(self.providers.allowed(amount))
+        return (self.total > 0) & capacity_rule.is_allowed(amount, self.min_unit, self.max_unit, self.step_size)
 
     def fits(self, amount: int) -> BoolArray:
         """bool array: is there room now (the rule that the claim uses, N10.2)?"""
-        return (self.used + amount <= self.capacity) & self.allowed(amount)
+        if self.providers is not None:
+            return self.providers.reaching(self.providers.with_room(amount))
+        return self.allowed(amount) & capacity_rule.has_room(self.used, amount, self.capacity)
 
     def fits_at(self, index: int, amount: int) -> bool:
         """fits() for one row."""
+        if self.providers is not None:
+            return self.providers.choose(index, amount) >= 0
         return bool(
             self.total[index] > 0
-            and self.used[index] + amount <= self.capacity[index]
-            and self.min_unit[index] <= amount <= self.max_unit[index]
-            and amount % self.step_size[index] == 0
+            and capacity_rule.has_room(self.used[index], amount, self.capacity[index])
+            and capacity_rule.is_allowed(amount, self.min_unit[index], self.max_unit[index], self.step_size[index])
         )
 
     def fits_empty(self, amount: int) -> BoolArray:
         """bool array: would there be room if nothing were allocated?"""
-        return (amount <= self.capacity) & self.allowed(amount)
+        if self.providers is not None:
+            return self.providers.reaching(self.providers.allowed(amount) & (amount <= self.providers.capacity))
+        return self.allowed(amount) & (amount <= self.capacity)
+
+    @property
+    def free(self) -> FloatArray:
+        """How much is free for each node, on all its providers (float64 array); nothing where more is used than there is."""
+        if self.providers is not None:
+            return self.providers.sums()[1].astype(np.float64)
+        return np.clip(self.capacity - self.used, 0, None)
+
+    def most_free(self, index: int) -> float:
+        """The most that one provider has free for a node, less than 0 where more is used than there is."""
+        left = None if self.providers is None else self.providers.left(index)
+        return float(self.capacity[index] - self.used[index]) if left is None else left[0]
+
+    def count(self, index: int, uuid: str, own: str, amount: int) -> Any:
+        """Count an amount more or less as used.
+
+        :param index: the row of the node it is for.
+        :param uuid: of the provider it is taken from; own: of the node's own provider.
+        :returns: the rows that show the provider, the node's where none does.
+        """
+        number = -1 if self.providers is None else self.providers.number_of.get(uuid, -1)
+        if self.providers is None or number < 0:
+            self.used[index] += amount if uuid == own else 0
+            return index
+        self.providers.used[number] += amount
+        rows = np.flatnonzero(self.providers.shown == number)
+        self.used[rows] += amount
+        return rows if len(rows) else index
 
 
 @dataclass(eq=False)
@@ -181,8 +211,6 @@ class HostStates:
         self._flavor_counts: dict[str, IntArray] | None = None
         self._image_counts: dict[tuple[str, str], IntArray] | None = None
         self.resources = {rc: ResourceColumns(resource, self.size) for rc, resource in columns.get("resources", {}).items()}
-        #: {uuid of a sharing provider: its number in ``pool``}.
-        self._pools = {pool["uuid"]: number for number, pool in (columns.get("pools") or {}).items()}
         self.rooms: ExactRoom | None = None
         self._base_where = columns.get("instances") or {}
         self._sort()
@@ -195,6 +223,8 @@ class HostStates:
         self.cell_of = np.array([cells.setdefault(cell, len(cells)) for cell in self.cell], dtype=np.int64)
         self._where: dict[str, tuple[int, ...]] = {}
         self._taken: dict[tuple[str, int], Allocations] = {}
+        self._held: dict[str, Allocations] = {}
+        self._provided = any(column.providers is not None for column in self.resources.values())
         self._names = columns.get("instance_names") or {}
         self._new_names: dict[str, list[str]] = {}
         self._stored_groups = columns.get("server_groups") or {}
@@ -429,26 +459,82 @@ class HostStates:
 
     # Consumption
 
+    @property
+    def choosing(self) -> set[str]:
+        """The classes that some node may take from other providers than the one that it shows (set)."""
+        return {rc for rc, column in self.resources.items() if column.providers is not None and column.providers.several}
+
+    def hold(self, key: str, allocations: Allocations) -> None:
+        """Say what an instance of the store holds: {provider uuid: {class: amount}}."""
+        self._held[key] = allocations
+
+    def holding(self, index: int, spec: RequestSpec) -> Allocations:
+        """{provider uuid: {class: amount}} that an instance holds on a node where it is, of the classes that it asks for."""
+        return self._taken.get((spec.key, index)) or self._first(index, spec)
+
+    def _first(self, index: int, spec: RequestSpec) -> Allocations:
+        """What an instance of the store holds where it was at first."""
+        held = self._held.get(spec.key)
+        found: Allocations = {}
+        for rc, amount in spec.resources.items():
+            column = self.resources.get(rc)
+            if column is None or column.providers is None:
+                found.setdefault(self.uuid[index], {})[rc] = amount
+                continue
+            for number, part in column.providers.of_instance(index, _of_class(held, rc), amount):
+                found.setdefault(column.providers.uuid[number], {})[rc] = part
+        return found
+
+    def kept(self, key: str, rc: str) -> int:
+        """The sharing provider (number) that an instance holds a class of, and keeps where it is moved to a node that reaches it; or -1."""
+        column = self.resources.get(rc)
+        if column is None or column.providers is None:
+            return -1
+        for place in self.where(key):
+            held = self._taken.get((key, place), self._held.get(key))
+            for number, _amount in column.providers.of_instance(place, _of_class(held, rc), 0):
+                if column.providers.lends(place, number):
+                    return number
+        return -1
+
+    def allocations(self, index: int, spec: RequestSpec) -> Allocations | None:
+        """What an instance would take on a node, whether there is room or not: {provider uuid: {class: amount}}.
+
+        Where it was at first it takes what it held there. None when ``rooms`` has no room.
+        """
+        if self.rooms is not None:
+            return self.rooms.choose(spec, index)
+        if self._base_where.get(spec.key) == index:
+            return self._first(index, spec)
+        found: Allocations = {}
+        for rc, amount in spec.resources.items():
+            column, uuid = self.resources.get(rc), self.uuid[index]
+            if column is not None and column.providers is not None:
+                number = column.providers.choose(index, amount, self.kept(spec.key, rc), full=True)
+                uuid = column.providers.uuid[number] if number >= 0 else uuid
+            found.setdefault(uuid, {})[rc] = amount
+        return found
+
     def consume(self, index: int, spec: RequestSpec, allocations: Allocations | None = None) -> Allocations | None:
         """Put an instance on a node, in memory (N1.1, consuming a request).
 
-        :param allocations: what it takes of which provider; None leaves that to ``rooms``.
+        :param allocations: what it takes of which provider; None leaves that to allocations().
         :returns: {provider uuid: {class: amount}} as ``rooms`` decided, None without it.
         """
+        allocations = allocations or self.allocations(index, spec)
+        if allocations is None:
+            raise ValueError(f"{self.label(index)} has no room for instance {spec.name}")
         if self.rooms is not None:
-            allocations = allocations or self.rooms.choose(spec, index)
-            if allocations is None:
-                raise ValueError(f"{self.label(index)} has no room for instance {spec.name}")
             self.rooms.count(allocations, 1)
-            self._taken[spec.key, index] = allocations
         self._change(index, spec, 1, allocations)
+        self._taken[spec.key, index] = allocations
         self._where[spec.key] = self.where(spec.key) + (index,)
         self._new_names.setdefault(spec.name, []).append(spec.key)
         group = self.group_of(spec)
         if group is not None:
             group.members.add(spec.key)
             group.per_host[self.host_of[index]] += 1
-        return allocations
+        return None if self.rooms is None else allocations
 
     def release(self, index: int, spec: RequestSpec) -> Allocations | None:
         """Take an instance off a node: the exact opposite of consume.
@@ -459,11 +545,12 @@ class HostStates:
         places = list(self.where(spec.key))
         if index not in places:
             raise ValueError(f"instance {spec.name} is not on {self.label(index)}")
+        allocations = self.holding(index, spec)
+        placed = self._taken.pop((spec.key, index), None)
+        if placed is not None and self.rooms is not None:
+            self.rooms.count(allocations, -1)
         places.remove(index)
         self._where[spec.key] = tuple(places)
-        allocations = self._taken.pop((spec.key, index), None)
-        if allocations is not None and self.rooms is not None:
-            self.rooms.count(allocations, -1)
         self._change(index, spec, -1, allocations)
         named = self._new_names.get(spec.name)
         if named and spec.key in named:
@@ -473,7 +560,7 @@ class HostStates:
             group.per_host[self.host_of[index]] -= 1
             if not places:
                 group.members.discard(spec.key)
-        return allocations
+        return None if self.rooms is None else placed
 
     def fits(self, spec: RequestSpec, rc: str) -> BoolArray:
         """bool array: is there room now for what a spec asks of one class?"""
@@ -505,41 +592,28 @@ class HostStates:
     def holds_at(self, key: str, rc: str) -> BoolArray | None:
         """bool array: where an instance needs no room of a class, as it holds it there already.
 
-        That is on the nodes that share a pool with one that it is on: what moves between them leaves
+        That is on the nodes that reach the sharing provider that it holds the class of: what moves between them leaves
         its disk where it is. None when there is no such node.
         """
-        column = self.resources.get(rc)
-        if column is None or column.pool is None:
+        number, column = self.kept(key, rc), self.resources.get(rc)
+        if number < 0 or column is None or column.providers is None:
             return None
-        found = None
-        for place in self.where(key):
-            together = column.together(place)
-            if together is not None:
-                found = together if found is None else found | together
-        return found
+        return column.providers.reaching(np.arange(len(column.providers.uuid)) == number)
 
-    def _change(self, index: int, spec: RequestSpec, sign: int, allocations: Allocations | None) -> None:
-        for rc, amount in spec.resources.items():
-            column = self.resources.get(rc)
-            rows: Any = index
-            if column is not None and column.pool is not None and column.pool[index] >= 0:
-                # Once for a pool, on however many of its nodes the instance may be.
-                if allocations is None and any(column.one(index, place) for place in self.where(spec.key)):
-                    continue
-                rows = column.together(index)
-            if rc == "DISK_GB":
-                self.disk_available_least[rows] -= sign * amount
-            if column is not None and allocations is None:
-                column.used[rows] += sign * amount
-        for uuid, amounts in (allocations or {}).items():
+    def _change(self, index: int, spec: RequestSpec, sign: int, allocations: Allocations) -> None:
+        """Count what an instance takes on a node, or gives back; on other nodes it may be as well."""
+        elsewhere = [self.holding(place, spec) for place in self.where(spec.key)] if self._provided else []
+        for uuid, amounts in allocations.items():
             for rc, amount in amounts.items():
                 column = self.resources.get(rc)
-                if column is None:
-                    continue
-                if self.uuid[index] == uuid and column.together(index) is None:
-                    column.used[index] += sign * amount
-                elif uuid in self._pools and column.pool is not None:
-                    column.used[column.pool == self._pools[uuid]] += sign * amount
+                rows: Any = index
+                if column is not None:
+                    # Once for a sharing provider, on however many of its nodes the instance is.
+                    if uuid != self.uuid[index] and any(rc in held.get(uuid, ()) for held in elsewhere):
+                        continue
+                    rows = column.count(index, uuid, self.uuid[index], sign * amount)
+                if rc == "DISK_GB":
+                    self.disk_available_least[rows] -= sign * amount
         self.num_instances[index] += sign
         # A build reads and writes until it is done (N1.1).
         self.num_io_ops[index] += sign
@@ -553,6 +627,11 @@ class HostStates:
         if what not in counts:
             counts[what] = np.zeros(self.size, dtype=np.int64)
         counts[what][index] += sign
+
+
+def _of_class(held: Allocations | None, rc: str) -> dict[str, int] | None:
+    """{provider uuid: amount} of one class, None where that is not known."""
+    return {uuid: amounts[rc] for uuid, amounts in (held or {}).items() if rc in amounts} or None
 
 
 #: Optional columns that hold structures.

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.aggregates import Membership
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.availability_zone_filter import (
     AvailabilityZoneFilter,
@@ -145,10 +145,15 @@ def _asked_traits(membership: Membership) -> set[str]:
 
 
 def _tenant(states: HostStates, spec: RequestSpec, must: bool) -> BoolArray | None:
-    def mine(membership: Membership) -> bool:
-        return any(spec.project in values for key, values in membership.raw.items() if key.startswith(TENANT))
+    """The hosts of the project's aggregates, None where it has none and needs none.
 
-    keep = states.aggregates.each(mine)
-    if not keep.any() and not must:
+    An aggregate counts although no host is in it: the project then has no host.
+    """
+
+    def is_mine(metadata: Mapping[str, Any]) -> bool:
+        return any(key.startswith(TENANT) and str(value) == spec.project for key, value in metadata.items())
+
+    mine = {each["name"] for each in states.aggregates.all if is_mine(each.get("metadata") or {})}
+    if not mine and not must:
         return None
-    return keep if len(keep) else np.zeros(states.size, dtype=bool)
+    return states.aggregates.each(lambda membership: not mine.isdisjoint(membership.names))

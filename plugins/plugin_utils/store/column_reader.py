@@ -79,8 +79,9 @@ def among(column, ids):
 
 
 def numbers(text):
-    """A column of whole numbers as an int64 array."""
-    return np.fromstring(text, dtype=np.int64, sep=",") if text else np.zeros(0, dtype=np.int64)
+    """A column of numbers as an array: float64 where one is written with a fraction, else int64."""
+    kind = np.float64 if "." in text or "e" in text else np.int64
+    return np.fromstring(text, dtype=kind, sep=",") if text else np.zeros(0, dtype=kind)
 
 
 def words(text):

@@ -14,7 +14,14 @@ from dataclasses import dataclass, field
 
 from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, column_reader, services, sharing_providers, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import (
+    bulk,
+    column_reader,
+    provider_arrays,
+    resource_columns,
+    services,
+    tables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 RESOURCE_CLASSES = tuple(resource_classes.KEYS)
@@ -30,13 +37,15 @@ class Wanted:
 
     columns: names out of ON_WISH, traits, node_flavors, node_images and num_io_ops (which without being
     wanted is only what hosts reported); instances: uuids or names, or ALL; groups: names of server
-    groups, or ALL; classes: names of resource classes beside RESOURCE_CLASSES.
+    groups, or ALL; classes: names of resource classes beside RESOURCE_CLASSES; provider_traits: names of
+    traits that the providers' arrays shall have.
     """
 
     columns: set = field(default_factory=set)
     instances: set | str = field(default_factory=set)
     groups: set | str = field(default_factory=set)
     classes: set = field(default_factory=set)
+    provider_traits: set = field(default_factory=set)
 
 
 def read_columns(connection, now, service_down_time=0, wanted=None):
@@ -47,26 +56,25 @@ def read_columns(connection, now, service_down_time=0, wanted=None):
     :returns: a dict of lists and arrays of equal length, in any order of the nodes: host, node, uuid, cell,
         disabled, disabled_reason, up, down_reason, disk_available_least_gb (infinite when not known),
         num_instances, num_io_ops, failed_builds and the columns that are wanted; and aggregates ([{name,
-        metadata, hosts}], of which zones come), resources (dict class -> dict field -> array), pools (dict
-        number -> uuid and name of the sharing provider), beyond (the classes that these figures do not tell
-        the whole of, see placement.candidates.batch), instances (dict uuid -> index of its node), instance_names (dict
-        name -> sorted list of uuids) and server_groups (dict name -> dict, members of those that are
-        wanted). Numbers are NumPy arrays.
-
-        A node without an inventory of its own has that of the sharing provider with the most room that it
-        reaches. Such a class has the field ``pool``: nodes with the same number have one inventory, -1 is
-        a node's own.
+        metadata, hosts}], of which zones come), resources (dict class -> dict field -> array, see
+        resource_columns.of_nodes), provider_arrays (the ProviderArrays that these are made of), instances (dict uuid
+        -> index of its node), instance_names (dict name -> sorted list of uuids) and server_groups (dict name
+        -> dict, members of those that are wanted). Numbers are NumPy arrays.
     """
     with column_reader.uncollected():
         return _read(connection, now, service_down_time, wanted or Wanted())
 
 
 def _read(connection, now, service_down_time, wanted):
-    columns, ids, providers = _nodes(connection, now, service_down_time, wanted)
+    columns, ids = _nodes(connection, now, service_down_time, wanted)
     size = len(columns["host"])
     place_of = _places(ids)
     names = (*RESOURCE_CLASSES, *sorted(wanted.classes - set(RESOURCE_CLASSES)))
-    columns.update(_resources(connection, providers, size, names))
+    arrays = provider_arrays.read(connection, names, sorted(wanted.provider_traits), figures=True)
+    provider_of = dict(zip(arrays.uuids, range(arrays.size)))
+    nodes = np.array([provider_of.get(uuid, -1) for uuid in columns["uuid"]], dtype=np.int64)
+    columns["provider_arrays"] = arrays
+    columns["resources"] = resource_columns.of_nodes(arrays, nodes, names)
     columns["aggregates"] = _aggregates(connection)
     columns["num_instances"] = _counts(connection, place_of, size)
     columns.update(_named(connection, wanted, place_of))
@@ -76,14 +84,14 @@ def _read(connection, now, service_down_time, wanted):
     if "node_images" in wanted.columns:
         columns["node_images"] = _grouped(connection, sa.cast(instances.c.image, sa.Text), place_of)
     if "traits" in wanted.columns:
-        columns["traits"] = _traits(connection, _places(providers), size)
+        columns["traits"] = _traits(connection, _places(np.append(arrays.ids, -1)[nodes]), size)
     if "num_io_ops" in wanted.columns:
         columns["num_io_ops"] += _io_ops(connection, place_of, size)
     return columns
 
 
 def _nodes(connection, now, service_down_time, wanted):
-    nodes, providers = tables.compute_nodes, tables.resource_providers
+    nodes = tables.compute_nodes
     extra = [name for name in ON_WISH if name in wanted.columns]
 
     def column(name):
@@ -109,7 +117,6 @@ def _nodes(connection, now, service_down_time, wanted):
     )
     found = list(zip(*rows)) if rows else [()] * (10 + len(extra))
     size = len(rows)
-    provider_of = dict(column_reader.rows(connection, sa.select(providers.c.uuid, providers.c.id)))
     disabled, disabled_reason, reasons = _service_states(connection, found[1], found[9], now, service_down_time)
     columns = {
         "host": list(found[2]),
@@ -126,7 +133,7 @@ def _nodes(connection, now, service_down_time, wanted):
     }
     for number, name in enumerate(extra, start=10):
         columns[name] = list(found[number])
-    return columns, found[0], [provider_of.get(uuid) for uuid in found[4]]
+    return columns, found[0]
 
 
 def _service_states(connection, service_ids, reported, now, service_down_time):
@@ -181,86 +188,10 @@ def _place(places, ids):
     return places[np.where((ids >= 0) & (ids < len(places)), ids, len(places) - 1)]
 
 
-def _resources(connection, providers, size, names):
-    """resources, pools and beyond; providers: their ids by row; names: of the classes."""
-    classes = {
-        row[0]: row[1]
-        for row in column_reader.rows(
-            connection,
-            sa.select(tables.resource_classes.c.id, tables.resource_classes.c.name).where(tables.resource_classes.c.name.in_(names)),
-        )
-    }
-    lenders = sharing_providers.lenders(connection)
-    known = set(providers) if lenders.ids else ()
-    # After the nodes, for the time being, those who lend and are no node.
-    more = [each for each in lenders.ids if each not in known]
-    places = _places([*providers, *more])
-    length = size + len(more)
-    empty = {"total": 0, "reserved": 0, "used": 0, "min_unit": 1, "max_unit": 0, "step_size": 1}
-    columns = {
-        name: {
-            **{key: np.full(length, value, dtype=np.int64) for key, value in empty.items()},
-            "ratio": np.ones(length),
-        }
-        for name in names
-    }
-    inventories = tables.inventories
-    # Whole tables, in their own order: other classes than these are few.
-    key = (inventories.c.provider_id, inventories.c.class_id)
-    rows = column_reader.rows(
-        connection,
-        sa.select(*key, inventories.c.total, inventories.c.max_unit, inventories.c.allocation_ratio, inventories.c.used),
-    )
-    table = _table(rows, 6)
-    strangers = _put(columns, classes, ("total", "max_unit", "ratio", "used"), table, places)
-    rare = {"reserved": 0, "min_unit": 1, "step_size": 1}
-    rows = column_reader.rows(
-        connection,
-        sa.select(*key, *[inventories.c[name] for name in rare]).where(
-            sa.or_(*[inventories.c[name] != usual for name, usual in rare.items()])
-        ),
-    )
-    _put(columns, classes, tuple(rare), _table(rows, 5), places)
-
-    def rows_of(ids):
-        return _place(places, np.array(ids, dtype=np.int64))
-
-    beyond = set()
-    if strangers or lenders.ids:
-        beyond = sharing_providers.nested(table, classes, sharing_providers.parents(connection), rows_of)
-    if lenders.ids:
-        beyond |= sharing_providers.lend(columns, size, rows_of, lenders)
-        columns = {name: {key: values[:size] for key, values in column.items()} for name, column in columns.items()}
-    named = zip(rows_of(lenders.ids).tolist(), lenders.uuids, lenders.names)
-    return {
-        "resources": columns,
-        "pools": {number: {"uuid": uuid, "name": name} for number, uuid, name in named},
-        "beyond": beyond,
-    }
-
-
 def _table(rows, width):
     """Rows of numbers as a float64 array; amounts below 2**53 are exact."""
     flat = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.float64, count=len(rows) * width)
     return flat.reshape(-1, width)
-
-
-def _put(columns, classes, fields, table, places):
-    """Write a table of provider id, class id and fields into the columns of the classes.
-
-    :returns: whether it has such classes of providers that have no row.
-    """
-    where = _place(places, table[:, 0].astype(np.int64))
-    strangers = False
-    for class_id, name in classes.items():
-        mine = table[:, 1] == class_id
-        here = mine & (where >= 0)
-        strangers |= int(np.count_nonzero(mine)) > int(np.count_nonzero(here))
-        rows = where[here]
-        for number, field_name in enumerate(fields, start=2):
-            column = columns[name][field_name]
-            column[rows] = table[here, number].astype(column.dtype)
-    return strangers
 
 
 def _aggregates(connection):

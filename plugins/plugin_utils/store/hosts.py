@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils import capacity_rule, resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.store import (
     host_columns,
     instances,
@@ -83,14 +83,19 @@ def _node(columns, place, row):
         "instances": int(columns["num_instances"][place]),
     }
     for resource, name in resource_classes.KEYS.items():
-        column = {key: values[place].item() for key, values in columns["resources"][resource].items()}
+        column = {key: columns["resources"][resource][key][place].item() for key in ("total", "used", "reserved", "ratio")}
         node[name] = column["total"]
         node[f"{name}_used"] = column["used"]
         node[f"{name}_reserved"] = column["reserved"]
-        node[f"{name}_capacity"] = int((column["total"] - column["reserved"]) * column["ratio"])
-    pool = columns["pools"].get(column.get("pool"))
-    node["disk_pool"] = pool["name"] if pool else None
+        node[f"{name}_capacity"] = int(capacity_rule.capacity(column["total"], column["reserved"], column["ratio"]))
+    node["disk_pool"] = _pool(columns["resources"]["DISK_GB"].get("providers"), place, row.uuid)
     return node
+
+
+def _pool(providers, place, own):
+    """The name of the sharing provider whose disk a node shows, None for a disk of its own."""
+    number = -1 if providers is None else providers["shown"][place]
+    return None if number < 0 or providers["uuid"][number] == own else providers["name"][number]
 
 
 def _host(row, nodes, zones, now, service_down_time):

@@ -35,8 +35,8 @@ def read_instances(connection, hosts=None, but=()):
     :param hosts: those of these hosts only; None for all.
     :param but: not those of these hosts.
     :returns: a list of dicts sorted by name: uuid, name, host, node, state (of the domain, or building or
-        missing), vcpus, memory_mb, disk_gb, resources (dict class -> amount of its allocations, all classes;
-        empty where a resize or an evacuation holds two places), server_group, availability_zone, project, user,
+        missing), vcpus, memory_mb, disk_gb, allocations (dict provider uuid -> dict class -> amount, all classes; empty where
+        a resize or an evacuation holds two places), resources (their sums, dict class -> amount), server_group, availability_zone, project, user,
         flavor (its name), extra_specs (of the flavor as it is now), required_traits (of those), image (its
         properties), policy (never, cold, live, shutdown or None), policy_error (a sentence or None), priority,
         migration (options of its own), task_state (of an open order, or None); and of the domain: persistent, autostart,
@@ -64,7 +64,8 @@ def read_instances(connection, hosts=None, but=()):
                 "vcpus": row.vcpus,
                 "memory_mb": row.memory_mb,
                 "disk_gb": row.disk_gb,
-                "resources": {**dict.fromkeys(RESOURCE_CLASSES, 0), **held[row.uuid]} if row.uuid in held else {},
+                "resources": {**dict.fromkeys(RESOURCE_CLASSES, 0), **_sums(held[row.uuid])} if row.uuid in held else {},
+                "allocations": held.get(row.uuid, {}),
                 "server_group": row.group_name,
                 "availability_zone": row.availability_zone,
                 "project": row.project,
@@ -128,37 +129,52 @@ def _of_hosts(query, hosts, but):
     return query.where(column.not_in(sorted(but))) if but else query
 
 
-def _held(connection, hosts, but):
-    """What instances hold, all classes: dict instance uuid -> dict class -> amount.
+def _held(connection, hosts=None, but=(), rare=False):
+    """What instances hold, all classes: dict instance uuid -> dict provider uuid -> dict class -> amount.
 
     Not of those whose resize or evacuation is not closed: they hold two places.
+
+    :param rare: only the classes beside RESOURCE_CLASSES.
     """
     instances, nodes, migrations = tables.instances, tables.compute_nodes, tables.migrations
     consumers, allocations, classes = tables.consumers, tables.allocations, tables.resource_classes
+    providers = tables.resource_providers
     twice = sa.select(migrations.c.instance_uuid).where(
         migrations.c.status.in_([each for each in tables.HOLDING_MIGRATION if each not in tables.OPEN_MIGRATION])
     )
     query = (
-        sa.select(instances.c.uuid, classes.c.name, sa.func.sum(allocations.c.used))
+        sa.select(instances.c.uuid, providers.c.uuid, classes.c.name, allocations.c.used)
         .join(nodes, nodes.c.id == instances.c.compute_node_id)
         .join(consumers, consumers.c.uuid == instances.c.uuid)
         .join(allocations, allocations.c.consumer_id == consumers.c.id)
+        .join(providers, providers.c.id == allocations.c.provider_id)
         .join(classes, classes.c.id == allocations.c.class_id)
         .where(instances.c.uuid.not_in(twice))
-        .group_by(instances.c.uuid, classes.c.name)
-        .order_by(instances.c.uuid, classes.c.name)
+        .order_by(instances.c.uuid, classes.c.name, providers.c.id)
     )
+    if rare:
+        query = query.where(classes.c.name.not_in(RESOURCE_CLASSES))
     held = {}
-    for uuid, name, amount in connection.execute(_of_hosts(query, hosts, but)):
-        held.setdefault(uuid, {})[name] = int(amount)
+    for uuid, provider, name, amount in connection.execute(_of_hosts(query, hosts, but)):
+        held.setdefault(uuid, {}).setdefault(provider, {})[name] = int(amount)
     return held
+
+
+def _sums(held):
+    """{class: amount} of {provider uuid: {class: amount}}."""
+    sums = {}
+    for amounts in held.values():
+        for name, amount in amounts.items():
+            sums[name] = sums.get(name, 0) + amount
+    return sums
 
 
 def read_amounts(connection):
     """What every instance needs and where it is, without what libvirt shows of it: of millions.
 
     :returns: a list of dicts: uuid, name, host, node, state, vcpus, memory_mb, disk_gb, server_group,
-        availability_zone, project, flavor.
+        availability_zone, project, flavor; and of those that hold other classes than RESOURCE_CLASSES
+        these, as allocations (dict provider uuid -> dict class -> amount) and resources (their sums).
     """
     instances, nodes, groups = tables.instances, tables.compute_nodes, tables.server_groups
     names = ("uuid", "name", "state", "vcpus", "memory_mb", "disk_gb", "availability_zone", "project", "flavor")
@@ -167,9 +183,12 @@ def read_amounts(connection):
     group = {row[0]: row[1] for row in connection.execute(sa.select(groups.c.id, groups.c.name))}
     columns = [instances.c[name] for name in names]
     query = sa.select(instances.c.compute_node_id, instances.c.server_group_id, *columns).where(instances.c.compute_node_id.is_not(None))
-    found = []
+    held, found = _held(connection, rare=True), []
     for node, group_id, *values in connection.execute(query):
         each = dict(zip(names, values))
+        if each["uuid"] in held:
+            each["allocations"] = held[each["uuid"]]
+            each["resources"] = _sums(each["allocations"])
         each["host"], each["node"] = place[node]
         each["server_group"] = group.get(group_id)
         found.append(each)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import batch, provider_arrays, query
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import batch, query, response
 from ansible_collections.drover.compute.tests.benchmarks import topology_file
 
 POOL = str(uuid.UUID(int=1))
@@ -27,7 +27,7 @@ def provider(name, inventories, parent=None, traits=(), aggregates=()):
 def made(store, asked, *providers):
     topology_file.load(store, {"providers": list(providers)})
     with store.read() as connection:
-        read = provider_arrays.read(connection, asked)
+        read = response.read_providers(connection, asked)
     roots = [each["uuid"] for each in providers if not each["parent"]]
     return batch.Rooms(read, [*roots, "uuid-unknown"])
 

@@ -10,7 +10,7 @@ import uuid
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import batch, provider_arrays, query
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import batch, query, response
 from ansible_collections.drover.compute.tests.benchmarks import topology_file
 from ansible_collections.drover.compute.tests.unit.candidates.test_batch import provider
 
@@ -47,7 +47,7 @@ def test_as_a_fresh_look(store, seed):
     asked = [query.from_mapping(each) for each in QUERIES]
     everything = query.from_mapping({"resources": {"VCPU": 1, "DISK_GB": 1, "VGPU": 1}})
     with store.read() as connection:
-        read = provider_arrays.read(connection, everything)
+        read = response.read_providers(connection, everything)
     roots = [each["uuid"] for each in providers if not each["parent"]]
     found, held = batch.Rooms(read, roots), []
     for _step in range(60):

@@ -12,7 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner.packing_sta
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.planner.guests import guest
-from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request, uuid_of
+from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, provide, request
 
 POLICY = Policy.from_mapping({})
 
@@ -20,15 +20,15 @@ POLICY = Policy.from_mapping({})
 def on_pools(pools, nodes, guests):
     """Columns; pools: {host: (number, total)}, what the guests there have is used."""
     columns = fleet(*nodes, instances=guests)
-    disk = columns["resources"]["DISK_GB"]
-    disk["pool"] = [pools.get(name, (-1, 0))[0] for name in columns["host"]]
-    for row, name in enumerate(columns["host"]):
-        if name in pools:
-            number, disk["total"][row] = pools[name]
-            disk["max_unit"][row] = disk["total"][row]
-            disk["used"][row] = sum(each["disk_gb"] for each in guests if pools.get(each["host"], (-1,))[0] == number)
-    columns["pools"] = {number: {"uuid": uuid_of(f"pool{number}")} for number, _total in pools.values()}
-    return columns
+    shared = []
+    for pool in sorted(set(pools.values())):
+        names = [name for name in columns["host"] if pools.get(name) == pool]
+        for name in names:
+            columns["resources"]["DISK_GB"]["total"][columns["host"].index(name)] = 0
+        used = sum(each["disk_gb"] for each in guests if each["host"] in names)
+        number, total = pool
+        shared.append({"name": f"pool{number}", "total": total, "used": used, "max_unit": total, "hosts": names, "shared": True})
+    return provide(columns, "DISK_GB", *shared)
 
 
 def drained(columns, guests, **more):

@@ -184,7 +184,7 @@ def test_places_that_are_kept_are_places(crowd, spare):
         free = before.copy()
         for item, node in batch.placed.items():
             free[node] -= board.need[item]
-        assert (free == batch._state[0]).all()
+        assert (free == batch._load[0]).all()
         assert all((free[node] >= 0).all() for node in batch.placed.values())
 
 

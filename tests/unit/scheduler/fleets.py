@@ -104,6 +104,46 @@ def fleet(*hosts, instances=(), groups=None, aggregates=None):
     return columns
 
 
+def provide(columns, rc, *providers):
+    """Let nodes take a class from nested and sharing providers as well as from their own, and show what the store would show.
+
+    :param providers: dicts name, total, used, hosts (rows of the nodes), shared (bool), and more fields of an inventory.
+    """
+    column = columns["resources"].setdefault(rc, {})
+    size = len(columns["host"])
+    usual = {"total": 0, "reserved": 0, "used": 0, "min_unit": 1, "max_unit": 10**6, "step_size": 1, "ratio": 1.0}
+    for key, value in usual.items():
+        column.setdefault(key, [value] * size)
+    found = {"uuid": [], "name": [], **{key: [] for key in usual}}
+    pairs, shown = [], [-1] * size
+
+    def add(uuid, name, values):
+        found["uuid"].append(uuid)
+        found["name"].append(name)
+        for key, value in usual.items():
+            found[key].append(values.get(key, value))
+        return len(found["uuid"]) - 1
+
+    for row in range(size):
+        if column["total"][row]:
+            own = add(columns["uuid"][row], columns["host"][row], {key: column[key][row] for key in usual})
+            pairs.append((row, own, False))
+            shown[row] = own
+    for each in providers:
+        number = add(uuid_of(each["name"]), each["name"], each)
+        for name in each["hosts"]:
+            row = columns["host"].index(name)
+            pairs.append((row, number, bool(each.get("shared"))))
+            if each.get("shared") and shown[row] < 0:
+                shown[row] = number
+                for key in usual:
+                    column[key][row] = found[key][number]
+    pairs.sort(key=lambda pair: pair[0])
+    found.update(zip(("row", "provider", "lent"), map(list, zip(*pairs))))
+    column["providers"] = {**found, "shown": shown}
+    return columns
+
+
 def request(name="web1", vcpus=1, memory_mb=64, disk_gb=1, **more):
     """A RequestSpec, by way of the mapping that users write."""
     return RequestSpec.from_request({"name": name, "vcpus": vcpus, "memory_mb": memory_mb, "disk_gb": disk_gb, **more})

@@ -142,7 +142,11 @@ def test_pre_filters():
         host("a", aggregates=["mine"]),
         host("b", aggregates=["windows"], traits=["COMPUTE_STORAGE_BUS_VIRTIO", "CUSTOM_WIN"]),
         host("c", traits=["COMPUTE_IMAGE_TYPE_QCOW2"]),
-        aggregates={"mine": {"filter_tenant_id": "p1"}, "windows": {"trait:CUSTOM_WIN": "required"}},
+        aggregates={
+            "mine": {"filter_tenant_id": "p1"},
+            "without hosts": {"filter_tenant_id_2": "p3"},
+            "windows": {"trait:CUSTOM_WIN": "required"},
+        },
     )
 
     def left(spec, **policy):
@@ -153,6 +157,8 @@ def test_pre_filters():
     tenants = {"limit_tenants_to_placement_aggregate": True}
     assert left(request(project="p1"), **tenants) == ["a"]
     assert len(left(request(project="p2"), **tenants)) == 3
+    with pytest.raises(NoValidHost, match="tenant rejected 3"):
+        left(request(project="p3"), **tenants)
     with pytest.raises(NoValidHost, match="tenant rejected 3"):
         left(request(project="p2"), placement_aggregate_required_for_tenants=True, **tenants)
     isolated = {"enable_isolated_aggregate_filtering": True}

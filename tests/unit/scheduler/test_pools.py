@@ -13,7 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors im
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import schedule
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request, uuid_of
+from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, provide, request, uuid_of
 
 POLICY = Policy.from_mapping({})
 ROOM_ONLY = Policy.from_mapping({"enabled_filters": ["ComputeFilter"]})
@@ -22,13 +22,16 @@ ROOM_ONLY = Policy.from_mapping({"enabled_filters": ["ComputeFilter"]})
 def pooled(pools, *hosts, instances=()):
     """Columns with pools: list of (number, total, used) by host, None for its own disk."""
     columns = fleet(*hosts, instances=instances)
-    disk = columns["resources"]["DISK_GB"]
-    disk["pool"] = [-1 if each is None else each[0] for each in pools]
+    known = {}
     for row, each in enumerate(pools):
         if each is not None:
-            disk["total"][row], disk["used"][row], disk["max_unit"][row] = each[1], each[2], each[1]
-    columns["pools"] = {each[0]: {"uuid": uuid_of(f"pool{each[0]}")} for each in pools if each is not None}
-    return columns
+            columns["resources"]["DISK_GB"]["total"][row] = 0
+            known.setdefault(each, []).append(columns["host"][row])
+    shared = [
+        {"name": f"pool{number}", "total": total, "used": used, "max_unit": total, "hosts": names, "shared": True}
+        for (number, total, used), names in known.items()
+    ]
+    return provide(columns, "DISK_GB", *shared)
 
 
 def test_what_one_host_takes_is_gone_for_all():

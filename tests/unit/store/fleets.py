@@ -13,7 +13,7 @@ import uuid
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, host_columns, instances_for_plans, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, bulk, host_columns, instances_for_plans, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node_data, record
 
 NOW = 1_800_000_000.0
@@ -128,15 +128,17 @@ def failed_destinations(connection, host, since):
 
 
 def holdings(url):
-    """What each consumer holds: dict consumer uuid -> dict host -> dict class -> amount."""
+    """What each consumer holds: dict consumer uuid -> dict host -> dict class -> amount; of nested providers, too."""
     nodes, held = tables.compute_nodes, {}
     allocations, providers = tables.allocations, tables.resource_providers
+    roots = providers.alias("roots")
     query = (
         sa.select(tables.consumers.c.uuid, nodes.c.host, tables.resource_classes.c.name, allocations.c.used)
         .select_from(tables.consumers)
         .outerjoin(allocations, allocations.c.consumer_id == tables.consumers.c.id)
         .outerjoin(providers, providers.c.id == allocations.c.provider_id)
-        .outerjoin(nodes, nodes.c.uuid == providers.c.uuid)
+        .outerjoin(roots, roots.c.id == sa.func.coalesce(providers.c.root_id, providers.c.id))
+        .outerjoin(nodes, nodes.c.uuid == roots.c.uuid)
         .outerjoin(tables.resource_classes, tables.resource_classes.c.id == allocations.c.class_id)
     )
     with Store.open(url).read() as connection:
@@ -145,6 +147,19 @@ def holdings(url):
             if resource is not None:
                 rows.setdefault(name, {})[resource] = amount
     return held
+
+
+def hold(connection, name, provider, amounts):
+    """An instance holds more of a provider: amounts by class."""
+    consumers, providers, table = tables.consumers, tables.resource_providers, tables.inventories
+    consumer = connection.scalar(sa.select(consumers.c.id).where(consumers.c.uuid == uuid_of(name)))
+    key = connection.scalar(sa.select(providers.c.id).where(providers.c.name == provider))
+    classes = bulk.ids_by(connection, tables.resource_classes.c.name, amounts)
+    for kind, amount in amounts.items():
+        values = {"provider_id": key, "class_id": classes[kind], "used": amount}
+        connection.execute(sa.insert(tables.allocations).values(consumer_id=consumer, **values))
+        mine = sa.and_(table.c.provider_id == key, table.c.class_id == classes[kind])
+        connection.execute(sa.update(table).where(mine).values(used=table.c.used + amount))
 
 
 def snapshot(url):

@@ -12,7 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, claims
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, bulk, sharing_providers, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, bulk, provider_arrays, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
 
@@ -28,7 +28,8 @@ def add_provider(connection, name, inventories, parent=None, traits=(), aggregat
     table = tables.resource_providers
     rows = {row.name: row for row in connection.execute(sa.select(table))}
     above = rows[parent].id if parent else None
-    connection.execute(sa.insert(table).values(uuid=uuid_of(name), name=name, generation=0, parent_id=above, root_id=above))
+    root = (rows[parent].root_id or above) if parent else None
+    connection.execute(sa.insert(table).values(uuid=uuid_of(name), name=name, generation=0, parent_id=above, root_id=root))
     key = connection.execute(sa.select(table.c.id).where(table.c.name == name)).scalar_one()
     classes = bulk.ids_by(connection, tables.resource_classes.c.name, inventories)
     values = {"reserved": 0, "min_unit": 1, "max_unit": 1000, "step_size": 1, "allocation_ratio": 1.0}
@@ -57,7 +58,7 @@ def pool_url(prepared_url):
     fleets.discover(prepared_url, *(host(name, local_gb=0) for name in ("kvm1", "kvm2", "kvm3")))
     with Store.open(prepared_url).write() as connection:
         add_provider(connection, "kvm1-gpu", {"VGPU": 2}, parent="kvm1")
-        add_provider(connection, "pool", {"DISK_GB": 30}, traits=[sharing_providers.SHARES], aggregates=["kvm1", "kvm2"])
+        add_provider(connection, "pool", {"DISK_GB": 30}, traits=[provider_arrays.SHARES], aggregates=["kvm1", "kvm2"])
     return prepared_url
 
 
@@ -111,7 +112,7 @@ def test_a_child_gives_what_it_has(pool_url):
 def test_the_own_disk_comes_before_the_pool_and_the_pool_when_that_is_full(prepared_url):
     fleets.discover(prepared_url, host("kvm1", local_gb=10))
     with Store.open(prepared_url).write() as connection:
-        add_provider(connection, "pool", {"DISK_GB": 30}, traits=[sharing_providers.SHARES], aggregates=["kvm1"])
+        add_provider(connection, "pool", {"DISK_GB": 30}, traits=[provider_arrays.SHARES], aggregates=["kvm1"])
     fleets.claim(prepared_url, wanted("a", "kvm1"), wanted("b", "kvm1"))
     found = held(prepared_url)
     assert found[uuid_of("a")]["kvm1"]["DISK_GB"] == found[uuid_of("b")]["pool"]["DISK_GB"] == 10
@@ -273,7 +274,7 @@ def test_discovery_leaves_what_libvirt_does_not_show_where_it_was_claimed(prepar
     with Store.open(prepared_url).write() as connection:
         add_provider(connection, "kvm1-node0", {"VCPU": 4, "CUSTOM_NIC": 2}, parent="kvm1")
         add_provider(connection, "kvm1-gpu", {"CUSTOM_GPU": 1}, parent="kvm1")
-        add_provider(connection, "licences", {"CUSTOM_LICENCE": 9}, traits=[sharing_providers.SHARES], aggregates=["kvm1"])
+        add_provider(connection, "licences", {"CUSTOM_LICENCE": 9}, traits=[provider_arrays.SHARES], aggregates=["kvm1"])
     given = {"kvm1": {"MEMORY_MB": 64}, "kvm1-node0": {"VCPU": 2, "CUSTOM_NIC": 1}, "kvm1-gpu": {"CUSTOM_GPU": 1}}
     given["licences"] = {"CUSTOM_LICENCE": 1}
     fleets.discover(prepared_url, host("kvm1", domain("web", vcpus=2)))

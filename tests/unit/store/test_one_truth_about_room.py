@@ -11,9 +11,10 @@ import sqlalchemy as sa
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import selections
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import batch
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, host_columns, hosts, sharing_providers, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, host_columns, hosts, provider_arrays, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_host_instances
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of
@@ -112,8 +113,8 @@ def test_the_same_answers_as_the_candidates(pool_url):
     with Store.open(pool_url).read() as connection:
         states = scheduling.read_states(connection, [spec], POLICY, NOW)
         assert states.rooms is None
-        columns = host_columns.read_columns(connection, NOW)
-        exact = scheduling.read_exact_room(connection, [spec], columns, states.uuid)
+        arrays = host_columns.read_columns(connection, NOW)["provider_arrays"]
+    exact = scheduling.ExactRoom(batch.Rooms(arrays, states.uuid), set())
     for name in ("VCPU", "MEMORY_MB", "DISK_GB"):
         assert exact.fits(spec, name).tolist() == states.fits(spec, name).tolist()
     assert exact.fits(spec).tolist() == [False, False, True]
@@ -121,7 +122,7 @@ def test_the_same_answers_as_the_candidates(pool_url):
 
 def test_of_several_pools_the_one_with_the_most_room_is_claimed(pool_url):
     def more(connection):
-        add_provider(connection, "old", {"DISK_GB": 40}, traits=[sharing_providers.SHARES])
+        add_provider(connection, "old", {"DISK_GB": 40}, traits=[provider_arrays.SHARES])
         table, providers = tables.provider_aggregates, tables.resource_providers
         key = connection.execute(sa.select(providers.c.id).where(providers.c.name == "old")).scalar_one()
         group = connection.execute(sa.select(table.c.aggregate_id).limit(1)).scalar_one()
@@ -207,8 +208,8 @@ def test_groups_each_from_one_provider(gpu_url):
         decide(gpu_url, asked("slow", flavor=flavor(resources1__VGPU="1", trait1__CUSTOM_FAST="forbidden")))
 
 
-def test_flat_requests_do_not_read_the_topology(gpu_url, monkeypatch):
-    monkeypatch.setattr(scheduling, "read_exact_room", None)
+def test_flat_requests_do_without_the_candidates(gpu_url, monkeypatch):
+    monkeypatch.setattr(scheduling, "ExactRoom", None)
     assert decide(gpu_url, asked("web", disk_gb=1))[0]["host"]
 
 

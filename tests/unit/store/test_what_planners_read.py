@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import told, wanted_to_move
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import wanted_to_move
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
@@ -98,13 +98,9 @@ def test_all_resource_classes_and_none_of_those_that_hold_two_places(prepared_ur
         wanted = wanted_to_move(instances, Policy.from_mapping({}))
         columns = host_columns.read_columns(connection, fleets.NOW, 0, wanted)
     assert "CUSTOM_GOLD" in columns["resources"]
-    plan = plan_drain(columns, told(instances, columns), "kvm1", Policy.from_mapping({}))
+    plan = plan_drain(columns, instances, "kvm1", Policy.from_mapping({}))
     assert [move["name"] for move in plan["moves"]] == ["old"]
     assert "CUSTOM_GOLD" in plan["unmovable"][0]["reason"]
-    # Where a class is in providers below the nodes only the claim knows where it fits.
-    columns["beyond"] = {"CUSTOM_GOLD"}
-    plan = plan_drain(columns, told(instances, columns), "kvm1", Policy.from_mapping({}))
-    assert sorted(move["name"] for move in plan["moves"]) == ["old", "web"]
     change(prepared_url, tables.instances, state="active")
     with Store.open(prepared_url).write() as connection:
         connection.execute(
@@ -181,7 +177,7 @@ def test_safety_02_a_disk_that_others_are_backed_by_is_planned_as_one_that_canno
         with Store.open(prepared_url).read() as connection:
             instances, policy = read_host_instances(connection, "kvm1"), Policy.from_mapping({})
             columns = host_columns.read_columns(connection, fleets.NOW, 0, wanted_to_move(instances, policy))
-            found = plan_drain(columns, told(instances, columns), "kvm1", policy)
+            found = plan_drain(columns, instances, "kvm1", policy)
         return {each["name"]: each["reason"] for each in found["unmovable"]}
 
     assert plan(template, *clones) == {

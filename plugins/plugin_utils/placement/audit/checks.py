@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 
+from ansible_collections.drover.compute.plugins.plugin_utils import capacity_rule
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.allocations import INSTANCE, MIGRATION
 
 BUILDING = "building"
@@ -289,7 +290,7 @@ def _inventories(seen, found):
             found.mends.recounts.append(row.id)
             why = f"{row.name}: {row.used} is counted as used, and {use} is allocated."
             found.add("use_miscounted", why, f"counts again: {use}", safe=True, **what)
-        capacity = (row.total - row.reserved) * row.allocation_ratio
+        capacity = capacity_rule.capacity(row.total, row.reserved, row.allocation_ratio)
         if use > capacity:
             why = f"{row.name}: {use} is allocated of {capacity:g}."
             found.add("over_capacity", why, "leaves it: what runs takes its room", **what)

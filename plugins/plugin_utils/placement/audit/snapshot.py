@@ -9,7 +9,7 @@ import dataclasses
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import node_label
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sharing_providers import SHARES
+from ansible_collections.drover.compute.plugins.plugin_utils.store.provider_arrays import SHARES
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 # Every provider of a compute node has it, and keeps it when the node goes.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ansible_collections.drover.compute.plugins.plugin_utils import capacity_rule
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import response, search, viable
 
@@ -21,7 +22,7 @@ FEW = 8
 class Rooms:
     """The room of nodes.
 
-    :param topology: a Topology read for all queries that will be asked; its ``used`` changes.
+    :param topology: ProviderArrays read for all queries that will be asked; its ``used`` changes.
     :param nodes: uuids of root providers, in the order of the masks. One that the topology does not
         have has room for nothing.
     """
@@ -174,7 +175,7 @@ class _Asked:
         found = np.ones(len(places), dtype=bool)
         for name, amount in slot.resources.items():
             inventory, at = self._topology.inventories[name], self._at[name][places]
-            found &= inventory.used[at] + amount <= inventory.capacity[at]
+            found &= capacity_rule.has_room(inventory.used[at], amount, inventory.capacity[at])
         return found
 
     def _find(self, stale):

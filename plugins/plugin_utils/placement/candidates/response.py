@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import provider_arrays, search
-from ansible_collections.drover.compute.plugins.plugin_utils.store import column_reader
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import classes_and_traits
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import search
+from ansible_collections.drover.compute.plugins.plugin_utils.store import column_reader, provider_arrays
 
 
 def answer(connection, query):
@@ -21,7 +22,7 @@ def answer(connection, query):
     :raises DroverError: the query names a class or a trait that does not exist.
     """
     with column_reader.uncollected():
-        read = provider_arrays.read(connection, query)
+        read = read_providers(connection, query)
         rows = search.find(read, query)
         slots = search.slots(query)
         touched = _touched(read, rows, slots)
@@ -30,6 +31,25 @@ def answer(connection, query):
             "allocation_requests": requests(read, rows, slots),
             "provider_summaries": _summaries(read, touched, rest, traits),
         }
+
+
+def read_providers(connection, query):
+    """Read the ProviderArrays that decide a query.
+
+    :raises DroverError: the query names a class or a trait that does not exist.
+    """
+    found = provider_arrays.read(connection, query.classes(), query.traits(), query.aggregates())
+    check(query, found)
+    return found
+
+
+def check(query, arrays):
+    """Refuse a query with a class or a trait that does not exist.
+
+    :raises DroverError: naming the key and the name.
+    """
+    classes_and_traits.check_stored(classes_and_traits.RESOURCE_CLASS, query.classes(), arrays.class_ids)
+    classes_and_traits.check_stored(classes_and_traits.TRAIT, query.traits(), arrays.trait_ids)
 
 
 def requests(topology, rows, slots):

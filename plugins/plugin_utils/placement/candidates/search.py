@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Allocation candidates: every way to meet a query with the providers there are (N10.4).
 
-Pure: a Topology and a Query in, rows of providers out. A query is a list of slots, each of which takes
+Pure: ProviderArrays and a Query in, rows of providers out. A query is a list of slots, each of which takes
 something from one provider: a class of the group without a suffix, or a whole group with one. A
 candidate is a row with the provider of each slot, all within reach of one root, its anchor.
 """

@@ -85,7 +85,7 @@ def _one_provider(topology, group, tree):
         good &= ~_within(topology, group.outside)
     if tree >= 0:
         good &= topology.roots == tree
-    return _paired(topology, np.flatnonzero(good), good)
+    return Option(*topology.serving(np.flatnonzero(good), good))
 
 
 def _spread(topology, group, tree):
@@ -114,7 +114,7 @@ def _spread(topology, group, tree):
             lent[places] = True
             if inside is not None:
                 lent &= inside
-        pairs = _paired(topology, places, lent)
+        pairs = Option(*topology.serving(places, lent))
         # An aggregate of the root is one of the whole tree.
         if inside is not None:
             kept = inside[pairs.places] | inside[pairs.anchors]
@@ -124,20 +124,6 @@ def _spread(topology, group, tree):
             pairs = Option(pairs.anchors[kept], pairs.places[kept])
         found.append(pairs)
     return found
-
-
-def _paired(topology, places, lent):
-    """Providers with their own roots, and those of ``lent`` (bool array or None) with every root they serve."""
-    anchors = topology.roots[places]
-    if lent is not None:
-        more = [(roots[roots != topology.roots[place]], place) for place, roots in topology.reached.items() if lent[place]]
-        if more:
-            anchors = np.concatenate([anchors, *[roots for roots, _place in more]])
-            places = np.concatenate([places, *[np.full(len(roots), place) for roots, place in more]])
-    if np.any(anchors[1:] < anchors[:-1]):
-        order = np.lexsort((places, anchors))
-        anchors, places = anchors[order], places[order]
-    return Option(anchors, places)
 
 
 def having(topology, choice):
