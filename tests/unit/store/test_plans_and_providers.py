@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 import sqlalchemy as sa
 
@@ -198,6 +200,47 @@ def test_a_move_keeps_what_it_has_on_the_pool_that_both_see(prepared_url):
     )
     again = drain(prepared_url, where(plan)["web"])
     assert again["status"] == "ok" or where(plan)["web"] == "kvm3"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_claim_of_a_planned_move_is_refused(prepared_url, seed):
+    """Fleets in which hosts have cards of 1 to 4, one or two pools, or disks of their own, and not much room."""
+    rng = random.Random(seed)
+    names = [f"kvm{number}" for number in range(1, 6)]
+    guests = {f"vm{number}": rng.choice(names[: 1 + number % 3]) for number in range(9)}
+    fleets.discover(
+        prepared_url,
+        *(
+            host(name, *(domain(guest) for guest, place in guests.items() if place == name), vcpus=6, local_gb=rng.choice([0, 0, 8]))
+            for name in names
+        ),
+    )
+
+    def fill(connection):
+        cards = {name: [] for name in names}
+        for name in names:
+            for number in range(rng.randint(1, 3) if name != "kvm1" else 4):
+                size = rng.randint(1, 4) if name != "kvm1" else 4
+                add_provider(connection, f"{name}-gpu{number}", {"VGPU": size}, parent=name)
+                cards[name].append([f"{name}-gpu{number}", size])
+        add_provider(connection, "pool", {"DISK_GB": 40}, traits=[provider_arrays.SHARES], aggregates=names[: rng.randint(2, 5)])
+        for guest, place in guests.items():
+            wanted = rng.randint(0, 2)
+            card = next((each for each in cards[place] if each[1] >= wanted), None)
+            if wanted and card:
+                card[1] -= wanted
+                hold(connection, guest, card[0], {"VGPU": wanted})
+            if place in names[:2]:
+                hold(connection, guest, "pool", {"DISK_GB": rng.randint(1, 4)})
+
+    write(prepared_url, fill)
+    plan = drain(prepared_url, extra_moves=3)
+    assert plan["moves"] or plan["unmovable"]
+    carry_out(prepared_url, plan)
+    assert set(where(plan)) == {
+        row for row, place in fleets.where(prepared_url).items() if row in where(plan) and place == where(plan)[row]
+    }
+    held(prepared_url)
 
 
 # The other plans
