@@ -12,8 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.instance_
     InstanceMigrations,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.migrate import PATIENCE
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize_steps import ResizeSettings
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings, ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import limits as migration_limits
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, difference
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import ConductorAction
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize import CONFIRM, REVERT, Resize, ResizeRequest
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize_steps import ResizeSettings
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
 
 

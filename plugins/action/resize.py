@@ -9,7 +9,8 @@ from __future__ import annotations
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, difference
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import ConductorAction, refuse_orphan
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize_steps import ResizeSettings, ResizeSteps, Step
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize_steps import ResizeSteps, Step
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
 

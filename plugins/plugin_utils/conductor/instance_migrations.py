@@ -10,14 +10,14 @@ resized to the size that they have, on another host (conductor.resize).
 from __future__ import annotations
 
 import dataclasses
-import typing
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.host_moves import HostMoves
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize import CONFIRM, Resize, ResizeRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize_destination import request
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize_steps import ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import decide
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings, ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import movers
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, instance_lookup
@@ -30,7 +30,7 @@ class InstanceMigrationRequest:
 
     - instances: names, uuids, or mappings of both.
     - moves: settings.MoveSettings.
-    - settings: resize_steps.ResizeSettings, for those that are shut down for their move.
+    - settings: settings.ResizeSettings, for those that are shut down for their move.
     - host: the host to take; None for those that the scheduler picks.
     - cold: shut down those that run.
     """
@@ -62,7 +62,7 @@ class InstanceMigrations:
     :param wanted: InstanceMigrationRequest.
     """
 
-    def __init__(self, ports, wanted: InstanceMigrationRequest):
+    def __init__(self, ports: Ports, wanted: InstanceMigrationRequest) -> None:
         self._ports, self._store, self._request, self._settings = ports, ports.store, wanted, wanted.settings
         self._colds = Resize(ports, ResizeRequest([], wanted.settings, ending=CONFIRM, host=wanted.host))
         #: What failed, sentences.
@@ -100,7 +100,7 @@ class InstanceMigrations:
         with self._store.read() as connection:
             return instance_lookup.find(connection, self._request.instances)
 
-    def _end_open(self, instances):
+    def _end_open(self, instances: list[dict]) -> list[dict]:
         """End the moves that an earlier run left open.
 
         :returns: the instances as they are then.
@@ -126,10 +126,10 @@ class InstanceMigrations:
                 )
         return instances
 
-    def _of_host(self, host):
+    def _of_host(self, host: str) -> HostMoves:
         return HostMoves(self._ports, host, self._request.moves)
 
-    def _sort_out(self, instances):
+    def _sort_out(self, instances: list[dict]) -> list[dict]:
         """The instances that move; only by the word of the operator those that their policy keeps in place."""
         moving = []
         for each in instances:
@@ -150,7 +150,7 @@ class InstanceMigrations:
             return instance["state"] != "shutoff"
         return not self._settings.despite_policy and by_policy(instance)["moves_cold"]
 
-    def _move(self, instances):
+    def _move(self, instances: list[dict]) -> None:
         """Find a place for each, all of them as one batch, and move those of each host; a host that fails stops no other."""
         moves = self._placed(instances)
         for source in dict.fromkeys(move["from_host"] for move in moves):
@@ -162,7 +162,7 @@ class InstanceMigrations:
                 self.migrations += problem.details.get("migrations") or []
                 self.failed.append(str(problem))
 
-    def _move_off(self, source, moves):
+    def _move_off(self, source: str, moves: list[dict]) -> None:
         if self._settings.check_mode:
             found = self._of_host(source).check(moves)
             failed = [each for each in found if not each["ok"]]
@@ -188,7 +188,7 @@ class InstanceMigrations:
                 )
             except DroverError as problem:
                 raise DroverError(" ".join([*self.failed, str(problem)])) from None
-        place_of: dict[str, typing.Any] = {each["uuid"]: each for each in places}
+        place_of: dict[str, Any] = {each["uuid"]: each for each in places}
         return [
             {
                 "uuid": each["uuid"],
@@ -202,7 +202,7 @@ class InstanceMigrations:
             for each in instances
         ]
 
-    def _result(self):
+    def _result(self) -> dict:
         result = {
             "changed": self.changed or self._colds.changed,
             "migrations": self.migrations,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.operations import Operations
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instance_lookup
 
@@ -22,7 +23,7 @@ class InstanceOperations:
     :param check_mode: whether nothing is to be changed.
     """
 
-    def __init__(self, ports, check_mode: bool = False):
+    def __init__(self, ports: Ports, check_mode: bool = False) -> None:
         self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
         self._check_mode = check_mode
         #: Answers of all instances and differences, see operations.Operations; sentences on what failed.
@@ -59,7 +60,7 @@ class InstanceOperations:
                 self._say_removed(each)
         return result, self.differences, self.failed
 
-    def _work(self, host, wanted, state, options):
+    def _work(self, host: str | None, wanted: list, state: str, options: dict) -> None:
         with self._held(host, state, len(wanted) * (options["timeout"] + SPARE) + SPARE_OF_HOST):
             operations = Operations(self._store, self._hosts.hand(host), host, self._check_mode)
             answers, differences, failed = operations.carry_out(wanted, state, options)
@@ -67,12 +68,12 @@ class InstanceOperations:
         self.differences += differences
         self.failed += failed
 
-    def _held(self, host, state, seconds):
+    def _held(self, host: str | None, state: str, seconds: int) -> contextlib.AbstractContextManager:
         if self._check_mode or host is None:
             return contextlib.nullcontext()
         return self._leasing.held([host], f"instances: {state}", seconds)
 
-    def _say_removed(self, answer):
+    def _say_removed(self, answer: dict) -> None:
         word = "would remove" if self._check_mode else "removed"
         kept = "".join(f" Kept {disk['path']}: {disk['reason']}." for disk in answer["kept_disks"])
         self._say(f"{answer['name']}: {word} {', '.join(answer['removed_disks']) or 'no disk'}.{kept}")

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import typing
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NoReturn
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.progress import MENTION, pause
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize_steps import ResizeSettings, ResizeSteps
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize_steps import ResizeSteps, Step
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instance_lookup
 
@@ -54,7 +57,7 @@ class Resize:
     :param request: ResizeRequest.
     """
 
-    def __init__(self, ports, request: ResizeRequest):
+    def __init__(self, ports: Ports, request: ResizeRequest) -> None:
         self.request, self._settings = request, request.settings
         self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
         self._steps = ResizeSteps(ports, request.settings)
@@ -98,7 +101,7 @@ class Resize:
             with self._noted(instance):
                 self._resize(instance)
 
-    def _resize(self, instance):
+    def _resize(self, instance: dict) -> None:
         source = (instance["migration"] or {}).get("source") or instance["host"]
         with self._held([source] if source else [], f"resize of {instance['name']}"):
             begun = self._steps.begin(*self._steps.find(instance_lookup.as_named(instance)), self.request.flavor, self.request.host)
@@ -106,7 +109,7 @@ class Resize:
             if begun.changed and not self._settings.check_mode:
                 self._carry_out(begun.resize)
 
-    def _carry_out(self, resize):
+    def _carry_out(self, resize: dict) -> None:
         name, source, destination = resize["name"], resize["source"], resize["destination"]
         with self._held([] if resize["same_host"] else [destination], f"resize of {name}"):
             try:
@@ -119,7 +122,7 @@ class Resize:
                 self._take_back(resize, problem)
             self._take(self._steps.arrive, resize)
 
-    def _take_back(self, resize, problem):
+    def _take_back(self, resize: dict, problem: DroverError) -> NoReturn:
         """Give an instance that did not leave its host its old size and state there.
 
         :raises DroverError: always; it says what the problem was.
@@ -139,7 +142,7 @@ class Resize:
                 with self._noted(instance):
                     self._end(instance)
 
-    def _end(self, instance):
+    def _end(self, instance: dict) -> None:
         dummy, resize = self._steps.find(instance_lookup.as_named(instance))
         if resize is None:
             self._say(f"{instance['name']} has no resize that waits to be confirmed; nothing is done.")
@@ -149,7 +152,7 @@ class Resize:
         else:
             self._revert(resize)
 
-    def _revert(self, resize):
+    def _revert(self, resize: dict) -> None:
         source, destination = resize["source"], resize["destination"]
         with self._held(list(dict.fromkeys([source, destination])), f"reverting the resize of {resize['name']}"):
             self._take(self._steps.leave_again, resize)
@@ -159,11 +162,11 @@ class Resize:
 
     # Parts
 
-    def _take(self, step, resize, *more):
+    def _take(self, step: Callable[..., Step], resize: dict, *more: Any) -> None:
         """Take a step of a resize as the store has it now."""
         self._note(resize["name"], step(self._now(resize), *more))
 
-    def _now(self, resize):
+    def _now(self, resize: dict) -> dict:
         """The resize as the store has it now.
 
         :raises LeftOpen: it is not open any more.
@@ -176,14 +179,14 @@ class Resize:
             )
         return now
 
-    def _note(self, name, step):
+    def _note(self, name: str, step: Step) -> None:
         self.changed = self.changed or step.changed
         if step.resize is not None:
             self.resizes[step.resize["uuid"]] = step.resize
         if step.changed and step.difference is not None:
             self.differences.append((name, *step.difference))
 
-    def _move(self, order, source, uri):
+    def _move(self, order: dict, source: str, uri: str) -> None:
         """Move a domain that is shut off, with its disks where they are not shared, and follow that to its end.
 
         The worker on the hypervisor goes on by itself; a move that is under way or done is only followed.
@@ -216,7 +219,7 @@ class Resize:
             wait = int(pause(found.get("elapsed_s"), 1))
             self._extend((source, destination), wait)
 
-    def _extend(self, hosts, wait):
+    def _extend(self, hosts: Iterable[str], wait: int) -> None:
         try:
             for host in hosts:
                 self._leasing.extend(host, wait + self._settings.timeout + SPARE)
@@ -231,7 +234,7 @@ class Resize:
         return self._leasing.held(hosts, purpose, 2 * self._settings.timeout + SPARE)
 
     @contextlib.contextmanager
-    def _noted(self, instance) -> typing.Iterator[None]:
+    def _noted(self, instance: dict) -> Iterator[None]:
         """Note what fails of an instance, and go on with the next; not where the time of the whole run is over."""
         try:
             yield

@@ -9,12 +9,14 @@ resize to the size that the instance has, on another host.
 
 from __future__ import annotations
 
-import dataclasses
-import typing
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import refusals, used_files
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize_destination import find_destination
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import resizes
@@ -27,27 +29,7 @@ LOST = "The resize stays open: run this again when the host is back, and it goes
 AGAIN = "Run drover.compute.instance_resize again, which goes on with it."
 
 
-@dataclasses.dataclass(frozen=True)
-class ResizeSettings:
-    """How instances are resized.
-
-    - timeout: seconds that one may take to shut down or to start. force: cut the power of one that does not shut down.
-    - despite_policy: move it though its policy says otherwise.
-    - migration: options of its move (module_utils._migration.options).
-    - policy: scheduler.policy.Policy. service_down_time: seconds.
-    - check_mode: change nothing.
-    """
-
-    policy: typing.Any
-    timeout: int = 60
-    force: bool = False
-    despite_policy: bool = False
-    migration: dict = dataclasses.field(default_factory=dict)
-    service_down_time: int = 0
-    check_mode: bool = False
-
-
-class Step(typing.NamedTuple):
+class Step(NamedTuple):
     """What a step came to.
 
     changed: whether it did anything. resize: a dict of migrations.resizes.describe() without migration_options, None where there is
@@ -68,12 +50,12 @@ class ResizeSteps:
     :raises DroverError: the options of migrations contradict each other.
     """
 
-    def __init__(self, ports, settings, hand=None):
+    def __init__(self, ports: Ports, settings: ResizeSettings, hand: Callable[[str], Any] | None = None) -> None:
         self._store, self._clock, self._say, self._settings = ports.store, ports.clock, ports.say, settings
         self._hand, self._actor = hand or ports.hosts.hand, ports.leasing.holder
         self._options = Options(settings.migration)
 
-    def find(self, wanted):
+    def find(self, wanted: str | dict) -> tuple[dict, dict | None]:
         """Find an instance and its resize.
 
         :param wanted: a name, a uuid, or a dict with both.
@@ -85,7 +67,7 @@ class ResizeSteps:
             is_resize = found is not None and found["type"] == migration_claims.RESIZE
             return instance, self._described(connection, found["uuid"]) if is_resize else None
 
-    def _described(self, connection, migration):
+    def _described(self, connection: Any, migration: str) -> dict:
         """What is known of a resize, with the options of its move laid over both orders."""
         resize = resizes.describe(connection, migration)
         options = self._options.of(resize)
@@ -97,7 +79,7 @@ class ResizeSteps:
 
     # There
 
-    def begin(self, instance, resize, flavor, host):
+    def begin(self, instance: dict, resize: dict | None, flavor: str | None, host: str | None) -> Step:
         """Find the size and the place, let the hypervisor look at it, and write it down.
 
         :param instance, resize: as find() returns them; a resize that is open is gone on with.
@@ -146,7 +128,7 @@ class ResizeSteps:
         return Step(True, resize, (before, {**size, "host": selection["host"]}))
 
     @staticmethod
-    def _going_on(resize, flavor, host):
+    def _going_on(resize: dict, flavor: str | None, host: str | None) -> Step:
         """A resize that an earlier run began: the same one is gone on with, another is refused."""
         flavor = flavor if flavor is not None else resize["old"]["flavor"]
         if flavor != resize["new"]["flavor"] or host not in (None, resize["destination"]):
@@ -157,7 +139,7 @@ class ResizeSteps:
             )
         return Step(not has_arrived(resize), resize)
 
-    def _look(self, hand, instance, size):
+    def _look(self, hand: Any, instance: dict, size: dict) -> dict:
         """Whether the hypervisor has it, and would give it that size; nothing is changed."""
         sentence = f"Instance {instance['name']} on {instance['host']}: {{}} Nothing was done."
         given = {**self._sized(instance, instance["uri"], size), "state": "shutoff", "disk_gb": size["disk_gb"] or None}
@@ -165,13 +147,13 @@ class ResizeSteps:
         given = {"uri": instance["uri"], "uuid": instance["uuid"], "state": "present"}
         return _foretell(hand, given, sentence)["domain"]
 
-    def leave(self, resize):
+    def leave(self, resize: dict) -> Step:
         """Shut it down at its host and give it the new size there."""
         if resize["status"] not in ("accepted", "running"):
             return Step(False, resize)
         return self._off(resize, resize["source"], resize["source_uri"], resize["new"], resize["migration"])
 
-    def arrive(self, resize):
+    def arrive(self, resize: dict) -> Step:
         """See it at its destination with the new size, and start it if it ran."""
         if has_arrived(resize):
             return Step(False, resize)
@@ -189,7 +171,7 @@ class ResizeSteps:
         self._say(f"{resize['name']}: {_told(resize['new'])}, {facts['state']} on {host}")
         return Step(True, {**resize, "status": "finished", "arrived": True})
 
-    def undo(self, resize, message=None):
+    def undo(self, resize: dict, message: str | None = None) -> Step:
         """Give it its old size and state back at its host, which it did not leave, and then its room.
 
         :param message: why, for people who look later.
@@ -213,7 +195,7 @@ class ResizeSteps:
             record.record_seen(connection, resize["uuid"], resize["source"], domain.describe(facts), self._clock.time())
         return Step(True, None)
 
-    def _seek(self, hand, resize, here):
+    def _seek(self, hand: Any, resize: dict, here: dict | None) -> None:
         """Where neither end has it, write that down: then a discovery that finds it elsewhere ends the resize.
 
         :raises DroverError: neither has it.
@@ -233,7 +215,7 @@ class ResizeSteps:
 
     # Afterwards
 
-    def confirm(self, resize):
+    def confirm(self, resize: dict) -> Step:
         """Make its disk larger, which is never taken back, and free what its old size held."""
         if not has_arrived(resize):
             _refuse_unfinished(resize)
@@ -249,13 +231,13 @@ class ResizeSteps:
                 migration_claims.confirm(connection, resize["migration"], proof, self._clock.time())
         return Step(True, {**resize, "status": "confirmed"}, ({"size": resize["new"], "else": resize["old"]}, {"size": resize["new"]}))
 
-    def leave_again(self, resize):
+    def leave_again(self, resize: dict) -> Step:
         """Shut it down where it is now and give it the old size there."""
         if resize["status"] != "finished":
             _refuse_unfinished(resize)
         return self._off(resize, resize["destination"], resize["destination_uri"], resize["old"], None)
 
-    def revert(self, resize):
+    def revert(self, resize: dict) -> Step:
         """See it where it was, with its old size and state, and give it its room there back."""
         if resize["status"] != "finished":
             _refuse_unfinished(resize)
@@ -272,7 +254,7 @@ class ResizeSteps:
 
     # Parts
 
-    def _off(self, resize, host, uri, size, order):
+    def _off(self, resize: dict, host: str, uri: str, size: dict, order: str | None) -> Step:
         given = {**self._sized(resize, uri, size), "state": "shutoff", "order": order}
         try:
             result = self._domain(self._hand(host), host, given, resize)
@@ -286,7 +268,7 @@ class ResizeSteps:
                 migration_claims.note_nowhere(connection, resize["migration"], self._clock.time(), nowhere=False)
         return Step(bool(result["changed"]), resize)
 
-    def _back(self, hand, resize):
+    def _back(self, hand: Any, resize: dict) -> dict:
         """Give it the old size at its source and start it if it ran.
 
         :returns: the facts of its domain.
@@ -297,7 +279,7 @@ class ResizeSteps:
         self._domain(hand, host, given, resize)
         return self._power(hand, host, uri, resize, "It has its old size there; the resize stays open.")
 
-    def _power(self, hand, host, uri, resize, note):
+    def _power(self, hand: Any, host: str, uri: str, resize: dict, note: str) -> dict:
         given = {"uri": uri, "uuid": resize["uuid"], "timeout": self._settings.timeout}
         state = "running" if resize["running"] else "present"
         try:
@@ -305,7 +287,7 @@ class ResizeSteps:
         except DroverError as problem:
             raise DroverError(f"{problem} {note}") from None
 
-    def _sized(self, instance, uri, size):
+    def _sized(self, instance: dict, uri: str, size: dict) -> dict:
         """Arguments of the module domain that give an instance a size."""
         return {
             "uri": uri,
@@ -319,7 +301,7 @@ class ResizeSteps:
         }
 
     @staticmethod
-    def _domain(hand, host, given, resize):
+    def _domain(hand: Any, host: str, given: dict, resize: dict) -> dict:
         answer = hand.act("domain", given)
         if answer.outcome != certainty.DONE:
             raise DroverError(
@@ -329,16 +311,16 @@ class ResizeSteps:
         return answer.result
 
 
-def has_arrived(resize):
+def has_arrived(resize: dict) -> bool:
     """Whether an instance was seen at its destination with the new size: then its resize waits to be confirmed."""
     return resize["status"] == "finished" and resize["arrived"]
 
 
-def _refuse_unfinished(resize):
+def _refuse_unfinished(resize: dict) -> NoReturn:
     raise DroverError(f"The resize of {resize['name']} has not ended yet, so it cannot be confirmed or reverted. {AGAIN}")
 
 
-def _refuse_by_policy(instance, host):
+def _refuse_by_policy(instance: dict, host: str) -> None:
     policy = instance["policy"] or {}
     kept = movers.why_policy_keeps(policy.get("move"), policy.get("error"), instance["state"], cold=True)
     if kept:
@@ -348,13 +330,13 @@ def _refuse_by_policy(instance, host):
         )
 
 
-def _foretell(hand, given, sentence):
+def _foretell(hand: Any, given: dict, sentence: str) -> dict:
     told = hand.foretell("domain", given)
     if told.get("failed"):
         raise DroverError(sentence.format(told.get("msg")))
     return told
 
 
-def _told(size):
+def _told(size: dict) -> str:
     flavor = f"{size['flavor']}, " if size["flavor"] else ""
     return f"{flavor}{size['vcpus']} vCPU, {size['memory_mb']} MiB"

@@ -13,6 +13,7 @@ import dataclasses
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.host_moves import HostMoves
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.operations import Operations
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import drained, services
@@ -44,10 +45,10 @@ class Undrain:
     :param request: UndrainRequest.
     """
 
-    def __init__(self, ports, request: UndrainRequest):
+    def __init__(self, ports: Ports, request: UndrainRequest) -> None:
         self._ports, self._request, self.host = ports, request, request.host
         self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
-        #: The host as it was when it had been read: a row of the services.
+        #: Whether a drain began at the host, and no undrain followed.
         self._drained = False
         self.changed = False
         #: Instances that were started, and sentences on those that were not.
@@ -79,7 +80,7 @@ class Undrain:
             )
         return {**result, "message": message}
 
-    def _settle(self):
+    def _settle(self) -> None:
         """Finish or undo what the drain left open; a move that was never begun is not begun. The host is brought back in any case."""
         if self._request.check_mode:
             return
@@ -90,7 +91,7 @@ class Undrain:
                 raise
             self._say(f"{problem} {self.host} is brought back all the same.")
 
-    def _restore(self):
+    def _restore(self) -> tuple[dict, list[dict]]:
         """Give the host the state that it had before the drain.
 
         :returns: (its state, the instances that the drain shut down and that are to be started).
@@ -102,13 +103,13 @@ class Undrain:
         self.changed |= before != after
         return after, to_start
 
-    def _message(self, state, to_start):
+    def _message(self, state: dict, to_start: list[dict]) -> str:
         was = "is as it was before its drain or evacuation" if self._drained else "was not drained; nothing was changed"
         now = f"disabled ({state['disabled_reason']})" if state["disabled"] else "enabled"
         names = ", ".join(each["name"] for each in to_start)
         return f"{self.host} {was}: {now}." + (f" Its drain shut down {names}, to be started now." if names else "")
 
-    def _start(self, instance):
+    def _start(self, instance: dict) -> None:
         """Start an instance; one that does not start keeps no other from it."""
         name, host = instance["name"], self.host
         try:
