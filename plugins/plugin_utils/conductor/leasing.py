@@ -22,7 +22,7 @@ class Leasing:
         self._store, self._actor, self._say = store, actor, say
 
     @property
-    def holder(self):
+    def holder(self) -> str:
         """The run, in words for people."""
         return self._actor.holder
 

@@ -39,7 +39,7 @@ class Operations:
     def __init__(self, store, hand, host, check_mode=False):
         self.store, self.hand, self.host, self.check_mode = store, hand, host, check_mode
 
-    def carry_out(self, wanted, state, options):
+    def carry_out(self, wanted: list, state: str, options: dict) -> tuple[list, list, list]:
         """Bring instances of this host to a state; all are tried.
 
         :param wanted: what names them, see find().
@@ -55,7 +55,7 @@ class Operations:
             answers, differences = self.power(found, state, {**given, "hard": options["hard"]})
         return answers, differences, [self._told(each) for each in answers if each["status"] != "done"]
 
-    def _told(self, answer):
+    def _told(self, answer: dict) -> str:
         """The sentence about one that failed; many a message names it already."""
         name, text = answer["name"], answer["message"]
         text = text if text.startswith(f"{name} ") else f"Instance {name} on {self.host}: {text}"
