@@ -5,17 +5,22 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
+from ansible import constants as C
+
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import ConductorAction
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.building import Building
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.instance_operations import InstanceOperations
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.operations import NOT_DONE, POWER, Operations
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, selections
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils.store import instance_lookup
 
 
-class ActionModule(DroverAction):
+class ActionModule(ConductorAction):
     ARGUMENT_SPEC = {
         "state": {"type": "str", "choices": ["built", "settled", *POWER, "absent"], "default": "built"},
         "instances": {"type": "list", "elements": "raw"},
@@ -43,14 +48,14 @@ class ActionModule(DroverAction):
         ]
     }
 
-    def act(self, args, task_vars):
-        host, check_mode = self.target(task_vars), self._task.check_mode
+    def conduct(self, args, task_vars):
+        host = self.target(task_vars)
         store, hand = self.store(args, task_vars), Hand(self, host, task_vars)
         if args["state"] == "built":
             return self._built(Building(store, hand, host, args["timeout"]), host, args)
         if args["state"] == "settled":
             return self._settled(Building(store, hand, host, args["timeout"]), args)
-        return self._on_those_there(Operations(store, hand, host, check_mode), host, args)
+        return self._on_those_there(store, hand, host, args, task_vars)
 
     def _built(self, building, host, args):
         wanted = {key: args[key] for key in ("uuid", "name", "xml", "disks", "seed", "autostart", "uri") if args[key] is not None}
@@ -70,25 +75,19 @@ class ActionModule(DroverAction):
         found = building.settle(args["uuid"], args["alternates"], args["expires"], args["message"], actor)
         return {"changed": True, **found}
 
-    def _on_those_there(self, operations, host, args):
-        """Work on instances that are on this host; all are tried, and those that failed are named."""
-        found = operations.find(args["instances"], args["state"])
-        given = {key: args[key] for key in ("timeout", "force")}
-        if args["state"] == "absent":
-            answers, differences = operations.remove(found, {**given, "remove_disks": not args["keep_disks"]})
+    def _on_those_there(self, store, hand, host, args, task_vars):
+        """Work on instances that are there; all are tried, and those that failed are named."""
+        with store.read() as connection:
+            found = instance_lookup.find(connection, args["instances"], [])
+        if host in C.LOCALHOST and host not in {each["host"] for each in found}:
+            operations = InstanceOperations(self.ports(args, task_vars), self._task.check_mode)
+            result, differences, failed = operations.run(args["instances"], args["state"], args)
         else:
-            answers, differences = operations.power(found, args["state"], {**given, "hard": args["hard"]})
-        result = {"changed": any(each["changed"] for each in answers), "host": host, "instances": answers}
+            operations = Operations(store, hand, host, self._task.check_mode)
+            answers, differences, failed = operations.carry_out(args["instances"], args["state"], args)
+            result = {"changed": any(each["changed"] for each in answers), "host": host, "instances": answers}
         if self._task.diff:
             result["diff"] = differences
-        failed = [_told(each, host) for each in answers if each["status"] != "done"]
         if failed:
             raise DroverError(" ".join(failed), **result)
         return result
-
-
-def _told(answer, host):
-    """The sentence about one that failed; many a message names it already."""
-    name, text = answer["name"], answer["message"]
-    text = text if text.startswith(f"{name} ") else f"Instance {name} on {host}: {text}"
-    return text if text.endswith(".") else f"{text}."

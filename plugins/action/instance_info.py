@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import resize
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import resize_destination
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.instance_migrations import by_policy
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import movers
 from ansible_collections.drover.compute.plugins.plugin_utils.report import text
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instance_lookup, instances
 
@@ -46,20 +46,10 @@ class ActionModule(DroverAction):
                 {
                     **listed[row["uuid"]],
                     **{key: row[key] for key in NAMED},
-                    "asked": {key: row[key] for key in ("uuid", "name") if key == "uuid" or row["named"]},
-                    "request": resize.request(connection, row),
-                    **_moves(row),
+                    "asked": instance_lookup.as_named(row),
+                    "request": resize_destination.request(connection, row),
+                    **by_policy(row),
                 }
             )
             for row in rows
         ]
-
-
-def _moves(row):
-    """What the policy of an instance says of a migration."""
-    policy = row["policy"] or {}
-    move, state = policy.get("move"), row["state"]
-    return {
-        "moves_cold": move == "cold" and state in movers.LIVE_STATES,
-        "kept_by_policy": movers.why_policy_keeps(move, policy.get("error"), state),
-    }

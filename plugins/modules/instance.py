@@ -19,7 +19,8 @@ description:
   - The files and the domain of a failed build are removed again. Any other failure during a build (a time limit, a lost host, a store that
     cannot be written) proves nothing. Only if RV(uncertain) is false, nothing of the instance is there for certain;
     O(state=settled) finds out.
-  - The roles take the lease of the host first (M(drover.compute.lease)); this module does not.
+  - On localhost it works on O(instances) wherever they are, host after host, and takes the lease of each; one that fails stops no other. On a
+    hypervisor it does not. There take its lease first with M(drover.compute.lease).
 options:
   state:
     description:
@@ -36,8 +37,8 @@ options:
     default: built
   instances:
     description:
-      - Instances on this host, for any O(state) but V(built) and V(settled). Each is a name, a uuid, or a mapping with C(name) and C(uuid), which must
-        agree.
+      - Instances on this host, or on any host if the task runs on localhost, for any O(state) but V(built) and V(settled).
+      - Each is a name, a uuid, or a mapping with C(name) and C(uuid), which must agree.
       - An instance that is given by its name is not changed if libvirt has its uuid under another name.
     type: list
     elements: raw
@@ -160,7 +161,7 @@ EXAMPLES = r"""
 RETURN = r"""
 host:
   description: The host it is on.
-  returned: success
+  returned: success, but for instances of several hosts
   type: str
 domain:
   description: The domain, as M(drover.compute.hypervisor_info) shows it.
@@ -188,6 +189,11 @@ instances:
     domain: {description: The domain afterwards., type: dict, returned: for any O(state) but V(absent)}
     removed_disks: {description: The files that were removed., type: list, elements: str, returned: when O(state=absent)}
     kept_disks: {description: "The files that were kept, each with C(path) and C(reason).", type: list, elements: dict, returned: when O(state=absent)}
+gone:
+  description: Those that were removed, each with C(uuid) and C(name), and the names of those that the store did not have.
+  returned: when O(state=absent) and the task runs on localhost, after a failure too
+  type: list
+  elements: raw
 uncertain:
   description:
     - False if nothing of the instance is there for certain.

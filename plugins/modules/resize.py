@@ -14,7 +14,7 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Each step works on one hypervisor, so delegate it to the host that O(state) names. The role C(drover.compute.instance) puts them
+  - Each step works on one hypervisor, so delegate it to the host that O(state) names. M(drover.compute.instance_resize) puts them
     together, takes the leases of the hosts, and moves the instance with M(drover.compute.domain_migration) in between.
   - The resize is written into the store before anything is done. While it goes on, and until it is confirmed or reverted, the room of
     both sizes is held. Each step may be taken again, so that a run that was killed is gone on with by the next.
@@ -83,6 +83,7 @@ attributes:
   idempotent:
     support: full
 seealso:
+  - module: drover.compute.instance_resize
   - module: drover.compute.allocation
   - module: drover.compute.domain
 """

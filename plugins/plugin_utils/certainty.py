@@ -129,6 +129,11 @@ def is_nowhere(result: Mapping[str, Any]) -> bool:
     return result.get("source_state") == result.get("destination_state") == "absent"
 
 
+def runs_there(result: Mapping[str, Any]) -> bool:
+    """Whether the module domain_migration saw an instance run at its destination, and gone from its source."""
+    return result.get("source_state") == "absent" and result.get("destination_state") in ("running", "blocked")
+
+
 def is_off(host: str) -> Proof:
     """A Proof that nothing of a host runs: its power was seen to be off, or a person said so in exact words."""
     return Proof(f"{host} is off.")

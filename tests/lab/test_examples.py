@@ -65,6 +65,17 @@ def resized(fleet):
     fleet.playbook("instance_resize", "-e", "drover_instance=web1", "-e", "drover_flavor=big", "-e", "drover_host=kvm1")
 
 
+def large(fleet):
+    web1(fleet)
+    flavor = {"name": "large", "vcpus": 2, "memory_mb": 96, "disk_gb": 0}
+    fleet.playbook("flavor.yml", "-e", json.dumps({"flavor": flavor, **flavor}))
+
+
+def drained(fleet):
+    web1(fleet)
+    fleet.drain("kvm1")
+
+
 def two_to_stop(fleet):
     fleet.make("kvm1", Domain("web1", boots=True), Domain("web2", boots=True))
     fleet.playbook("discover")
@@ -103,8 +114,11 @@ PREPARE = {
     ("module", "drain"): web1,
     ("module", "hypervisor_info"): two_guests,
     ("module", "instance"): web1,
+    ("module", "instance_migrate"): web1,
+    ("module", "instance_resize"): large,
     ("module", "migration"): two_guests,
     ("module", "resize"): resized,
+    ("module", "undrain"): drained,
     ("role", "drain"): web1,
     ("role", "evacuate"): dead,
     ("role", "hypervisor"): nothing,
@@ -120,7 +134,10 @@ AFTER = {
     ("module", "domain_restart"): lambda fleet: fleet.where() == {"web-1": ("kvm2", "running")},
     ("module", "drain"): lambda fleet: fleet.service("kvm1")["maintenance"] and fleet.settled()["web1"][0] != "kvm1",
     ("module", "instance"): lambda fleet: fleet.where() == {} and fleet.booked() == {},
+    ("module", "instance_migrate"): lambda fleet: fleet.settled()["web1"][0] == "kvm2",
+    ("module", "instance_resize"): lambda fleet: {each["VCPU"] for each in fleet.booked()["web1"].values()} == {2},
     ("module", "migration"): lambda fleet: "kvm1" not in {host for host, dummy in fleet.settled().values()},
+    ("module", "undrain"): lambda fleet: not fleet.service("kvm1")["disabled"],
     ("role", "drain"): lambda fleet: fleet.service("kvm1")["maintenance"] and fleet.settled()["web1"][0] != "kvm1",
     ("role", "evacuate"): lambda fleet: fleet.where(["kvm2", "kvm3"])["web1"][1] == "running",
     ("role", "instance"): lambda fleet: set(fleet.where().values()) == {("kvm1", "shutoff")},

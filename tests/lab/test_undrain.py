@@ -51,7 +51,7 @@ def test_it_starts_what_the_drain_shut_down(fleet):
     assert re.search(r"high.*No such file", said) and "which starts what is left" in said
     assert states(fleet) == {"low": "running", "high": "shutoff", "pinned": "running", "off": "shutoff"}
     assert not fleet.service("kvm1")["disabled"]
-    order = [said.index(f"(item={name})") for name in ("high", "pinned", "low")]
+    order = [said.index(f"{name}: starting on kvm1") for name in ("high", "pinned", "low")]
     assert order == sorted(order), "the highest priority first"
 
     fleet.run("kvm1", f"mv {disk}.away {disk}")

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The operations of the fault matrix: what they begin with, what they do, and how the fleet is when they have ended well.
 
-Each carries out the tasks of the role of its name with the action plugins that ship.
+Each runs the action plugins that ship, as the role of its name does.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import os
 
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instance_lookup, services
-from ansible_collections.drover.compute.tests.matrix.world import TimedOut
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, flavors, services
+from ansible_collections.drover.compute.tests.matrix.world import Run, TimedOut
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
@@ -94,39 +94,28 @@ class Place(Operation):
 
 
 class _OfInstance(Operation):
-    """Role instance: find it, work on it at its host."""
+    """The module instance on the controller: it finds the instance, and works on it at its host."""
 
-    state = None
-
-    def host(self, run):
-        with Store.open(run.url).read() as connection:
-            found = instance_lookup.find(connection, ["web"], [])
-        return found[0]["host"] if found else None
+    state, place = None, "kvm1"
 
     def run(self, run):
-        host = self.host(run)
-        if host is None:
-            return
-        run.task(host, "instance", state=self.state, instances=["web"], timeout=1, force=True)
+        run.task("localhost", "instance", state=self.state, instances=["web"], timeout=1, force=True, hard=True)
 
 
 class Start(_OfInstance):
-    before, state, place = "shutoff", "started", "kvm1"
+    before, state = "shutoff", "started"
 
 
 class Stop(_OfInstance):
-    after, state, place = "shutoff", "stopped", "kvm1"
+    after, state = "shutoff", "stopped"
 
 
 class Reboot(_OfInstance):
-    state, place = "rebooted", "kvm1"
-
-    def run(self, run):
-        run.task(self.host(run), "instance", state="rebooted", instances=["web"], timeout=1, hard=True)
+    state = "rebooted"
 
 
 class Delete(_OfInstance):
-    after, state = None, "absent"
+    after, state, place = None, "absent", None
 
     def check(self, world):
         super().check(world)
@@ -138,28 +127,24 @@ class Delete(_OfInstance):
         world.contents.pop(os.path.join(world.disks, "web.qcow2"))
 
 
-class LiveMove(_OfInstance):
-    """Role instance, action migrate, to a host that is named."""
+class LiveMove(Operation):
+    """The module instance_migrate, to a host that is named."""
 
-    place = "kvm2"
+    place, cold = "kvm2", False
 
     def run(self, run):
-        with Store.open(run.url).read() as connection:
-            (found,) = instance_lookup.find(connection, ["web"])
-        if found["migration"] is not None:
-            run.task(found["migration"]["source"], "migration", state="settled", shutdown_timeout=1)
-            with Store.open(run.url).read() as connection:
-                (found,) = instance_lookup.find(connection, ["web"])
-        if found["host"] == "kvm2":
-            return
-        move = {"uuid": uuid_of("web"), "name": "web", "from_host": found["host"], "host": "kvm2", "node": "kvm2"}
-        moved = run.task(found["host"], "migration", moves=[{**move, "live": self.before == "running"}], shutdown_timeout=1)
-        if moved["failed_moves"]:
-            raise AnsibleActionFail(moved["failed_moves"][0]["message"])
+        given = {"timeout": 1, "force": True, "shutdown_timeout": 1}
+        run.task("localhost", "instance_migrate", instances=["web"], host="kvm2", cold=self.cold, **given)
 
 
 class ColdMove(LiveMove):
     before = after = "shutoff"
+
+
+class StoppedMove(LiveMove):
+    """It is shut down for its move and started at its destination."""
+
+    cold = True
 
 
 class Settle(LiveMove):
@@ -235,9 +220,73 @@ class Evacuate(Operation):
             assert [state for host, state in where[name] if host != "kvm1"] == ["running"], where
 
 
+class Undrain(Operation):
+    """The module undrain: kvm1 is enabled, and web, which its drain shut down, runs there again."""
+
+    place = "kvm1"
+
+    def prepare(self, world):
+        super().prepare(world)
+        Run(world).task("localhost", "host", name="kvm1", state="draining", shuts_down=[uuid_of("web")])
+        world.fleet.hosts["kvm1"].domains()[uuid_of("web")].destroy()
+        world.discover()
+
+    def run(self, run):
+        run.task("localhost", "undrain", host="kvm1", timeout=1)
+
+    def check(self, world):
+        super().check(world)
+        with Store.open(world.url).read() as connection:
+            assert not services.get(connection, "kvm1").disabled
+
+
+class Resize(Operation):
+    """The module instance_resize: web has more vCPUs and memory, on the host that is named."""
+
+    place, ending = "kvm2", "confirm"
+    size = (2, 128)
+
+    def prepare(self, world):
+        super().prepare(world)
+        with Store.open(world.url).write() as connection:
+            flavors.ensure(connection, "big", {"vcpus": 2, "memory_mb": 128, "disk_gb": 0}, fleets.NOW)
+
+    def run(self, run):
+        given = {"flavor": "big", "host": self.place, "ending": self.ending}
+        run.task("localhost", "instance_resize", instances=["web"], timeout=1, force=True, **given)
+
+    def check(self, world):
+        super().check(world)
+        domain = world.fleet.hosts[self.place].domains()[uuid_of("web")]
+        assert (domain.maxVcpus(), domain.maxMemory() // 1024) == self.size
+
+
+class ResizeHere(Resize):
+    """The same on its own host."""
+
+    place = "kvm1"
+
+
+class Revert(Resize):
+    """A resize to another host is taken back."""
+
+    place, size = "kvm1", (1, 64)
+
+    def prepare(self, world):
+        super().prepare(world)
+        given = {"flavor": "big", "host": "kvm2"}
+        Run(world).task("localhost", "instance_resize", instances=["web"], timeout=1, force=True, **given)
+
+    def run(self, run):
+        run.task("localhost", "instance_resize", instances=["web"], timeout=1, force=True, ending="revert")
+
+
 OPERATIONS = {
     "drain": Drain,
     "evacuate": Evacuate,
+    "resize": Resize,
+    "resize on the same host": ResizeHere,
+    "revert": Revert,
     "place": Place,
     "start": Start,
     "stop": Stop,
@@ -245,5 +294,7 @@ OPERATIONS = {
     "delete": Delete,
     "live move": LiveMove,
     "cold move": ColdMove,
+    "move shut down": StoppedMove,
+    "undrain": Undrain,
     "settle": Settle,
 }

@@ -173,7 +173,7 @@ class Worker:
             status = "cancelled"
         if status in SETTLED:
             self.host.aborts.pop(self.uuid, None)
-            self.host.withdrawn.add(self.order["migration"])
+            self.host.withdrawn.update({self.order["migration"]} - {None})
         phase = "done" if status in SETTLED else self.record["phase"]
         self._leave()
         self._save(status=status, message=message, finished_at=self.fleet.clock.now, phase=phase)
@@ -242,7 +242,8 @@ class Worker:
         return self._was_of_this_migration() and self.previous["status"] == "cancelled"
 
     def _was_of_this_migration(self):
-        return self.previous is not None and self.previous["order"]["migration"] == self.order["migration"]
+        mine = self.order["migration"]
+        return self.previous is not None and mine is not None and self.previous["order"]["migration"] == mine
 
     def _is_new(self):
         """Whether nobody can have begun it."""

@@ -14,6 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner import host
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock as store_clock
 from ansible_collections.drover.compute.plugins.plugin_utils.store import occupancy, services
 from ansible_collections.drover.compute.tests.scenarios.migrating import Module
+from ansible_collections.drover.compute.tests.scenarios.resizing import Modules, Refused
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken, Domain
 
 
@@ -135,7 +136,7 @@ class SimulatedHosts:
         return SimulatedHand(self, host, self._open_moves)
 
 
-class SimulatedHand:
+class SimulatedHand(Modules):
     """remote_module.Hand on a simulated host."""
 
     def __init__(self, hosts, host, open_moves):
@@ -161,18 +162,20 @@ class SimulatedHand:
             return self._hosts.fate.call(
                 lambda: certainty.Answer(certainty.DONE, run(args)), lambda seconds: run({**args, "within": seconds})
             )
+        except Refused as problem:
+            return certainty.judge(problem.result)
         except (DroverError, Broken) as problem:
             return certainty.lost(str(problem))
 
     def _domain_migration(self, args):
-        start, abort = ([{**order, "source": self.host} for order in args.get(key) or ()] for key in ("start", "abort"))
+        start, abort = ([{"migration": None, **order, "source": self.host} for order in args.get(key) or ()] for key in ("start", "abort"))
         module = Module(self._fleet, self.host, self._open_moves, args.get("max_migrations"))
         if args.get("check"):
             return {"moves": [module.check(order) for order in start]}
         wait, until = args["wait"], args.get("until")
         if "within" in args:
             wait, until = args["within"], -1
-        return {"moves": module(start, args["follow"], wait, until, abort)}
+        return {"moves": module(start, args.get("follow", ()), wait, until, abort)}
 
     def _service(self, args):
         """The module ansible.builtin.service restarts libvirt."""
@@ -190,13 +193,6 @@ class SimulatedHand:
             "reached": any(self._fleet.reach(self.host, name) for name in names),
             "storage": "active" if active else "silent",
         }
-
-    def _domain_order(self, args):
-        """What is there of domains. A call of this fleet has ended when it has answered, so that nothing is busy."""
-        self.reach()
-        here = self._fleet.hosts[self.host].domains
-        found = {uuid: {"state": domain.state} for uuid, domain in here.items()}
-        return {"domains": [{"uuid": each["uuid"], "busy": False, "domain": found.get(each["uuid"])} for each in args["domains"]]}
 
     def _domain_restart(self, args):
         """Starts what is not there yet; ``within``: it is broken off when the first one has been started."""
@@ -223,7 +219,3 @@ class SimulatedHand:
             self._fleet.power_off(self.host)
             raise Broken(f"{self.host} was lost on the way")
         return {**answer, "status": "restarted", "state": state}
-
-    def _domain(self, args):
-        """Brings a domain down in good order."""
-        return self._fleet.shut_down(self.host, args["uuid"], args["timeout"])

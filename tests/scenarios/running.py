@@ -12,6 +12,7 @@ import contextlib
 
 import sqlalchemy as sa
 
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import operations
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import Drain, DrainRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation import Evacuation, EvacuationRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.host_moves import HostMoves
@@ -24,18 +25,20 @@ from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits i
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, power, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, flavors, power, services, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock as store_clock
+from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import RESIZE
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node_data, record
 from ansible_collections.drover.compute.tests.scenarios.clock import Clock
 from ansible_collections.drover.compute.tests.scenarios.ports import Actor, Fate, FatedStore, Killed, SimulatedHosts
+from ansible_collections.drover.compute.tests.scenarios.resizing import Instances
 from ansible_collections.drover.compute.tests.scenarios.several import Several
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken, Fleet, Violation
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.test_claims_spread import add_provider, held
 
 
-class Scenario(Several):
+class Scenario(Several, Instances):
     """One case of a scenario.
 
     said: what the commands ended with, one line each that did not simply succeed.
@@ -48,9 +51,10 @@ class Scenario(Several):
         self.said, self.runs, self.dead = [], 0, set()
         # What a person has moved: {uuid: hosts that have not been read since}.
         self.unseen = {}
-        self.groups = data.get("groups", [])
+        self.groups, self.flavors = data.get("groups", []), data.get("flavors", [])
         # Providers below those of the hosts, and what instances hold of them: [{name, parent, inventories}], [{instance, provider, amounts}].
         self.providers, self.holds = data.get("providers", []), data.get("holds", [])
+        patch.setattr(operations, "time", self.clock)
         patch.setattr(store_clock, "time", self.clock)
 
     def begin(self):
@@ -58,6 +62,9 @@ class Scenario(Several):
         with Store.open(self.url).write() as connection:
             for group in self.groups:
                 server_groups.ensure(connection, **group)
+            for flavor in self.flavors:
+                sizes = {key: flavor.get(key, 0) for key in ("vcpus", "memory_mb", "disk_gb")}
+                flavors.ensure(connection, flavor["name"], sizes, self.clock.time())
         self.discover(Store.open(self.url))
         with Store.open(self.url).write() as connection:
             for each in self.providers:
@@ -171,11 +178,10 @@ class Scenario(Several):
             raise
 
     def _open_moves(self):
-        table = tables.migrations
-        query = sa.select(table.c.instance_uuid, table.c.source, table.c.destination)
-        with self.open_store().read() as connection:
-            rows = connection.execute(query.where(table.c.status.in_(tables.OPEN_MIGRATION)))
-            return {tuple(row) for row in rows}
+        """{(uuid, source, destination)} of moves that the store has; a resize that is not confirmed may move back."""
+        rows = [row for row in self._migrations() if row.status in tables.HOLDING_MIGRATION]
+        found = {(row.instance_uuid, row.source, row.destination) for row in rows if row.status in tables.OPEN_MIGRATION}
+        return found | {(row.instance_uuid, row.destination, row.source) for row in rows if row.type == RESIZE}
 
     # Discovery
 
@@ -263,6 +269,9 @@ class Scenario(Several):
                 raise Violation(f"{name} is on {where}, and room is held on {rooms}")
             if rooms - where - ends:
                 raise Violation(f"room of {name} is held on {rooms}, and it is on {where} with moves between {ends}")
+            if any(row.type == RESIZE and row.status in tables.HOLDING_MIGRATION for row in rows):
+                # Both sizes are held.
+                continue
             size = next(iter(self.fleet.where(uuid).values()))
             for host in rooms:
                 amounts = holdings[uuid][host]

@@ -105,6 +105,8 @@ class Fleet:
         self.refusals = set()
         # Names of instances that do not heed their power button.
         self.deaf = set()
+        # Names of instances that do not start.
+        self.broken = set()
         self.most = 0
         # How many migrations were carried out at a time, by what they have in common.
         self.peaks = {}
@@ -132,20 +134,21 @@ class Fleet:
         """Why a host does not take an instance, or None."""
         return "the network br9 does not exist at the destination" if (name, host) in self.refusals else None
 
-    def shut_down(self, host, uuid, timeout):
+    def shut_down(self, host, uuid, timeout, force=False):
         """The module domain with state shutoff."""
         here = self.hosts[host]
         if not (here.on and here.answers):
             raise Broken(f"Host {host} cannot be reached: timed out.")
         domain = here.domains[uuid]
         if not domain.active:
-            return {"changed": False, "domain": {"uuid": uuid, "state": "shutoff"}}
+            return {"changed": False, "domain": domain.facts()}
         if domain.name in self.deaf:
             self.clock.sleep(timeout)
+        if domain.name in self.deaf and not force:
             raise Broken(f"{domain.name} did not shut down within {timeout} s")
         self.clock.sleep(SHUTDOWN)
         domain.state, domain.reason = "shutoff", WISHED
-        return {"changed": True, "domain": {"uuid": uuid, "state": "shutoff"}}
+        return {"changed": True, "domain": domain.facts()}
 
     def where(self, uuid):
         """{host: Domain}, hosts that are off included."""

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A drain or an evacuation whose steps have another order, or lack one, is noticed: a golden scenario comes to another end."""
+"""A command whose steps have another order, or lack one, is noticed: a golden scenario comes to another end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import Drain
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation import Evacuation
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.instance_migrations import InstanceMigrations
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize import Resize
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize_steps import ResizeSteps, Step
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.staged_moves import StagedMoves
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.undrain import Undrain
 from ansible_collections.drover.compute.tests.scenarios.simulated import Violation
 from ansible_collections.drover.compute.tests.scenarios.test_scenarios import (  # noqa: F401  pylint: disable=unused-import
     HERE,
@@ -41,6 +45,21 @@ CHANGES = {
         "drain_does_not_shut_down",
     ),
     "not looked at": (Drain, "_surprising", lambda kept: lambda self, seen: [], "drain_newcomer"),
+    "resized without leaving": (ResizeSteps, "leave", lambda kept: lambda self, resize: Step(False, resize), "resize"),
+    "resized without moving": (Resize, *without("_move"), "resize"),
+    "not arrived": (ResizeSteps, "arrive", lambda kept: lambda self, resize: Step(False, resize), "resize"),
+    "not ended": (Resize, *without("end"), "resize"),
+    "not taken back": (ResizeSteps, "undo", lambda kept: lambda self, resize, why: Step(False, None), "resize_does_not_shut_down"),
+    "reverted without leaving": (ResizeSteps, "leave_again", lambda kept: lambda self, resize: Step(False, resize), "resize"),
+    "confirmed before it is resized": (
+        Resize,
+        "resize",
+        lambda kept: lambda self, instances: (self.end(instances), kept(self, instances)),
+        "resize",
+    ),
+    "open moves not ended": (InstanceMigrations, "_end_open", lambda kept: lambda self, instances: instances, "migrate_instances"),
+    "state not restored": (Undrain, "_restore", lambda kept: lambda self: ({"disabled": False}, []), "undrain_does_not_start"),
+    "nothing started": (Undrain, *without("_start"), "undrain_does_not_start"),
     "one round": (Drain, "_wanted", lambda kept: lambda self: kept(self) if self.round == 1 else [], "drain_faults"),
     "evacuated although it answers": (Evacuation, *without("_refuse_alive"), "evacuate_while_it_lives"),
     "its libvirt not restarted": (Evacuation, *without("_restart_libvirt"), "evacuate_while_it_lives"),

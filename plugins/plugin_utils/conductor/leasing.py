@@ -21,18 +21,24 @@ class Leasing:
     def __init__(self, store, actor, say):
         self._store, self._actor, self._say = store, actor, say
 
+    @property
+    def holder(self) -> str:
+        """The run, in words for people."""
+        return self._actor.holder
+
     @contextlib.contextmanager
-    def held(self, hosts, purpose):
+    def held(self, hosts, purpose, seconds=leases.SECONDS):
         """Hold the leases of hosts. Those that the run holds already stay with it afterwards.
 
         :param hosts: names, in the order in which to take them.
         :param purpose: what for; others who want the hosts read it.
+        :param seconds: for how long, unless they are renewed.
         :raises leases.Held: somebody else has one; those that were taken before it are given back.
         """
         taken = []
         try:
             for host in hosts:
-                if self.take(host, purpose):
+                if self.take(host, purpose, seconds):
                     taken.append(host)
             yield
         finally:

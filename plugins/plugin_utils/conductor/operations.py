@@ -39,6 +39,28 @@ class Operations:
     def __init__(self, store, hand, host, check_mode=False):
         self.store, self.hand, self.host, self.check_mode = store, hand, host, check_mode
 
+    def carry_out(self, wanted: list, state: str, options: dict) -> tuple[list, list, list]:
+        """Bring instances of this host to a state; all are tried.
+
+        :param wanted: what names them, see find().
+        :param state: a key of NOT_DONE.
+        :param options: timeout (seconds), force, hard, keep_disks.
+        :returns: (answers, differences, sentences on those that failed).
+        """
+        found = self.find(wanted, state)
+        given = {key: options[key] for key in ("timeout", "force")}
+        if state == "absent":
+            answers, differences = self.remove(found, {**given, "remove_disks": not options["keep_disks"]})
+        else:
+            answers, differences = self.power(found, state, {**given, "hard": options["hard"]})
+        return answers, differences, [self._told(each) for each in answers if each["status"] != "done"]
+
+    def _told(self, answer: dict) -> str:
+        """The sentence about one that failed; many a message names it already."""
+        name, text = answer["name"], answer["message"]
+        text = text if text.startswith(f"{name} ") else f"Instance {name} on {self.host}: {text}"
+        return text if text.endswith(".") else f"{text}."
+
     def find(self, wanted, state):
         """The instances that are named, on this host, and free to be worked on; those of ``absent`` may be unknown.
 

@@ -1,11 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a run moves instances, as the operator wants it."""
+"""How a run moves and resizes instances, as the operator wants it."""
 
 from __future__ import annotations
 
 import dataclasses
+import typing
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.migrate import PATIENCE
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Caps
@@ -28,3 +29,23 @@ class MoveSettings:
         :raises DroverError: something is no option, or contradicts itself.
         """
         return Options(self.migration, moves)
+
+
+@dataclasses.dataclass(frozen=True)
+class ResizeSettings:
+    """How instances are resized.
+
+    - timeout: seconds that one may take to shut down or to start. force: cut the power of one that does not shut down.
+    - despite_policy: move it though its policy says otherwise.
+    - migration: options of its move (module_utils._migration.options).
+    - policy: scheduler.policy.Policy. service_down_time: seconds.
+    - check_mode: change nothing.
+    """
+
+    policy: typing.Any
+    timeout: int = 60
+    force: bool = False
+    despite_policy: bool = False
+    migration: dict = dataclasses.field(default_factory=dict)
+    service_down_time: int = 0
+    check_mode: bool = False

@@ -50,6 +50,17 @@ def find(connection, wanted, unknown=None):
     return [_described(row, shown.get(uuid, []), held.get(uuid), uuid in names) for uuid, row in chosen.items()]
 
 
+def as_named(instance: dict) -> dict:
+    """Reduce a dict of find() to what names the instance: its uuid, and its name if that was given."""
+    return {key: instance[key] for key in ("uuid", "name") if key == "uuid" or instance["named"]}
+
+
+def refuse_none(wanted: list) -> None:
+    """Raise DroverError where no instance is named."""
+    if not wanted:
+        raise DroverError("Which instances? Set drover_instance to a name or a uuid, or drover_instances to a list of them.")
+
+
 def _named(item):
     if isinstance(item, dict):
         name, uuid = item.get("name"), item.get("uuid")

@@ -53,7 +53,7 @@ def beside() -> Guest:
 class Operation:
     """One operation.
 
-    kind: what it has in common with others. what: the playbook. variables: its own. task: where it works on a hypervisor, which is ``at``.
+    kind: what it has in common with others. what: the playbook. variables: its own. task: where it works on a hypervisor, which is ``at`` (see stops.Stop).
     destination: where the instance web is to be, or is to be made; None where it stays on its host.
     """
 
@@ -101,30 +101,29 @@ class Place(Operation):
 
 class _Power(Operation):
     kind = "power"
-    task = "Bring them to the state"
     variables = {"drover_instance": "web"}
 
 
 class Start(_Power):
-    what = "instance_start"
+    what, task = "instance_start", "domain_power running at kvm1"
 
     def web(self):
         return [Guest("web", state="shutoff")]
 
 
 class Stop(_Power):
-    what, state = "instance_stop", "shutoff"
+    what, task, state = "instance_stop", "domain_power shutoff at kvm1", "shutoff"
 
 
 class Delete(_Power):
-    what, state = "instance_delete", None
+    what, task, state = "instance_delete", "domain absent at kvm1", None
 
 
 class ResizeAndConfirm(Operation):
     """To another host."""
 
     kind = "resize"
-    what, task, destination, host = "instance_resize", "Shut it down and give it the new size", "kvm2", "kvm2"
+    what, task, destination, host = "instance_resize", "domain shutoff at kvm1", "kvm2", "kvm2"
     variables = {"drover_instance": "web", "drover_flavor": "big", "drover_host": "kvm2", "drover_resize": "confirm"}
 
     def settings(self, fleet):
@@ -135,13 +134,13 @@ class ResizeAndConfirm(Operation):
 class ResizeAndRevert(ResizeAndConfirm):
     """There and back, struck where it is there and is to go back."""
 
-    task, at, host, destination = "Shut it down and give it the old size", "kvm2", "kvm1", "kvm1"
+    task, at, host, destination = "domain shutoff at kvm2", "kvm2", "kvm1", "kvm1"
     variables = {**ResizeAndConfirm.variables, "drover_resize": "revert"}
 
 
 class LiveMove(Operation):
     kind = "move"
-    what, task, destination, host, thorough = "instance_migrate", "Move them", "kvm2", "kvm2", True
+    what, task, destination, host, thorough = "instance_migrate", "domain_migration at kvm1", "kvm2", "kvm2", True
     variables = {"drover_instance": "web", "drover_host": "kvm2"}
 
 
@@ -174,7 +173,7 @@ class _OfHost(Operation):
 
 
 class Drain(_OfHost):
-    what, task = "drain", "Move the instances"
+    what, task = "drain", "domain_migration at kvm1"
 
 
 class Evacuate(_OfHost):
@@ -201,7 +200,7 @@ class Undrain(Operation):
     """What the drain has shut down is started."""
 
     kind = "host"
-    what, task = "undrain", "Start it"
+    what, task = "undrain", "domain_power running at kvm1"
     variables = {"drover_host": "kvm1"}
 
     def web(self):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stops a playbook exactly before or after a task, by the callback plugin in the folder callback."""
+"""Stops a playbook exactly before or after a task, or a call of a host, by the callback plugin in the folder callback."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Stop:
     """One stop of one run: ``with`` it the run may be started with its environment.
 
     :param when: "before" or "after".
-    :param task: the name of the task.
+    :param task: the name of the task; or the module, its state and the host, such as "domain shutoff at kvm1".
     """
 
     def __init__(self, when: str, task: str) -> None:

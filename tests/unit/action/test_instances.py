@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 
 import pytest
 from ansible.errors import AnsibleActionFail
@@ -17,26 +16,12 @@ libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils import _power
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, decisions, flavors
-from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
 SMALL = {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1}
 BIG = {"VCPU": 2, "MEMORY_MB": 128, "DISK_GB": 2}
-
-
-@pytest.fixture
-def there(fleet_url, tmp_path, monkeypatch):
-    """The hypervisors: the shipped modules on libvirt's test driver. Guests have a disk of 1 GiB each."""
-    fleet = hypervisors.Fleet(tmp_path / "hosts", monkeypatch)
-    hypervisors.connect_actions(fleet, monkeypatch)
-    for name in ("web", "db"):
-        path = str(tmp_path / f"{name}.qcow2")
-        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", path, "1G"], check=True)
-        fleet.hosts["kvm1"].define(name, uuid_of(name), disks=[path])
-    yield fleet
-    fleet.close()
 
 
 def at(there, host, name="web"):
@@ -60,14 +45,6 @@ def refuses(monkeypatch):
 def acts(there):
     """The calls that were to change something: (host, module, state)."""
     return [(host, module.rpartition(".")[2], args.get("state")) for host, module, args, check in there.calls if not check]
-
-
-@pytest.fixture
-def fleet_url(prepared_url):
-    fleets.discover(prepared_url, host("kvm1", domain("web", disk_gb=1), domain("db", disk_gb=1)), host("kvm2"), host("kvm3"))
-    with Store.open(prepared_url).write() as connection:
-        flavors.ensure(connection, "big", {"vcpus": 2, "memory_mb": 128, "disk_gb": 2}, fleets.NOW)
-    return prepared_url
 
 
 def on(target, module, url, **args):

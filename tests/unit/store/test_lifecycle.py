@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import resize
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import resize_destination
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import orders as migration_orders
@@ -159,7 +159,7 @@ def test_a_resize_can_be_gone_on_with_by_another_run(fleet_url):
 def where(url, flavor, to=None, name="web"):
     (instance,) = find(url, name)
     with Store.open(url).read() as connection:
-        selection, size = resize.resize(connection, instance, flavor, to, Policy.from_mapping({}), fleets.NOW)
+        selection, size = resize_destination.find_destination(connection, instance, flavor, to, Policy.from_mapping({}), fleets.NOW)
     return selection["host"], selection["resources"], size
 
 

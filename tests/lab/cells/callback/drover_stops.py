@@ -1,7 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A callback of the tests: it stops a play before and after each task until the harness lets it go on (see ../stops.py)."""
+"""A callback of the tests: it stops a play before and after each task until the harness lets it go on (see ../stops.py).
+
+So it does before and after each module that an action runs on another host to change something there.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ import os
 import socket
 
 from ansible.plugins.callback import CallbackBase
+
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.delegation import Delegation
 
 DOCUMENTATION = """
 name: drover_stops
@@ -26,24 +31,41 @@ class CallbackModule(CallbackBase):
     CALLBACK_NAME = "drover_stops"
     CALLBACK_NEEDS_ENABLED = True
 
-    def _stop(self, when, task):
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        run = Delegation.run
+
+        def watched(delegation, host, name, args, check_mode=None):
+            if check_mode or args.get("check"):
+                return run(delegation, host, name, args, check_mode)
+            what = f"{name.rpartition('.')[2]} {args.get('state') or ''} at {host}".replace("  ", " ")
+            self._stop("before", what)
+            try:
+                return run(delegation, host, name, args, check_mode)
+            finally:
+                self._stop("after", what)
+
+        # The workers in which actions run are forked from this process.
+        Delegation.run = watched
+
+    def _stop(self, when, name):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as harness:
             try:
                 harness.connect(os.environ["DROVER_STOPS"])
             except OSError:
                 # The harness has seen what it waited for.
                 return
-            harness.sendall(f"{when}\t{task.name}\n".encode())
+            harness.sendall(f"{when}\t{name}\n".encode())
             harness.recv(1)
 
     # Ansible calls this in its main process, before the worker begins.
     def v2_runner_on_start(self, host, task):
-        self._stop("before", task)
+        self._stop("before", task.name)
 
     def v2_runner_on_ok(self, result):
-        self._stop("after", result.task)
+        self._stop("after", result.task.name)
 
     def v2_runner_on_failed(self, result, ignore_errors=False):
-        self._stop("after", result.task)
+        self._stop("after", result.task.name)
 
     v2_runner_on_unreachable = v2_runner_on_ok

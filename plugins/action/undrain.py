@@ -1,0 +1,29 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bring a drained host back: one run of conductor.undrain.Undrain."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import ConductorAction
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.undrain import Undrain, UndrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Caps
+
+
+class ActionModule(ConductorAction):
+    _requires_connection = False
+    ARGUMENT_SPEC = {
+        "host": {"type": "str", "required": True},
+        "timeout": {"type": "int", "default": 60},
+        "max_migrations": {"type": "int", "default": 2},
+        "shutdown_timeout": {"type": "int", "default": 300},
+        **STORE_SPEC,
+    }
+    VARIABLES = ("max_migrations", "shutdown_timeout")
+
+    def conduct(self, args, task_vars):
+        moves = MoveSettings(Caps(args["max_migrations"]), shutdown_timeout=args["shutdown_timeout"])
+        request = UndrainRequest(args["host"], moves, args["timeout"], self._task.check_mode)
+        return Undrain(self.ports(args, task_vars), request).run()

@@ -1,0 +1,79 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Start, stop, reboot and remove instances wherever they are: host after host, each under its lease."""
+
+from __future__ import annotations
+
+import contextlib
+
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.operations import Operations
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.store import instance_lookup
+
+#: Seconds that the work on one instance may take beyond its timeout, and on a host in all.
+SPARE, SPARE_OF_HOST = 30, 300
+
+
+class InstanceOperations:
+    """One run on the instances of several hosts. A host that fails stops no other.
+
+    :param ports: ports.Ports.
+    :param check_mode: whether nothing is to be changed.
+    """
+
+    def __init__(self, ports: Ports, check_mode: bool = False) -> None:
+        self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
+        self._check_mode = check_mode
+        #: Answers of all instances and differences, see operations.Operations; sentences on what failed.
+        self.answers: list[dict] = []
+        self.differences: list[dict] = []
+        self.failed: list[str] = []
+
+    def run(self, wanted: list, state: str, options: dict) -> tuple:
+        """Carry it out.
+
+        :param wanted: names, uuids, or mappings of both.
+        :param state, options: see operations.Operations.carry_out().
+        :returns: (result, differences, failed): a dict changed, instances and, of those that are removed, gone (dicts uuid and name,
+            and names of those that were not in the store); what changed; sentences.
+        """
+        instance_lookup.refuse_none(wanted)
+        unknown: list | None = [] if state == "absent" else None
+        with self._store.read() as connection:
+            found = instance_lookup.find(connection, wanted, unknown)
+        if unknown:
+            self._say(f"Not in the store, so there is nothing to remove: {', '.join(unknown)}")
+        for host in dict.fromkeys(each["host"] for each in found):
+            try:
+                self._work(host, [instance_lookup.as_named(each) for each in found if each["host"] == host], state, options)
+            except DroverError as problem:
+                if "timedout" in problem.details:
+                    raise
+                self.failed.append(str(problem))
+        result = {"changed": any(each["changed"] for each in self.answers), "instances": self.answers}
+        if state == "absent":
+            removed = [each for each in self.answers if each["status"] == "done"]
+            result["gone"] = [{key: each[key] for key in ("uuid", "name")} for each in removed] + (unknown or [])
+            for each in removed:
+                self._say_removed(each)
+        return result, self.differences, self.failed
+
+    def _work(self, host: str | None, wanted: list, state: str, options: dict) -> None:
+        with self._held(host, state, len(wanted) * (options["timeout"] + SPARE) + SPARE_OF_HOST):
+            operations = Operations(self._store, self._hosts.hand(host), host, self._check_mode)
+            answers, differences, failed = operations.carry_out(wanted, state, options)
+        self.answers += answers
+        self.differences += differences
+        self.failed += failed
+
+    def _held(self, host: str | None, state: str, seconds: int) -> contextlib.AbstractContextManager:
+        if self._check_mode or host is None:
+            return contextlib.nullcontext()
+        return self._leasing.held([host], f"instances: {state}", seconds)
+
+    def _say_removed(self, answer: dict) -> None:
+        word = "would remove" if self._check_mode else "removed"
+        kept = "".join(f" Kept {disk['path']}: {disk['reason']}." for disk in answer["kept_disks"])
+        self._say(f"{answer['name']}: {word} {', '.join(answer['removed_disks']) or 'no disk'}.{kept}")

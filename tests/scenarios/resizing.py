@@ -1,0 +1,130 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Commands of scenarios on single instances, and the modules of simulated hosts that they call."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.instance_migrations import (
+    InstanceMigrationRequest,
+    InstanceMigrations,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize import Resize, ResizeRequest
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings, ResizeSettings
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.undrain import Undrain, UndrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Caps
+from ansible_collections.drover.compute.tests.scenarios.simulated import Broken
+
+#: Seconds that a guest takes to start.
+START = 2.0
+
+
+class Refused(Exception):
+    """A module has failed, and says that it has done nothing; ``left``: whether the domain is there."""
+
+    def __init__(self, message, left):
+        super().__init__(message)
+        self.result = {"failed": True, "begun": False, "domain_left": left, "msg": message}
+
+
+class Instances:
+    """Those commands, for running.Scenario."""
+
+    def _settings(self, **given):
+        return ResizeSettings(policy=self.policy, **{"timeout": 30, **given})
+
+    def do_resize(self, names, flavor=None, host=None, ending=None, stop=None, call=None, **settings):
+        """Playbook instance_resize."""
+        with self.run(stop, call) as run:
+            Resize(run, ResizeRequest(list(names), self._settings(**settings), flavor, ending, host)).run()
+
+    def do_migrate(self, names, host=None, cold=False, stop=None, call=None, **settings):
+        """Playbook instance_migrate."""
+        with self.run(stop, call) as run:
+            wanted = InstanceMigrationRequest(list(names), MoveSettings(Caps(2)), self._settings(**settings), host, cold)
+            InstanceMigrations(run, wanted).run()
+
+    def do_undrain(self, host, stop=None, call=None):
+        """Playbook undrain."""
+        with self.run(stop, call) as run:
+            Undrain(run, UndrainRequest(host, MoveSettings(Caps(2)))).run()
+
+    def do_does_not_start(self, names):
+        """Instances that start nowhere from now on."""
+        self.fleet.broken = set(names)
+
+
+class Modules:
+    """The modules domain, domain_power and domain_order, and what a module foretells, for ports.SimulatedHand."""
+
+    def foretell(self, module, args):
+        """What a module would do.
+
+        :raises Unreachable: the host cannot be reached.
+        """
+        return self._hosts.fate.call(lambda: self._foretold(module, args))
+
+    def _foretold(self, module, args):
+        self.reach()
+        if module == "domain_migration":
+            return self._domain_migration({**args, "check": True})
+        domain = self._fleet.hosts[self.host].domains.get(args["uuid"])
+        if domain is None:
+            return {"failed": True, "msg": f"there is no domain {args['uuid']} on {self.host}."}
+        return {"changed": True, "domain": domain.facts()}
+
+    def _domain_order(self, args):
+        """Withdraws orders, and says what is there of domains."""
+        self.reach()
+        here, found = self._fleet.hosts[self.host], []
+        for each in args["domains"]:
+            here.withdrawn.update(each["withdraw"])
+            domain = here.domains.get(each["uuid"])
+            found.append({"uuid": each["uuid"], "busy": each["uuid"] in here.workers, "domain": domain and domain.facts()})
+        return {"domains": found}
+
+    def _domain(self, args):
+        """Brings a domain to a state and gives it a size; it is not made where it is not."""
+        self.reach()
+        here, changed = self._fleet.hosts[self.host], False
+        domain = here.domains.get(args["uuid"])
+        if args.get("order") in here.withdrawn:
+            raise Refused(f"what was to be done on {self.host} was withdrawn by a later run", domain is not None)
+        if domain is None:
+            raise Refused(f"there is no domain {args['uuid']} on {self.host}", False)
+        if args["state"] == "shutoff":
+            changed = self._fleet.shut_down(self.host, args["uuid"], args["timeout"], args.get("force"))["changed"]
+        size = {key: args[key] for key in ("vcpus", "memory_mb") if args.get(key) is not None}
+        if any(getattr(domain, key) != amount for key, amount in size.items()):
+            if domain.active:
+                raise Refused(f"{domain.name} is {domain.state} and cannot have another size", True)
+            for key, amount in size.items():
+                setattr(domain, key, amount)
+            changed = True
+        if args["state"] == "running":
+            changed = self._start(domain) or changed
+        return {"changed": changed, "domain": domain.facts()}
+
+    def _start(self, domain):
+        if domain.state == "running":
+            return False
+        if domain.name in self._fleet.broken:
+            raise Broken(f"{domain.name} does not start: No such file or directory")
+        self._fleet.clock.sleep(START)
+        domain.state = "running"
+        self._fleet.check()
+        return True
+
+    def _domain_power(self, args):
+        """Starts domains."""
+        self.reach()
+        here, answers = self._fleet.hosts[self.host], []
+        for each in args["domains"]:
+            domain = here.domains[each["uuid"]]
+            answer = {"uuid": each["uuid"], "name": domain.name, "changed": False, "status": "done", "message": "", "domain": None}
+            try:
+                answer["changed"] = self._start(domain)
+            except Broken as problem:
+                answer.update(status="failed", message=str(problem))
+            answers.append({**answer, "domain": domain.facts()})
+        return {"changed": any(each["changed"] for each in answers), "domains": answers}
