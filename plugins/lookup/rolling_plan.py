@@ -93,13 +93,7 @@ _raw:
 """
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup, flat
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import read_fleet
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import why_unmovable
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
-from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import rolling_lines
-from ansible_collections.drover.compute.plugins.plugin_utils.store import clock
-from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import RollingQuestion
 
 
 class LookupModule(DroverLookup):
@@ -113,27 +107,7 @@ class LookupModule(DroverLookup):
     OPTIONS = ("back", "unmovable", "empty")
 
     def answer(self, terms):
-        policy = self.policy()
-        for option in ("spare_hosts", "batch_size"):
-            if self.get_option(option) < 0:
-                raise DroverError(f"{option} must be 0 or more, not {self.get_option(option)}.")
-        hosts = flat(terms)
+        names = ("spare_hosts", "batch_size", "back", "unmovable", "service_down_time")
+        question = RollingQuestion(self.policy(), **{name: self.get_option(name) for name in names})
         with self.store().read() as connection:
-            columns, instances = read_fleet(
-                connection, read_instances(connection), policy, clock.now(connection), self.get_option("service_down_time")
-            )
-        empty = self.get_option("empty")
-        instances = [each for each in instances if each["host"] not in empty]
-        if self.get_option("unmovable") == "shutdown":
-            instances = [each for each in instances if why_unmovable(each) is None]
-        plan = plan_rolling(
-            columns,
-            instances,
-            policy,
-            hosts if terms else None,
-            self.get_option("spare_hosts"),
-            self.get_option("batch_size") or None,
-            self.get_option("back"),
-        )
-        plan["lines"] = rolling_lines(plan)
-        return [plan]
+            return [question.plan(connection, flat(terms) if terms else None, self.get_option("empty"))]

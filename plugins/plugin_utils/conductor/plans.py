@@ -6,12 +6,17 @@
 from __future__ import annotations
 
 import dataclasses
+import typing
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import read_fleet
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import read_fleet, read_whole_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import limits as migration_limits
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
-from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import drain_lines
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import why_unmovable
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.return_home import plan_return
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
+from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import drain_lines, home_lines, rolling_lines
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_host_instances, read_instances
 from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import left_open_for
@@ -87,3 +92,53 @@ class DrainQuestion:
             extra_moves=self.extra_moves,
             solver_seconds=self.solver_seconds,
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class RollingQuestion:
+    """What the batches of a rolling maintenance go by.
+
+    policy: of the scheduler. spare_hosts: how many more hosts may be lost meanwhile. batch_size: most hosts in a batch, 0 for no limit.
+    back: whether instances return before the next batch. unmovable: "fail", or "shutdown" where what cannot move is shut down.
+    service_down_time: seconds.
+    """
+
+    policy: Policy
+    spare_hosts: int = 0
+    batch_size: int = 0
+    back: bool = True
+    unmovable: str = "fail"
+    service_down_time: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("spare_hosts", "batch_size"):
+            if getattr(self, name) < 0:
+                raise DroverError(f"{name} must be 0 or more, not {getattr(self, name)}.")
+
+    def plan(self, connection, hosts: list[str] | None, empty: typing.Collection[str] = ()) -> dict:
+        """The batches of these hosts.
+
+        :param hosts: names; None for all that are in the store.
+        :param empty: hosts that count as empty, though something may be on them.
+        :returns: a plan of planner.rolling.plan_rolling, and ``lines``, the plan for people.
+        :raises PlanError: an unknown host.
+        """
+        columns, instances = read_whole_fleet(connection, self.policy, clock.now(connection), self.service_down_time)
+        instances = [each for each in instances if each["host"] not in empty]
+        if self.unmovable == "shutdown":
+            instances = [each for each in instances if why_unmovable(each) is None]
+        plan = plan_rolling(columns, instances, self.policy, hosts, self.spare_hosts, self.batch_size or None, self.back)
+        return {**plan, "lines": rolling_lines(plan)}
+
+
+def plan_home(connection, homes: dict, policy: Policy, max_migrations: int, service_down_time: int = 0) -> dict:
+    """The moves that bring instances back to their compute nodes.
+
+    :param homes: {instance uuid: (host, node)}.
+    :param max_migrations: most migrations at a time from and to one host.
+    :param service_down_time: seconds.
+    :returns: a plan of planner.return_home.plan_return, and ``lines``, the plan for people.
+    """
+    columns, instances = read_whole_fleet(connection, policy, clock.now(connection), service_down_time)
+    plan = plan_return(columns, instances, policy, homes, {"per_source": max_migrations, "per_destination": max_migrations})
+    return {**plan, "lines": home_lines(plan)}

@@ -11,6 +11,7 @@ from __future__ import annotations
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import batch, query, response
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec, is_line
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk
 from ansible_collections.drover.compute.plugins.plugin_utils.store.flavors import read_flavors
@@ -20,6 +21,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns 
     Wanted,
     read_columns,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_instances
 
 
 def read_specs(connection, requests):
@@ -75,6 +77,33 @@ def classes_of(instances):
 def read_fleet(connection, instances, policy, now, service_down_time=0):
     """What a plan goes by that moves these instances (dicts as wanted_to_move() takes them): the columns of the fleet, and they."""
     return read_columns(connection, now, service_down_time, wanted_to_move(instances, policy)), instances
+
+
+def read_whole_fleet(connection, policy: Policy, now: float, service_down_time: int = 0) -> tuple[dict, list]:
+    """Read what a plan goes by that may move any instance; instances are read once.
+
+    :param now: seconds since 1970.
+    :param service_down_time: seconds, 0 for no limit.
+    :returns: as read_fleet(), with all instances that are on a compute node.
+    """
+    instances = read_instances(connection)
+    needed = wanted_to_move(instances, policy)
+    needed.instances, needed.groups = set(), set()
+    columns = read_columns(connection, now, service_down_time, needed)
+    _locate(columns, instances)
+    return columns, instances
+
+
+def _locate(columns: dict, instances: list) -> None:
+    """Fill the columns instances, instance_names and server_groups (its members) from instances that were read already."""
+    row_of = {place: row for row, place in enumerate(zip(columns["host"], columns["node"]))}
+    columns["instances"] = {each["uuid"]: row_of[each["host"], each["node"]] for each in instances}
+    names: dict[str, list] = {}
+    for each in sorted(instances, key=lambda found: found["uuid"]):
+        names.setdefault(each["name"], []).append(each["uuid"])
+        if each["server_group"] is not None:
+            columns["server_groups"][each["server_group"]]["members"].append(each["uuid"])
+    columns["instance_names"] = names
 
 
 def decide(connection, requests, policy, now, service_down_time=0, explain=True):
