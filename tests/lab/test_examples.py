@@ -119,6 +119,7 @@ PREPARE = {
     ("module", "migration"): two_guests,
     ("module", "resize"): resized,
     ("module", "undrain"): drained,
+    ("module", "rolling"): two_guests,
     ("role", "drain"): web1,
     ("role", "evacuate"): dead,
     ("role", "hypervisor"): nothing,

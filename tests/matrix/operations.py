@@ -12,8 +12,8 @@ import os
 
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, flavors, services
-from ansible_collections.drover.compute.tests.matrix.world import Run, TimedOut
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, flavors, rolling, services
+from ansible_collections.drover.compute.tests.matrix.world import Run, TimedOut, Violation
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
@@ -281,7 +281,66 @@ class Revert(Resize):
         run.task("localhost", "instance_resize", instances=["web"], timeout=1, force=True, ending="revert")
 
 
+class Rolling(Operation):
+    """Role rolling for kvm1: it is emptied, rebooted, brought back, and its instances come home."""
+
+    place = "kvm1"
+
+    def prepare(self, world):
+        """One instance, as each has the moments of a move there and of one back."""
+        world.instance("web", "kvm1")
+        world.discover()
+
+    def run(self, run):
+        given = {"hosts": ["kvm1"], "reboot": "always", "bring_back": True, "max_migrations": 1, "max_migrations_overall": 1}
+        given.update(max_wait=2, shutdown_timeout=1)
+
+        def call(**args):
+            return run.task("kvm1", "rolling", **given, **args)
+
+        call(state="begun")
+        planned = call(state="planned", seen=[call(state="looked")])
+        try:
+            self._batches(run, call, planned)
+        finally:
+            reported = call(state="reported", left_out=planned["left_out"])
+        if reported["message"]:
+            raise AnsibleActionFail(reported["message"])
+
+    def _batches(self, run, call, planned):
+        """Tasks rounds.yml and batch.yml."""
+        for _dummy in sum(planned["rounds"], []):
+            batch = call(state="next")
+            try:
+                for step in batch["steps"]:
+                    do = call(state="step", step=step["name"])
+                    if "power" in do:
+                        self._reboot(run)
+                    if do.get("undrain"):
+                        run.task("localhost", "undrain", host="kvm1")
+            except AnsibleActionFail as problem:
+                call(state="failed", message=str(problem))
+            call(state="closed", batch=batch["hosts"])
+
+    def _reboot(self, run):
+        """Role power."""
+        host = run.world.fleet.hosts["kvm1"]
+        running = [name for name, state in host.states().items() if state != "shutoff"]
+        if host.on and running:
+            raise Violation(f"{running} run on kvm1 at its reboot")
+        host.power_off()
+        run.moments("in the reboot")
+        host.power_on()
+
+    def check(self, world):
+        assert world.fleet.where() == {"web": [("kvm1", "running")]}
+        with Store.open(world.url).read() as connection:
+            assert not services.get(connection, "kvm1").disabled
+            assert rolling.read(connection) == []
+
+
 OPERATIONS = {
+    "rolling": Rolling,
     "drain": Drain,
     "evacuate": Evacuate,
     "resize": Resize,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
@@ -152,6 +153,11 @@ class SimulatedHand(Modules):
 
     def read(self, module, args):
         """The result of a module that changes nothing."""
+        if module.startswith("ansible.builtin."):
+            return self._hosts.fate.call(lambda: self._read(module.rpartition(".")[2], args))
+        return self._read(module, args)
+
+    def _read(self, module, args):
         self.reach()
         return getattr(self, f"_{module}")(args)
 
@@ -219,3 +225,11 @@ class SimulatedHand(Modules):
             self._fleet.power_off(self.host)
             raise Broken(f"{self.host} was lost on the way")
         return {**answer, "status": "restarted", "state": state}
+
+    def _slurp(self, args):
+        """The boot id."""
+        return {"content": base64.b64encode(f"boot {self._fleet.hosts[self.host].boots}\n".encode()).decode()}
+
+    def _stat(self, args):
+        """Whether a file asks for a reboot."""
+        return {"stat": {"exists": self._fleet.hosts[self.host].sentinel}}

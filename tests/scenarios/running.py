@@ -30,6 +30,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import clock 
 from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import RESIZE
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node_data, record
 from ansible_collections.drover.compute.tests.scenarios.clock import Clock
+from ansible_collections.drover.compute.tests.scenarios.maintenance import Maintenance
 from ansible_collections.drover.compute.tests.scenarios.ports import Actor, Fate, FatedStore, Killed, SimulatedHosts
 from ansible_collections.drover.compute.tests.scenarios.resizing import Instances
 from ansible_collections.drover.compute.tests.scenarios.several import Several
@@ -38,7 +39,7 @@ from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.test_claims_spread import add_provider, held
 
 
-class Scenario(Several, Instances):
+class Scenario(Several, Instances, Maintenance):
     """One case of a scenario.
 
     said: what the commands ended with, one line each that did not simply succeed.

@@ -69,7 +69,7 @@ class Host:
 
     ``records`` are those of its moves, which a reboot clears; ``workers`` those that live, ``turns`` of these
     those that move or wait for it, ``checks`` those that wait to be checked or are; ``aborts`` the word that was left for
-    them; ``withdrawn`` the migrations that no longer begin.
+    them; ``withdrawn`` the migrations that no longer begin. ``sentinel``: a file asks for a reboot; ``boots``: how many there were.
     """
 
     name: str
@@ -86,6 +86,8 @@ class Host:
     checks: list = field(default_factory=list)
     aborts: dict = field(default_factory=dict)
     withdrawn: set = field(default_factory=set)
+    sentinel: bool = False
+    boots: int = 0
 
 
 class Fleet:

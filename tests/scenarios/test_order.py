@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import rolling
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import Drain
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation import Evacuation
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.instance_migrations import InstanceMigrations
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize import Resize
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize_steps import ResizeSteps, Step
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling import Rolling
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.staged_moves import StagedMoves
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.undrain import Undrain
 from ansible_collections.drover.compute.tests.scenarios.simulated import Violation
@@ -29,6 +31,23 @@ from ansible_collections.drover.compute.tests.scenarios.test_scenarios import ( 
 def without(name):
     """A step that is left out."""
     return name, lambda kept: lambda self, *args, **options: None
+
+
+def without_step(name):
+    """The steps of a rolling maintenance but one."""
+    return rolling, "STEPS", lambda kept: tuple(step for step in kept if step.name != name)
+
+
+def moved(name, before):
+    """The steps of a rolling maintenance, one of them right before another one."""
+
+    def changed(kept):
+        (step,) = (each for each in kept if each.name == name)
+        rest = [each for each in kept if each is not step]
+        place = [each.name for each in rest].index(before)
+        return (*rest[:place], step, *rest[place:])
+
+    return rolling, "STEPS", changed
 
 
 #: What is changed: name -> (class, method, function of the method that gives another, scenario that tells).
@@ -70,6 +89,21 @@ CHANGES = {
     "not withdrawn": (Evacuation, *without("_withdraw"), "evacuate_killed"),
     "an evacuation not settled": (Evacuation, *without("_settle"), "drain_source_dies_for_good"),
     "not started": (Evacuation, *without("_restart_all"), "evacuate_by_word"),
+    "rolling: not drained": (*without_step("drain"), "rolling"),
+    "rolling: not disabled first": (*without_step("disable"), "rolling"),
+    "rolling: drained after the reboot": (*moved("reboot", "drain"), "rolling"),
+    "rolling: a host that is down is not switched on": (*without_step("startup"), "rolling_killed_at_a_call"),
+    "rolling: not rebooted": (*without_step("reboot"), "rolling"),
+    "rolling: enabled before the reboot": (*moved("enable", "startup"), "rolling_hook_fails"),
+    "rolling: not enabled": (*without_step("enable"), "rolling"),
+    "rolling: what was begun with is not finished first": (Rolling, "_begun", lambda kept: lambda self, records: [], "rolling_hook_fails"),
+    "rolling: nobody goes home": (Rolling, *without("_bring_back"), "rolling"),
+    "rolling: goes on after a failure": (
+        Rolling,
+        "close",
+        lambda kept: lambda self, batch: self._record_all(batch, {"stage": "done"}),
+        "rolling_hook_fails",
+    ),
 }
 
 

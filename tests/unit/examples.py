@@ -60,6 +60,7 @@ WHERE = {
     ("module", "resource_class"): (HERE,),
     ("module", "resource_provider"): (HERE,),
     ("module", "resource_provider_info"): (HERE,),
+    ("module", "rolling"): (LAB,),
     ("module", "rolling_host"): (HERE,),
     ("module", "server_group"): (HERE,),
     ("module", "silent_host"): (HERE,),

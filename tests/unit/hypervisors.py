@@ -12,6 +12,7 @@ libvirt's test driver cannot migrate; migrateToURI3 is replaced by what libvirt 
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import contextvars
 import hashlib
@@ -41,8 +42,13 @@ from ansible_collections.drover.compute.tests.unit.module_args import patch_modu
 
 #: What conductors delegate that is an action of ours.
 ACTIONS = ("compute_node",)
-#: Modules of Ansible's own that they delegate; on a host that is reached they succeed.
-BUILTIN = ("raw", "slurp", "service")
+#: Modules of Ansible's own that they delegate; what these return on a host that is reached: slurp the boot id, and no file asks for a reboot.
+BUILTIN = {
+    "raw": lambda host: {},
+    "service": lambda host: {},
+    "slurp": lambda host: {"content": base64.b64encode(host.boot_id().encode()).decode()},
+    "stat": lambda host: {"stat": {"exists": False}},
+}
 MODULES = "ansible_collections.drover.compute.plugins.modules"
 NODE = """<node>
   <cpu><mhz>2000</mhz><model>x86_64</model><active>{cpus}</active><nodes>1</nodes><sockets>1</sockets><cores>{cpus}</cores><threads>1</threads></cpu>
@@ -98,6 +104,7 @@ class Host:
     def __init__(self, fleet, name, cpus, memory_mb):
         self.fleet, self.name = fleet, name
         self.on = self.reached = self.libvirt = True
+        self.boots = 0
         self.folder = os.path.join(fleet.folder, name)
         os.makedirs(self.folder)
         path = os.path.join(self.folder, "node.xml")
@@ -146,6 +153,11 @@ class Host:
 
     def power_on(self):
         self.on = True
+        self.boots += 1
+
+    def boot_id(self):
+        """/proc/sys/kernel/random/boot_id."""
+        return f"{self.name}, boot {self.boots}"
 
 
 def xml(name, uuid, disks=(), memory_mb=64, metadata=""):
@@ -516,7 +528,7 @@ def _delegated(fleet, host, name, args, check_mode=None, limit=None):
     try:
         if module in BUILTIN:
             fleet._reach(fleet.hosts[host])
-            return {"changed": False, "content": ""}
+            return {"changed": False, **BUILTIN[module](fleet.hosts[host])}
         if module in ACTIONS:
             found = running.run(module, {"inventory_hostname": host, **fleet.variables}, check=bool(check_mode), **args)
         else:

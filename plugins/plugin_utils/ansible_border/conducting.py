@@ -11,9 +11,41 @@ import time
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.delegation import AnsibleHosts
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import FAIL, SHUTDOWN, SKIP, DrainRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.leasing import Leasing
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.migrate import PATIENCE
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+
+#: The options of what drains hosts, and those of them that a variable ``drover_<option>`` sets too.
+DRAIN_SPEC = {
+    "unmovable": {"type": "str", "choices": [FAIL, SKIP, SHUTDOWN], "default": FAIL},
+    "plan_only": {"type": "bool", "default": False},
+    "solver_seconds": {"type": "float", "default": 0},
+    "service_down_time": {"type": "int", "default": 0},
+    "max_migrations": {"type": "int", "default": 2},
+    "max_migrations_per_destination": {"type": "int"},
+    "max_migrations_overall": {"type": "int"},
+    "max_wait": {"type": "int", "default": PATIENCE},
+    "shutdown_timeout": {"type": "int", "default": 300},
+    "migration": {"type": "dict"},
+    "policy": {"type": "dict", "default": {}},
+    "policy_file": {"type": "path"},
+}
+DRAIN_VARIABLES = (
+    "solver_seconds",
+    "service_down_time",
+    "max_migrations",
+    "max_migrations_per_destination",
+    "max_migrations_overall",
+    "max_wait",
+    "shutdown_timeout",
+    "migration",
+    ("policy", "scheduler"),
+    ("policy_file", "scheduler_file"),
+)
 
 
 class ConductorAction(DroverAction):
@@ -40,6 +72,18 @@ class ConductorAction(DroverAction):
 
     def conduct(self, args, task_vars):
         raise NotImplementedError
+
+
+def drain_request(host: str, policy, args: dict, reason: str, rounds: int, extra_moves: int = 0, plan_only: bool = False) -> DrainRequest:
+    """The DrainRequest of a task with the options of DRAIN_SPEC.
+
+    :raises DroverError: a number is below what makes sense.
+    """
+    if rounds < 1:
+        raise DroverError("rounds must be at least 1, or nothing would ever move.")
+    question = DrainQuestion.of_options(policy, {**args, "extra_moves": extra_moves})
+    moves = MoveSettings(question.limits, args["migration"] or {}, args["max_wait"], args["shutdown_timeout"])
+    return DrainRequest(host, question, moves, reason, args["unmovable"], plan_only, rounds)
 
 
 def refuse_orphan():

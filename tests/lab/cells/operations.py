@@ -189,7 +189,7 @@ class Evacuate(_OfHost):
 class Rolling(_OfHost):
     """Of kvm1, with its instances back at home in the end."""
 
-    what, task, host = "rolling_maintenance", "Move the instances", "kvm1"
+    what, task, host = "rolling_maintenance", "domain_migration at kvm1", "kvm1"
     variables = {"drover_reboot": "never", "drover_bring_back": True}
 
     def words(self):

@@ -1,0 +1,88 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A rolling maintenance: one call of conductor.rolling.Rolling."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import (
+    DRAIN_SPEC,
+    DRAIN_VARIABLES,
+    ConductorAction,
+    drain_request,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import FAIL, SHUTDOWN, DrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import RollingQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling import PURPOSE, STEPS, Rolling
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling_request import ALWAYS, NEEDED, NEVER, SKIP, RollingRequest
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
+
+
+class ActionModule(ConductorAction):
+    _requires_connection = False
+    ARGUMENT_SPEC = {
+        "state": {
+            "type": "str",
+            "choices": ["begun", "looked", "planned", "next", "step", "failed", "closed", "reported"],
+            "required": True,
+        },
+        "hosts": {"type": "list", "elements": "str", "default": []},
+        "seen": {"type": "list", "elements": "dict", "default": []},
+        "batch": {"type": "list", "elements": "str", "default": []},
+        "step": {"type": "str", "choices": [step.name for step in STEPS]},
+        "task": {"type": "str"},
+        "message": {"type": "str"},
+        "left_out": {"type": "list", "elements": "dict", "default": []},
+        "hypervisors": {"type": "str", "default": RollingRequest.pattern},
+        "hooks": {"type": "dict", "default": {}},
+        "reboot": {"type": "str", "choices": [NEEDED, ALWAYS, NEVER], "default": NEEDED},
+        "reboot_sentinels": {"type": "list", "elements": "str", "default": []},
+        "all_hosts": {"type": "bool", "default": False},
+        "blocked": {"type": "str", "choices": [FAIL, SKIP], "default": FAIL},
+        "bring_back": {"type": "bool", "default": False},
+        "restart": {"type": "bool", "default": False},
+        "reason": {"type": "str", "default": PURPOSE},
+        "spare_hosts": {"type": "int", "default": 0},
+        "batch_size": {"type": "int", "default": 0},
+        "drain_rounds": {"type": "int", "default": DrainRequest.rounds},
+        **DRAIN_SPEC,
+        "unmovable": {"type": "str", "choices": [FAIL, SHUTDOWN], "default": FAIL},
+        **STORE_SPEC,
+    }
+    REQUIREMENTS = {"required_if": [["state", "step", ["step"]]]}
+    VARIABLES = ("hypervisors", "spare_hosts", "batch_size", "drain_rounds", *DRAIN_VARIABLES)
+
+    def conduct(self, args, task_vars):
+        host, state = self.target(task_vars), args["state"]
+        run = Rolling(self.ports(args, task_vars), self._request(args, task_vars))
+        if state == "begun":
+            return run.begin()
+        if state == "looked":
+            return run.look(host)
+        if state == "planned":
+            return run.plan(args["seen"])
+        if state == "next":
+            return run.next()
+        if state == "step":
+            return run.step(host, args["step"])
+        if state == "failed":
+            return run.fail(host, args["task"], args["message"])
+        if state == "closed":
+            return run.close(args["batch"])
+        return run.report(args["left_out"])
+
+    def _request(self, args, task_vars):
+        policy = policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir"))
+        names = ("spare_hosts", "batch_size", "unmovable", "service_down_time")
+        question = RollingQuestion(policy, back=args["bring_back"], **{name: args[name] for name in names})
+        same = ("hosts", "hooks", "reboot", "all_hosts", "blocked", "bring_back", "restart")
+        return RollingRequest(
+            question=question,
+            # A batch has room as it is; and two drains of one run must not both make room on one host, whose lease they share.
+            drain=drain_request("", policy, args, args["reason"], args["drain_rounds"]),
+            sentinels=args["reboot_sentinels"],
+            plan_only=args["plan_only"] or self._task.check_mode,
+            pattern=args["hypervisors"],
+            **{name: args[name] for name in same},
+        )

@@ -1,0 +1,266 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rolling
+short_description: The order of a rolling maintenance
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - Drains, reboots and brings back hypervisors, as many at a time as the others can stand. The role P(drover.compute.rolling#role) calls it for
+    each phase and does what it returns; use the role, or the playbook C(drover.compute.rolling_maintenance).
+  - What was begun last with each host is in the store (M(drover.compute.rolling_host)), and each call goes by that. So a run that was stopped
+    or killed is gone on with by the next one.
+  - It runs on the controller and reaches each hypervisor as the inventory says, as a task does that is delegated to it.
+options:
+  state:
+    description:
+      - The phase. V(begun) checks what can be checked at once, and keeps other runs away. V(looked) reads the host of the task. V(planned)
+        chooses the hosts, forms the batches, shows them and records what is to be done.
+      - Then, in each round of RV(rounds), V(next) plans the next batch; V(step) begins O(step) of the host of the task and does it, or returns
+        what the role is to do; V(failed) records what failed with the host of the task; V(closed) brings the instances of O(batch) back and
+        ends the batch.
+      - V(reported) lets others work and says where the fleet is.
+    type: str
+    choices: [begun, looked, planned, next, step, failed, closed, reported]
+    required: true
+  hosts:
+    description: The hypervisors of the play, by their names in the inventory.
+    type: list
+    elements: str
+    default: []
+  hypervisors:
+    description: The pattern that O(hosts) were found by, for messages. The variable C(drover_hypervisors) sets it too.
+    type: str
+    default: hypervisors
+  seen:
+    description: With O(state=planned), what O(state=looked) returned of each host.
+    type: list
+    elements: dict
+    default: []
+  batch:
+    description: With O(state=closed), the hosts of the batch.
+    type: list
+    elements: str
+    default: []
+  step:
+    description: With O(state=step), the step.
+    type: str
+    choices: [before_drain, disable, drain, after_drain, startup, reboot, after_reboot, enable, after_enable, back]
+  task:
+    description: With O(state=failed), the name of the task that failed.
+    type: str
+  message:
+    description: With O(state=failed), what it failed with.
+    type: str
+  left_out:
+    description: With O(state=reported), the hosts that were left out, as RV(left_out).
+    type: list
+    elements: dict
+    default: []
+  hooks:
+    description: Task files to run on each host, by the names V(before_drain), V(after_drain), V(after_reboot) and V(after_enable).
+    type: dict
+    default: {}
+  reboot:
+    description:
+      - V(needed) reboots a host where one of O(reboot_sentinels) is there, looked for after the hook V(after_drain). Hosts without it in the
+        beginning are left out, unless O(all_hosts). V(always) and V(never) take all hosts.
+    type: str
+    choices: [needed, always, never]
+    default: needed
+  reboot_sentinels:
+    description: Files on the host that say that it needs a reboot.
+    type: list
+    elements: str
+    default: []
+  all_hosts:
+    description: Take hosts too that need no reboot in the beginning.
+    type: bool
+    default: false
+  blocked:
+    description: What to do about hosts that cannot be emptied. V(fail) stops before anything is changed, V(skip) leaves them out.
+    type: str
+    choices: [fail, skip]
+    default: fail
+  bring_back:
+    description: Bring the instances back to where they were, after each batch.
+    type: bool
+    default: false
+  restart:
+    description: Forget what an earlier run left and begin anew.
+    type: bool
+    default: false
+  reason:
+    description: Why, for those who look meanwhile.
+    type: str
+    default: rolling maintenance
+  spare_hosts:
+    description:
+      - How many more hosts may be lost while a batch is down, with a place left for all that is on them.
+      - The variable C(drover_spare_hosts) sets it too.
+    type: int
+    default: 0
+  batch_size:
+    description: The most hosts in a batch, V(0) for no limit. The variable C(drover_batch_size) sets it too.
+    type: int
+    default: 0
+  drain_rounds:
+    description: How many times a drain plans and moves before it gives up. The variable C(drover_drain_rounds) sets it too.
+    type: int
+    default: 3
+  unmovable:
+    description: V(shutdown) shuts down instances that cannot move, once the others have moved. They are left shut off.
+    type: str
+    choices: [fail, shutdown]
+    default: fail
+  plan_only:
+    description: Show the plan and stop. Check mode does the same.
+    type: bool
+    default: false
+  solver_seconds:
+    description:
+      - How long an exact model may be worked on where nothing else finds a place for all. It needs the Python package highspy.
+      - The variable C(drover_solver_seconds) sets it too.
+    type: float
+    default: 0
+  max_migrations:
+    description: The most migrations at a time from a host, over all runs. The variable C(drover_max_migrations) sets it too.
+    type: int
+    default: 2
+  max_migrations_per_destination:
+    description: The most migrations at a time to one host. The variable C(drover_max_migrations_per_destination) sets it too.
+    type: int
+  max_migrations_overall:
+    description: The most migrations at a time in all. The variable C(drover_max_migrations_overall) sets it too.
+    type: int
+  max_wait:
+    description:
+      - How long to wait, in seconds, while other runs have all that the limits allow. The variable C(drover_max_wait) sets it too.
+    type: int
+    default: 3600
+  shutdown_timeout:
+    description:
+      - How long an instance may take to shut down, in seconds. The variable C(drover_shutdown_timeout) sets it too.
+    type: int
+    default: 300
+  migration:
+    description:
+      - How each migration is carried out, as O(drover.compute.migration#module:options). The variable C(drover_migration) sets it too.
+    type: dict
+attributes:
+  check_mode:
+    support: partial
+    details:
+      - The phases up to V(planned) read the hosts and show the plan. The role calls no other one then.
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.scheduler
+  - drover.compute.attributes
+  - drover.compute.attributes.actiongroup
+seealso:
+  - plugin: drover.compute.rolling_plan
+    plugin_type: lookup
+  - module: drover.compute.rolling_host
+  - module: drover.compute.drain
+"""
+
+EXAMPLES = r"""
+- name: Look at the hypervisors as a rolling maintenance does
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Read them
+      drover.compute.rolling:
+        state: looked
+        reboot_sentinels: [/run/reboot-required]
+      delegate_to: "{{ item }}"
+      loop: "{{ groups['hypervisors'] }}"
+      register: seen
+
+    - name: Show the batches
+      drover.compute.rolling:
+        state: planned
+        hosts: "{{ groups['hypervisors'] }}"
+        seen: "{{ seen.results }}"
+        reboot: always
+        plan_only: true
+"""
+
+RETURN = r"""
+finished:
+  description: Whether no host is left.
+  returned: O(state=begun) and O(state=next)
+  type: bool
+host:
+  description: The host that was read.
+  returned: O(state=looked)
+  type: str
+unread:
+  description: Why it cannot be read.
+  returned: O(state=looked)
+  type: str
+sentinel:
+  description: Whether a file asks for a reboot.
+  returned: O(state=looked)
+  type: bool
+plan:
+  description: The batches, as the lookup P(drover.compute.rolling_plan#lookup) gives them.
+  returned: O(state=planned)
+  type: dict
+left_out:
+  description: Hosts that are left out, each with C(host) and C(reason).
+  returned: O(state=planned)
+  type: list
+  elements: dict
+work:
+  description: Whether there is more to do than to show the plan.
+  returned: O(state=planned)
+  type: bool
+rounds:
+  description: Numbers of rounds, in groups; enough for batches of one host each.
+  returned: O(state=planned)
+  type: list
+  elements: list
+hosts:
+  description: The hosts of the batch.
+  returned: O(state=next)
+  type: list
+  elements: str
+steps:
+  description: The steps of its hosts in their order, each with C(name), C(stage) and C(tasks), the task file of the role.
+  returned: O(state=next)
+  type: list
+  elements: dict
+hook:
+  description: The task file that the role is to run.
+  returned: O(state=step), where it is a hook that is due
+  type: str
+power:
+  description: What the role is to do to the host's power, V(startup) or V(reboot).
+  returned: O(state=step), where that is due
+  type: str
+undrain:
+  description: The role is to give the host back the state that it had.
+  returned: O(state=step), where that is due
+  type: bool
+report:
+  description: C(finished), C(hosts), each with C(host), C(stage), C(message), C(state) and C(instances), and C(left_out).
+  returned: O(state=reported)
+  type: dict
+message:
+  description: Why it is not finished, or an empty text.
+  returned: O(state=reported)
+  type: str
+"""

@@ -1,0 +1,69 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a rolling maintenance says: how far it has come, and why it goes on or stops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: The words for stages at which a host has not stopped.
+STAGES = {"done": "done", "waiting": "not begun"}
+
+
+def host_state(record: dict[str, Any], known: dict[str, Any] | None) -> dict[str, Any]:
+    """What the report has of one host.
+
+    :param record: of store.rolling.read().
+    :param known: of store.hosts.listing(); None where the store does not have the host any more.
+    :returns: a dict: host, stage, message, state (such as "up, enabled"), instances (how many are there).
+    """
+    found = {key: record[key] for key in ("host", "stage", "message")}
+    if known is None:
+        return {**found, "state": "not in the store any more", "instances": 0}
+    state = f"{known['state']}, {'in maintenance' if known['maintenance'] else known['status']}"
+    return {**found, "state": state, "instances": known["instances"]}
+
+
+def lines(states: list[dict[str, Any]], left_out: list[dict[str, str]]) -> list[str]:
+    """The report as lines: each host, and what to do where one is not done.
+
+    :param states: of host_state().
+    :param left_out: dicts host and reason.
+    """
+    found = [_line(each) for each in states] + [f"{each['host']}: left out: {each['reason']}" for each in left_out]
+    if any(each["stage"] != "done" for each in states):
+        found.append(
+            "Nothing else was begun. Hosts that are disabled or in maintenance stay so. Correct the cause and run the same again: it goes on "
+            "where it stopped. To give it up, bring them back with drover.compute.undrain and begin anew with drover_rolling_restart=true."
+        )
+    return found
+
+
+def goes_on(begun: list[str], left: list[str]) -> str:
+    """That an earlier run left something, by the hosts that were begun with and those that are not done."""
+    return (
+        f"Going on with a maintenance that was not finished: {', '.join(begun) or 'no host'} was begun with, "
+        f"{len(left) - len(begun)} wait. (drover_rolling_restart=true begins anew.)"
+    )
+
+
+def refusal(left_out: list[dict[str, str]]) -> str:
+    """Why nothing is begun, by the hosts that cannot be taken, dicts host and reason."""
+    reasons = " ".join(f"{each['host']}: {each['reason'].rstrip('.')}." for each in left_out)
+    return (
+        f"{len(left_out)} of the hosts cannot be taken, so nothing was changed. {reasons} Correct that, or leave them out with "
+        "drover_blocked=skip; drover_unmovable=shutdown shuts down what cannot move."
+    )
+
+
+def unfinished(waiting: list[str]) -> str:
+    """The error of a run that did not come to its end, by the hosts that are not done."""
+    return f"The rolling maintenance is not finished: {', '.join(waiting)} is left. The lines above say in which state each host is."
+
+
+def _line(found: dict[str, Any]) -> str:
+    why = found["message"] or ("" if found["stage"] in STAGES else "nothing is known of why: it was lost, or the run was cut off")
+    number = f"{found['instances']} instance{'' if found['instances'] == 1 else 's'}"
+    stage = STAGES.get(found["stage"], f"stopped at {found['stage']}")
+    return f"{found['host']}: {stage}, {found['state']}, {number}" + (f" ({why})" if why else "")

@@ -1,0 +1,301 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The order of a rolling maintenance: what is chosen, what comes next, what is reported. What it does is in tests/scenarios."""
+
+from __future__ import annotations
+
+import base64
+import time
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import DrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.leasing import Leasing
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion, RollingQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling import STEPS, Rolling, rounds
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling_request import RollingRequest
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Caps
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, leases, rolling
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
+
+HOSTS = ["kvm1", "kvm2", "kvm3"]
+POLICY = Policy.from_mapping({})
+HOOKS = ("before_drain", "after_drain", "after_reboot", "after_enable")
+
+
+class Hosts:
+    """conductor.ports.Hosts, and the hands: hosts that answer Ansible's own modules."""
+
+    def __init__(self):
+        self.boots, self.sentinels, self.down, self.broken = {}, set(), set(), set()
+
+    def discover(self, name):
+        self._reach(name)
+        if name in self.broken:
+            raise DroverError(f"libvirt on {name} does not answer.")
+        return {"occupants": {"running": [], "shut_off": [], "arriving": []}}
+
+    def hand(self, name):
+        hosts = self
+
+        class Hand:
+            def read(self, module, args):
+                hosts._reach(name)
+                if module == "ansible.builtin.slurp":
+                    return {"content": base64.b64encode(f"boot {hosts.boots.get(name, 0)}\n".encode()).decode()}
+                if name in hosts.broken:
+                    return {"failed": True, "msg": "no Python there"}
+                return {"stat": {"exists": args["path"] == "/wants" and name in hosts.sentinels}}
+
+        return Hand()
+
+    def _reach(self, name):
+        if name in self.down:
+            raise Unreachable(name, "timed out ")
+
+
+class Actor:
+    def __init__(self, name):
+        self.holder = self.process = name
+
+    def lives(self, process):
+        return None
+
+
+@pytest.fixture(name="url")
+def of_a_store_with_three_hosts(prepared_url):
+    fleets.discover(prepared_url, host("kvm1", domain("web")), host("kvm2"), host("kvm3"))
+    return prepared_url
+
+
+@pytest.fixture(name="hosts")
+def that_answer():
+    return Hosts()
+
+
+@pytest.fixture(name="make")
+def of_a_run(url, hosts):
+    """A function that makes a Rolling, with the lines that it says in ``said``."""
+
+    def make(names=HOSTS, name="run", unmovable="fail", **request):
+        said, store = [], Store.open(url)
+        ports = Ports(store, hosts, Leasing(store, Actor(name), said.append), said.append, time)
+        drain = DrainRequest("", DrainQuestion(POLICY, Caps()), MoveSettings(Caps()), "new kernel", unmovable)
+        question = RollingQuestion(POLICY, batch_size=request.pop("batch_size", 0), back=False, unmovable=unmovable)
+        found = Rolling(ports, RollingRequest(list(names), question, drain, sentinels=["/asks", "/wants"], **request))
+        found.said = said
+        return found
+
+    return make
+
+
+def planned(order):
+    order.begin()
+    return order.plan([order.look(name) for name in order.request.hosts])
+
+
+def held(url):
+    with Store.open(url).read() as connection:
+        return {each["name"]: each["holder"] for each in leases.read(connection)}
+
+
+def stages(url):
+    with Store.open(url).read() as connection:
+        return {each["host"]: each["stage"] for each in rolling.read(connection)}
+
+
+def write(url, name, **values):
+    with Store.open(url).write() as connection:
+        rolling.write(connection, name, values, fleets.NOW)
+
+
+def test_only_hosts_that_want_it_are_taken(make, hosts, url):
+    hosts.sentinels = {"kvm2"}
+    found = planned(make())
+    assert found["plan"]["batches"] == [["kvm2"]] and stages(url) == {"kvm2": "waiting"} and found["work"] and found["changed"]
+    assert held(url) == {"rolling maintenance": "run"}
+    with pytest.raises(leases.Held):
+        make(name="another").begin()
+    for more in ({"all_hosts": True}, {"reboot": "always"}, {"reboot": "never"}):
+        assert sum(planned(make(restart=True, **more))["plan"]["batches"], []) == HOSTS
+
+
+def test_a_plan_alone_records_nothing(make, url):
+    found = planned(make(reboot="always", plan_only=True))
+    assert not found["work"] and not found["changed"] and found["rounds"] == []
+    assert stages(url) == {} and held(url) == {}
+
+
+def test_nothing_to_do(make, url):
+    order = make()
+    found = planned(order)
+    assert order.said == ["There is nothing to do: no host needs a reboot, or all are done."] and found["rounds"] == []
+    assert order.report([]) == {"report": {"finished": True, "hosts": [], "left_out": []}, "message": ""} and held(url) == {}
+
+
+def test_hosts_that_cannot_be_taken_are_named_before_anything_is_begun(make, hosts, url):
+    hosts.down, hosts.broken = {"kvm1"}, {"kvm2"}
+    with Store.open(url).write() as connection:
+        host_state.change(connection, "kvm3", "draining", "bad fan")
+    with pytest.raises(DroverError) as caught:
+        planned(make(reboot="always"))
+    assert str(caught.value).startswith(
+        "3 of the hosts cannot be taken, so nothing was changed. kvm1: it cannot be read: timed out. kvm2: it cannot be read: libvirt on kvm2 "
+        "does not answer. kvm3: it is drained already, not by this maintenance; bring it back first (drover.compute.undrain). Correct that"
+    )
+    assert stages(url) == {} and held(url) == {}
+    found = planned(make(reboot="always", blocked="skip"))
+    assert [each["host"] for each in found["left_out"]] == HOSTS and found["rounds"] == []
+
+
+@pytest.mark.parametrize(
+    "request_, says",
+    [
+        (
+            {"hooks": {"after_drain": "/nowhere.yml"}},
+            "drover_hooks: after_drain is /nowhere.yml, which is no file on the controller. Nothing",
+        ),
+        (
+            {"hooks": {"sometimes": __file__}},
+            "but there is no such hook, only before_drain, after_drain, after_reboot, after_enable. Nothing",
+        ),
+        ({"names": [], "pattern": "racks"}, "No host of this play matches 'racks' but the controller, which cannot reboot itself."),
+    ],
+    ids=["no file", "no such hook", "no host"],
+)
+def test_what_is_refused_at_once(make, url, request_, says):
+    with pytest.raises(DroverError) as caught:
+        make(**request_).begin()
+    assert says in str(caught.value) and held(url) == {}
+
+
+def test_each_batch_is_planned_anew_and_what_was_begun_with_comes_first(make, url):
+    order = make(reboot="never", batch_size=1)
+    assert len(planned(order)["plan"]["batches"]) == 3
+    write(url, "kvm3", stage="after_drain")
+    first = order.next()
+    assert first["hosts"] == ["kvm3"] and order.said[-1] == "This batch: kvm3. 2 hosts wait."
+    assert [step["name"] for step in first["steps"]] == ["startup", "reboot", "enable", "back"]
+    write(url, "kvm3", stage="back")
+    assert order.close(["kvm3"]) == {"changed": True} and stages(url)["kvm3"] == "done"
+    assert order.next()["hosts"] != ["kvm3"]
+    for name in HOSTS:
+        write(url, name, stage="done")
+    assert order.next() == {"finished": True, "hosts": [], "steps": []} and order.close([]) == {"changed": False}
+
+
+def test_a_batch_ends_with_an_error_where_a_host_did_not_come_through(make, url):
+    order = make(reboot="never")
+    planned(order)
+    write(url, "kvm1", stage="back")
+    assert order.fail("kvm2", "Refuse", "the mirror is down\n") == {"changed": True}
+    with pytest.raises(DroverError, match="^kvm2, kvm3 did not come through; no other batch is begun.$"):
+        order.close(HOSTS)
+    report = order.report([{"host": "kvm9", "reason": "it is away"}])
+    assert report["message"].startswith("The rolling maintenance is not finished: kvm1, kvm2, kvm3 is left.")
+    assert [line for line in order.said if line.startswith("kvm")] == [
+        "kvm1: stopped at back, up, enabled, 1 instance (nothing is known of why: it was lost, or the run was cut off)",
+        "kvm2: not begun, up, enabled, 0 instances (Refuse: the mirror is down)",
+        "kvm3: not begun, up, enabled, 0 instances",
+        "kvm9: left out: it is away",
+    ]
+    assert report["report"]["hosts"][1] == {
+        "host": "kvm2",
+        "stage": "waiting",
+        "message": "Refuse: the mirror is down",
+        "state": "up, enabled",
+        "instances": 0,
+    }
+    assert held(url) == {} and stages(url)["kvm1"] == "back"
+
+
+def test_hosts_of_another_run_are_left_alone_and_reported(make, url):
+    write(url, "kvm3", stage="drain")
+    order = make(["kvm1"], reboot="never")
+    planned(order)
+    assert order.next()["hosts"] == ["kvm1"]
+    write(url, "kvm1", stage="done")
+    assert order.next()["finished"] and "kvm3 is left" in order.report([])["message"]
+
+
+def test_the_steps_of_a_host(make, hosts, url):
+    """Each stage is recorded before it begins; a step that is behind the host is none."""
+    order = make(["kvm2"], reboot="always", hooks=dict.fromkeys(HOOKS, __file__))
+    planned(order)
+    steps = order.next()["steps"]
+    assert [step["name"] for step in steps] == [step.name for step in STEPS]
+    seen = []
+    for step in steps:
+        do = order.step("kvm2", step["name"])
+        seen.append((step["name"], stages(url)["kvm2"], *sorted(set(do) - {"changed"})))
+        if "power" in do:
+            hosts.boots["kvm2"] = 1
+    assert seen == [
+        ("before_drain", "before_drain", "hook"),
+        ("disable", "drain"),
+        ("drain", "drain"),
+        ("after_drain", "after_drain", "hook"),
+        ("startup", "after_drain"),
+        ("reboot", "reboot", "power"),
+        ("after_reboot", "after_reboot", "hook"),
+        ("enable", "enable", "undrain"),
+        ("after_enable", "after_enable", "hook"),
+        ("back", "back"),
+    ]
+    assert order.step("kvm2", "drain") == {"changed": False}
+    with pytest.raises(DroverError, match="kvm3 is in no rolling maintenance, so nothing was done there"):
+        order.step("kvm3", "drain")
+
+
+def test_safety_14_only_another_boot_is_a_reboot(make, hosts, url):
+    order = make(["kvm2"], hooks=dict.fromkeys(HOOKS, __file__))
+    write(url, "kvm2", stage="reboot", boot_id="boot 0")
+    hosts.sentinels = {"kvm2"}
+    # It answers with the boot that was to end.
+    assert order.step("kvm2", "startup") == {"changed": False}
+    assert order.step("kvm2", "reboot")["power"] == "reboot"
+    # The run was killed; it is down now.
+    hosts.down = {"kvm2"}
+    assert order.step("kvm2", "startup")["power"] == "startup"
+    with pytest.raises(Unreachable):
+        order.step("kvm2", "reboot")
+    # It is up, and another boot.
+    hosts.down, hosts.boots = set(), {"kvm2": 1}
+    assert order.step("kvm2", "reboot") == {"changed": False}
+    assert "hook" in order.step("kvm2", "after_reboot")
+
+
+def test_the_hook_after_a_reboot_needs_one(make, hosts, url):
+    order = make(["kvm2"], hooks=dict.fromkeys(HOOKS, __file__))
+    for stage in ("after_drain", "reboot"):
+        # One that was begun by an earlier run and is not wanted any more.
+        write(url, "kvm2", stage=stage, boot_id="boot 0")
+        assert "power" not in order.step("kvm2", "reboot") and stages(url)["kvm2"] == stage
+        assert order.step("kvm2", "after_reboot") == {"changed": False}
+    write(url, "kvm2", stage="after_reboot")
+    assert "hook" in order.step("kvm2", "after_reboot")
+
+
+def test_where_instances_belong_is_recorded_once(make, url):
+    order = make(reboot="never")
+    planned(order)
+    order.step("kvm1", "disable")
+    (home,) = [{"uuid": uuid_of("web"), "host": "kvm1", "node": "kvm1"}]
+    fleets.discover(url, host("kvm1"), host("kvm2", domain("web")))
+    assert order.step("kvm1", "disable") == {"changed": False}
+    with Store.open(url).read() as connection:
+        assert rolling.read(connection)[0]["instances"] == [home]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 9, 100, 1000])
+def test_rounds_are_enough_in_groups_that_are_not_large(count):
+    found = rounds(count)
+    assert sum(found, []) == list(range(1, count + 1))
+    assert len(found) <= count**0.5 + 1 and all(len(group) <= count**0.5 + 1 for group in found)
