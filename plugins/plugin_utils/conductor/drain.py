@@ -116,6 +116,9 @@ class Drain:
                 return
             for each in refused:
                 self._exclude(each)
+            if not self.request.plan_only:
+                with self._store.write() as connection:
+                    self._leasing.renew(connection, self.host)
 
     def _planned(self):
         with self._store.read() as connection:
@@ -274,6 +277,7 @@ class Drain:
 
     def _set_state(self, state, shuts_down=()):
         with self._store.write() as connection:
+            self._leasing.renew(connection, self.host)
             before, after = host_state.change(connection, self.host, state, self.request.reason, shuts_down=shuts_down)
         self.changed = self.changed or before != after
 

@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import limits as migration_limits
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import orders as migration_orders
-from ansible_collections.drover.compute.plugins.plugin_utils.store import migrations_open
+from ansible_collections.drover.compute.plugins.plugin_utils.store import leases, migrations_open
 
 # How long (seconds) one call on the hypervisor waits for news: no move is mentioned more often.
 WAIT = 10
@@ -52,8 +52,8 @@ class Mover:
         under way.
     :param show: a function that shows a line to the person who watches.
     :param limits: migrations.limits.Caps: the most migrations at a time, over all runs.
-    :param keep: a function (connection) that renews the lease of the host, or raises DroverError when it
-        is lost: then nothing more is begun, and what has begun is left to whoever has the lease now.
+    :param keep: a function (connection) that renews the lease of the host, or raises leases.Lost:
+        then nothing more is begun, and what has begun is left to whoever has the lease now.
     :param power: conductor.restarting.Restarts, for those that are shut down for a cold move; None where no
         instance that runs moves cold.
     :param patience: seconds to wait for other runs while nothing can be begun.
@@ -94,6 +94,7 @@ class Mover:
         with self.store.read() as connection:
             left = [{**order, "begin": begin and order["begin"]} for order in migration_orders.pending(connection, host)]
         if left:
+            self._renew()
             names = ", ".join(order["name"] for order in left)
             self.show(f"{host}: an earlier run left {len(left)} migration(s) open, looking after: {names}")
         self._total += len(left)
@@ -172,12 +173,12 @@ class Mover:
             except migration_limits.Busy as busy:
                 self._blocked[move["uuid"]] = busy
                 continue
-            self._renew()
             try:
                 notes = self._notes(move, states.get(move["uuid"]))
                 kind = "live-migration" if move["live"] else "migration"
                 # Alone: two runs that count at the same moment would both find room for one more.
                 with self.store.write() as connection:
+                    self._keep(connection)
                     if self._since is not None:
                         migration_orders.refuse_aborted(connection, move, self._since)
                     opened = migration_claims.begin_within(
@@ -188,6 +189,8 @@ class Mover:
             except migration_limits.Busy as busy:
                 self._blocked[move["uuid"]] = busy
                 continue
+            except leases.Lost:
+                raise
             except migration_orders.WasAborted as problem:
                 self._close({**move, "source": move["from_host"], "destination": move["host"]}, "cancelled", str(problem))
             except DroverError as problem:
@@ -318,7 +321,10 @@ class Mover:
 
     def _renew(self):
         with self.store.write() as connection:
-            self.keep(connection)
+            self._keep(connection)
+
+    def _keep(self, connection):
+        self.keep(connection)
         self._kept = self._clock.monotonic()
 
     def _record(self, order, result):
