@@ -74,13 +74,12 @@ _raw:
 """
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup, flat
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import read_fleet
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import read_whole_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import limits as migration_limits
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.return_home import plan_return
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import home_lines
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock
-from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_instances
 
 
 class LookupModule(DroverLookup):
@@ -100,9 +99,7 @@ class LookupModule(DroverLookup):
                 raise DroverError(f"home_plan takes mappings with uuid, host and node, not {each!r}.")
             homes[each["uuid"]] = (each["host"], each["node"])
         with self.store().read() as connection:
-            columns, instances = read_fleet(
-                connection, read_instances(connection), policy, clock.now(connection), self.get_option("service_down_time")
-            )
+            columns, instances = read_whole_fleet(connection, policy, clock.now(connection), self.get_option("service_down_time"))
         plan = plan_return(columns, instances, policy, homes, {"per_source": most, "per_destination": most})
         plan["lines"] = home_lines(plan)
         return [plan]

@@ -112,12 +112,12 @@ _raw:
 """
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import read_fleet
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import read_whole_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import rebalance_lines
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, services
-from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import moved_since, read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import moved_since
 
 
 class LookupModule(DroverLookup):
@@ -146,7 +146,7 @@ class LookupModule(DroverLookup):
                 raise DroverError(f"{option} must be {least} or more, not {self.get_option(option)}.")
         with self.store().read() as connection:
             now = clock.now(connection)
-            columns, instances = read_fleet(connection, read_instances(connection), policy, now, self.get_option("service_down_time"))
+            columns, instances = read_whole_fleet(connection, policy, now, self.get_option("service_down_time"))
             moved = moved_since(connection, now - self.get_option("cooldown"))
             drained = [] if self.get_option("despite_maintenance") else services.drained_hosts(connection)
         plan = plan_rebalance(

@@ -93,13 +93,12 @@ _raw:
 """
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup, flat
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import read_fleet
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import read_whole_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import rolling_lines
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock
-from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_instances
 
 
 class LookupModule(DroverLookup):
@@ -119,9 +118,7 @@ class LookupModule(DroverLookup):
                 raise DroverError(f"{option} must be 0 or more, not {self.get_option(option)}.")
         hosts = flat(terms)
         with self.store().read() as connection:
-            columns, instances = read_fleet(
-                connection, read_instances(connection), policy, clock.now(connection), self.get_option("service_down_time")
-            )
+            columns, instances = read_whole_fleet(connection, policy, clock.now(connection), self.get_option("service_down_time"))
         empty = self.get_option("empty")
         instances = [each for each in instances if each["host"] not in empty]
         if self.get_option("unmovable") == "shutdown":

@@ -20,6 +20,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns 
     Wanted,
     read_columns,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_instances
 
 
 def read_specs(connection, requests):
@@ -58,13 +59,16 @@ def wanted(specs, policy):
     return found
 
 
-def wanted_to_move(instances, policy):
-    """What of the store a plan looks at that moves these instances (dicts of the store's read_host_instances)."""
+def wanted_to_move(instances, policy, whole=False):
+    """What of the store a plan looks at that moves these instances (dicts of the store's read_host_instances).
+
+    :param whole: whether these are all instances, which are not read again then.
+    """
     specs = [RequestSpec.from_instance(each) for each in instances]
     columns = policy.needs(specs)
     if any(each.get("required_traits") for each in instances):
         columns = {*columns, "traits"}
-    return Wanted(columns=columns, instances=ALL, groups=ALL, classes=classes_of(instances))
+    return Wanted(columns=columns, instances=instances if whole else ALL, groups=ALL, classes=classes_of(instances))
 
 
 def classes_of(instances):
@@ -75,6 +79,12 @@ def classes_of(instances):
 def read_fleet(connection, instances, policy, now, service_down_time=0):
     """What a plan goes by that moves these instances (dicts as wanted_to_move() takes them): the columns of the fleet, and they."""
     return read_columns(connection, now, service_down_time, wanted_to_move(instances, policy)), instances
+
+
+def read_whole_fleet(connection, policy, now, service_down_time=0):
+    """What a plan that may move any instance goes by: the same as of read_fleet(), of all instances."""
+    instances = read_instances(connection)
+    return read_columns(connection, now, service_down_time, wanted_to_move(instances, policy, whole=True)), instances
 
 
 def decide(connection, requests, policy, now, service_down_time=0, explain=True):
