@@ -146,7 +146,7 @@ moves:
     - C(leftovers) are files that this move could not remove, or of which it cannot be proven that they are its own. C(kept) has the reason
       for each, and for read-only media that stay, and C(removed) are the files that were removed at the source.
     - With O(check=true) and in check mode the keys are C(uuid), C(name), C(destination), C(ok), C(would_start), C(storage), C(message),
-      C(source_state) and C(destination_state).
+      C(source_state), C(destination_state) and C(copies_disk_mib), the MiB of its files that would be copied.
   returned: success
   type: list
   elements: dict

@@ -217,6 +217,7 @@ def _check(move: Mapping[str, Any], uri: str, records: Records, source: Any, des
         "would_start": False,
         "why": "",
         "reached": True,
+        "copies_disk_mib": None,
     }
     where = move["destination_uri"]
     if where not in destinations:
@@ -275,6 +276,7 @@ def _check_reachable(
         ok=not reasons,
         would_start=not reasons,
         storage=storage.word() if not reasons else None,
+        copies_disk_mib=storage.copied_mib() if not reasons else None,
         message=f"{here['name']} cannot be moved to {move['destination']}: {'; '.join(reasons)}." if reasons else "",
         why="; ".join(reasons),
     )

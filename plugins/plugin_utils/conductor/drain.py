@@ -13,6 +13,7 @@ import dataclasses
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import count_disks
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.staged_moves import StagedMoves
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import services
@@ -111,8 +112,12 @@ class Drain:
             if helpers is not None:
                 settled |= helpers
                 continue
-            refused = self._moves.check(self.plan["moves"])
+            found = self._moves.checked(self.plan["moves"])
+            refused = [each for each in found if not each["ok"]]
             if not refused:
+                # The hypervisors have seen the disks; the store has what they showed last.
+                known = {each["uuid"]: each["copies_disk_mib"] for each in found if each.get("copies_disk_mib") is not None}
+                count_disks(self.plan, known)
                 return
             for each in refused:
                 self._exclude(each)

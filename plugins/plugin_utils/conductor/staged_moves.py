@@ -31,12 +31,16 @@ class StagedMoves:
     def _of_host(self, host):
         return HostMoves(self._ports, host, self._settings)
 
-    def check(self, moves):
-        """Moves that a hypervisor refuses: results of HostMoves.check(), without moving anything."""
+    def checked(self, moves):
+        """What the hypervisors say of moves, without moving anything: results of HostMoves.check()."""
         results = []
         for source in dict.fromkeys(move["from_host"] for move in moves):
             results += self._of_host(source).check(_of(moves, source))
-        return [found for found in results if not found["ok"]]
+        return results
+
+    def check(self, moves):
+        """Those that a hypervisor refuses."""
+        return [found for found in self.checked(moves) if not found["ok"]]
 
     def settle(self, host):
         """Finish or undo what an earlier run left open at a host; one that was never begun is begun.

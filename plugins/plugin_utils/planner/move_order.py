@@ -138,6 +138,20 @@ def move_seconds(memory_mb, live, bandwidth_mib=None, dirty_mib=None):
     return round(SETUP_SECONDS + seconds + rest / bandwidth, 1), True
 
 
+def count_disks(moves, copied):
+    """Count the disks that are copied, in place: copies_mib, copies_disk_mib and seconds.
+
+    :param moves: moves of planner.drain.
+    :param copied: dict uuid -> MiB of disks that its move copies; a move that is not in it stays as it is.
+    """
+    for move in moves:
+        if move["uuid"] in copied:
+            more = copied[move["uuid"]] - move["copies_disk_mib"]
+            move["copies_disk_mib"] += more
+            move["copies_mib"] += more
+            move["seconds"] = round(move["seconds"] + more / move["bandwidth_mib"], 1)
+
+
 def plan_seconds(moves):
     """Seconds of a plan whose waves follow each other: each takes as long as its longest move."""
     longest = {}
