@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Iterator
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
@@ -97,7 +98,7 @@ class Drain:
             return self._verify()
 
     @contextlib.contextmanager
-    def _disabled_if_empty(self):
+    def _disabled_if_empty(self) -> Iterator[None]:
         """Disable a host on which the store has nothing before it is read: nothing can come any more, so it is read once.
 
         Where the drain ends before it has begun, the host is given back the state it had.

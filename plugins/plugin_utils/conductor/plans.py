@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import read_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
@@ -93,7 +95,7 @@ class DrainQuestion:
         )
 
 
-def count_disks(plan, copied):
+def count_disks(plan: dict[str, Any], copied: Mapping[str, int]) -> None:
     """Count the disks that the moves of a drain's plan copy, in place: in its moves, seconds and lines.
 
     :param copied: dict uuid of an instance -> MiB of its disks that are copied.
@@ -103,7 +105,7 @@ def count_disks(plan, copied):
     plan["lines"] = drain_lines(plan)
 
 
-def _local_disks(connection, disks):
+def _local_disks(connection: Any, disks: Mapping[str, list[dict[str, Any]]]) -> dict[str, int]:
     """How much of the disks of instances is on storage of their hosts only, as far as the store knows.
 
     :param disks: dict uuid of an instance -> disks of its domain's facts.

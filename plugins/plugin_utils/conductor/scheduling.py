@@ -8,9 +8,12 @@ The scheduler gets plain columns and knows no database; the store knows no sched
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import batch, query, response
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec, is_line
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk
 from ansible_collections.drover.compute.plugins.plugin_utils.store.flavors import read_flavors
@@ -81,7 +84,9 @@ def read_fleet(connection, instances, policy, now, service_down_time=0):
     return read_columns(connection, now, service_down_time, wanted_to_move(instances, policy)), instances
 
 
-def read_whole_fleet(connection, policy, now, service_down_time=0):
+def read_whole_fleet(
+    connection: Any, policy: Policy, now: float, service_down_time: int = 0
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What a plan that may move any instance goes by: the same as of read_fleet(), of all instances."""
     instances = read_instances(connection)
     return read_columns(connection, now, service_down_time, wanted_to_move(instances, policy, whole=True)), instances

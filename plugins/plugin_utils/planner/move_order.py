@@ -8,6 +8,9 @@ How long moves take, from memory, dirty rate and bandwidth.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 
 def plan_waves(moves, fleet, limits):
     """assign_waves() within the budgets of a fleet's server groups.
@@ -138,7 +141,7 @@ def move_seconds(memory_mb, live, bandwidth_mib=None, dirty_mib=None):
     return round(SETUP_SECONDS + seconds + rest / bandwidth, 1), True
 
 
-def count_disks(moves, copied):
+def count_disks(moves: Iterable[dict[str, Any]], copied: Mapping[str, int]) -> None:
     """Count the disks that are copied, in place: copies_mib, copies_disk_mib and seconds.
 
     :param moves: moves of planner.drain.

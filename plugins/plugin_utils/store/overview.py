@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.store import (
     aggregates,
     decisions,
@@ -12,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import (
     rolling,
     tables,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
 #: How many of the newest migrations, decisions, power actions and instances are read.
 NEWEST = 100
@@ -26,7 +28,7 @@ _POWER = ("host", "action", "driver", "status", "power_state", "message", "creat
 _LEASE = ("name", "holder", "purpose", "acquired_at")
 
 
-def flavors(connection):
+def flavors(connection: Connection) -> list[dict[str, Any]]:
     """All flavors: a list of dicts name, vcpus, memory_mb, disk_gb, sorted by name."""
     return _all(connection, tables.flavors, ("name", "vcpus", "memory_mb", "disk_gb"))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import MissingPackage
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection
 
 try:
     from alembic import op
@@ -21,17 +22,17 @@ except ImportError:
     op = Config = EnvironmentContext = ScriptDirectory = MissingPackage("alembic")
 
 
-def scripts():
+def scripts() -> ScriptDirectory:
     """The ScriptDirectory of the revisions."""
     return ScriptDirectory(os.path.join(os.path.dirname(__file__), "migrations"))
 
 
-def known():
+def known() -> set[str]:
     """Every revision this version of the collection can upgrade, as a set."""
     return {script.revision for script in scripts().walk_revisions()}
 
 
-def run(connection):
+def run(connection: Connection) -> None:
     """Upgrade the schema to the newest revision, inside the caller's transaction."""
     found = scripts()
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
@@ -79,7 +81,7 @@ def _refuse_newer(found, shown_url):
         )
 
 
-def _alembic():
+def _alembic() -> ModuleType:
     from ansible_collections.drover.compute.plugins.plugin_utils.store import revisions as found
 
     return found
