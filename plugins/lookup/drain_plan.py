@@ -104,9 +104,11 @@ _raw:
     moves:
       description:
         - The moves in the order in which to begin them, each with C(uuid), C(name), C(state), C(live) (V(false) for a cold move),
-          C(from_host), C(from_node), C(host), C(node), C(provider), C(vcpus), C(memory_mb), C(disk_gb), C(server_group), C(seconds)
-          (expected), C(converges), C(wave), C(order), C(extra) (V(true) for an instance of another host that moves to free capacity),
-          C(for_host), C(after) (uuids of the moves that must be done before) and C(stage) (moves of one stage do not wait for each other).
+          C(from_host), C(from_node), C(host), C(node), C(provider), C(vcpus), C(memory_mb), C(disk_gb), C(server_group), C(copies_mib)
+          (MiB that are copied, the memory of a live move and disks that are on storage of the source only), C(copies_disk_mib) (of these
+          the disks), C(bandwidth_mib) (expected MiB per second), C(seconds) (expected), C(converges), C(wave), C(order), C(extra)
+          (V(true) for an instance of another host that moves to free capacity), C(for_host), C(after) (uuids of the moves that must be
+          done before) and C(stage) (moves of one stage do not wait for each other).
           Where a destination may take a class from several providers, C(allocations) has the providers of the move (uuids of providers to
           amounts by class).
       type: list

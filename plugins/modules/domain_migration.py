@@ -62,6 +62,16 @@ options:
     description:
       - With O(wait), return early only when no more than so many of the moves are under way.
     type: int
+  news_within:
+    description:
+      - With O(wait), return at the latest so many seconds after one of the moves has ended, or one of O(waiting) has begun.
+      - By default only O(until) counts.
+    type: int
+  waiting:
+    description: The uuids of the moves that have not begun yet, as far as the caller knows.
+    type: list
+    elements: str
+    default: []
   check:
     description:
       - Only check the moves in O(start), and say for each whether it can be done. Check mode does the same.
@@ -146,7 +156,7 @@ moves:
     - C(leftovers) are files that this move could not remove, or of which it cannot be proven that they are its own. C(kept) has the reason
       for each, and for read-only media that stay, and C(removed) are the files that were removed at the source.
     - With O(check=true) and in check mode the keys are C(uuid), C(name), C(destination), C(ok), C(would_start), C(storage), C(message),
-      C(source_state) and C(destination_state).
+      C(source_state), C(destination_state) and C(copies_disk_mib), the MiB of its files that would be copied.
   returned: success
   type: list
   elements: dict
@@ -245,6 +255,8 @@ def main():
             "max_migrations": {"type": "int"},
             "wait": {"type": "int", "default": 0},
             "until": {"type": "int"},
+            "news_within": {"type": "int"},
+            "waiting": {"type": "list", "elements": "str", "default": []},
             "check": {"type": "bool", "default": False},
             "run_dir": {"type": "path"},
         },
@@ -255,9 +267,10 @@ def main():
     moves, unwanted = _moves(module)
     started = [*moves, *unwanted]
     known = {move["uuid"] for move in started}
+    waiting = [_libvirt.domain_uuid(module, each, "started") for each in module.params["waiting"]]
     followed = {each["uuid"]: each for each in (_followed(module, each) for each in module.params["follow"])}
     followed = [each for uuid, each in followed.items() if uuid not in known]
-    for option in ("wait", "until"):
+    for option in ("wait", "until", "news_within"):
         if (module.params[option] or 0) < 0:
             module.fail_json(msg=f"{option} is {module.params[option]}: give 0 or more.")
     most = module.params["max_migrations"]
@@ -281,7 +294,9 @@ def main():
             changed = any(word in ("started", None) for word in words.values())
             changed = migration_control.abort(unwanted, uri, records) or changed
             migration_control.revive(followed, uri, records)
-            reports = answers = migration_control.follow(started + followed, uri, records, module.params["wait"], module.params["until"])
+            news = migration_control.News(module.params["news_within"], waiting)
+            wait, until = module.params["wait"], module.params["until"]
+            reports = answers = migration_control.follow(started + followed, uri, records, wait, until, news)
     except LibvirtProblem as exc:
         module.fail_json(msg=str(exc))
     except _libvirt.libvirt.libvirtError as exc:

@@ -9,6 +9,10 @@ a drain takes whose host has one guest, longer than virsh with that one: reading
 about the moves, looking at the host again. A drain of the host while it is empty is there to compare. Prints one JSON document.
 
 Usage: .venv/bin/python tests/benchmarks/drain_lab.py [--instances 8] [--limit 2] [--memory-mb 256] [--bandwidth-mib N] [--pairs 3]
+                                                       [--other CHECKOUT]
+
+With --other the collection of a second checkout, such as an earlier commit, does the same drains in the same run. It has a store of its
+own. The checkouts take turns, and `than_other` has the times of this one divided by those of the other.
 
 With --bandwidth-mib each migration, by the playbook and by virsh alike, sends so many MiB per second at most: so that small guests
 take as long as large ones.
@@ -30,10 +34,10 @@ import time
 sys.path.insert(0, os.fspath(pathlib.Path(__file__).parents[1] / "lab"))
 
 from guests import Full  # noqa: E402
-from lablib.layout import Layout  # noqa: E402
+from lablib.layout import CHECKOUT, Layout  # noqa: E402
 from test_fleet import Fleet  # noqa: E402
 
-from conftest import HERE, Lab  # noqa: E402
+from conftest import HERE, Lab, run  # noqa: E402
 
 #: The lab's hosts are given little memory in the store.
 ROOM = {"drover_ram_allocation_ratio": 100.0, "drover_cpu_allocation_ratio": 100.0}
@@ -48,11 +52,40 @@ def seconds(work, *words, **options):
     return time.monotonic() - began
 
 
+class OtherLab(Lab):
+    """The same lab, for the collection of another checkout.
+
+    :param checkout: its folder.
+    """
+
+    def __init__(self, layout, checkout):
+        super().__init__(layout)
+        folder = layout.folder / "other"
+        folder.mkdir()
+        self._settings = folder / "ansible.cfg"
+        settings = (layout.folder / "ansible.cfg").read_text(encoding="utf-8")
+        own, its = (f"collections_path = {path}" for path in (layout.folder / "collections", folder / "collections"))
+        self._settings.write_text(settings.replace(own, its), encoding="utf-8")
+        galaxy = [os.fspath(CHECKOUT / ".venv" / "bin" / "ansible-galaxy"), "collection"]
+        run([*galaxy, "build", "--output-path", os.fspath(folder), os.fspath(checkout)])
+        (archive,) = folder.glob("*.tar.gz")
+        run([*galaxy, "install", "--offline", "--force", "-p", os.fspath(folder / "collections"), os.fspath(archive)])
+
+    def environment(self, store_url=None):
+        return {**super().environment(store_url), "ANSIBLE_CONFIG": os.fspath(self._settings)}
+
+
 class Bench:
-    def __init__(self, fleet, options):
-        self.fleet, self.limit, self.bandwidth = fleet, options.limit, options.bandwidth_mib
+    """Guests, and the drains of each checkout.
+
+    :param fleets: dict name of a checkout -> Fleet of its collection.
+    """
+
+    def __init__(self, fleets, options):
+        self.fleets, self.limit, self.bandwidth = fleets, options.limit, options.bandwidth_mib
+        self.fleet = next(iter(fleets.values()))
         self.guests = [Full(f"guest{number}", memory_mb=options.memory_mb) for number in range(options.instances)]
-        fleet.make("kvm1", *self.guests)
+        self.fleet.make("kvm1", *self.guests)
         # Until each has written to its memory.
         while self.cpu_seconds(before := self.cpu_seconds()) - before > 0.2 * options.instances:
             pass
@@ -62,8 +95,8 @@ class Bench:
         said = self.fleet.run("kvm1", "virsh domstats --cpu-total")
         return sum(int(line.partition("=")[2]) for line in said.splitlines() if "cpu.time" in line) / 1e9
 
-    def drain(self):
-        self.fleet.drain(
+    def drain(self, fleet):
+        fleet.drain(
             "kvm1", drover_max_migrations=self.limit, **ROOM, drover_migration={"bandwidth_mib": self.bandwidth} if self.bandwidth else {}
         )
 
@@ -73,39 +106,67 @@ class Bench:
             source, f"printf '{names}\\n' | {VIRSH.format(limit=self.limit, to=to)}" + (f" --bandwidth {bandwidth}" if bandwidth else "")
         )
 
-    def back(self, guests=None):
-        """All of them, or these, are at kvm1, which is enabled, and the store knows."""
-        self.fleet.playbook("undrain", "-e", json.dumps({"drover_host": "kvm1", **ROOM}))
+    def back(self, guests):
+        """These guests, which are at kvm2, are at kvm1."""
         self.virsh("kvm2", "kvm1", guests=guests)
-        self.fleet.playbook("discover", "-e", json.dumps(ROOM))
+
+    def know(self, fleet):
+        """The store of a checkout has kvm1 enabled, and all guests where they are."""
+        fleet.playbook("undrain", "-e", json.dumps({"drover_host": "kvm1", **ROOM}))
+        fleet.playbook("discover", "-e", json.dumps(ROOM))
 
     def see(self, host):
         assert {where for where, state in self.fleet.where().values() if state == "running"} == {host}
 
-    def pair(self, number):
-        """The times, in seconds; the guests are at kvm2 in the end."""
-        if number:
-            self.back()
-        drained = seconds(self.drain)
+    def times(self, fleet):
+        """The times of a checkout, in seconds; the guests are at kvm2 before and after."""
+        self.back(self.guests)
+        self.know(fleet)
+        drained = seconds(self.drain, fleet)
         self.see("kvm2")
-        empty = seconds(self.drain)
+        self.know(fleet)
+        empty = seconds(self.drain, fleet)
+        self.back(self.guests[:1])
+        self.know(fleet)
+        one = seconds(self.drain, fleet)
+        self.see("kvm2")
+        return {"drain_s": drained, "one_s": one, "empty_s": empty}
+
+    def pair(self, number):
+        """The times, in seconds: of virsh, and of each checkout by its name."""
+        if not number:
+            self.virsh("kvm1", "kvm2")
+        fleets = list(self.fleets.items())
+        times = {name: self.times(fleet) for name, fleet in (reversed(fleets) if number % 2 else fleets)}
         one = self.guests[:1]
         self.back(one)
-        drained_of_one = seconds(self.drain)
-        self.see("kvm2")
-        self.back(one)
         one_by_virsh = seconds(self.virsh, "kvm1", "kvm2", self.bandwidth, one)
-        self.back()
+        self.back(self.guests)
         by_virsh = seconds(self.virsh, "kvm1", "kvm2", self.bandwidth)
         self.see("kvm2")
-        return {
-            "drain_s": drained,
-            "virsh_s": by_virsh,
-            "one_s": drained_of_one,
-            "one_by_virsh_s": one_by_virsh,
-            "empty_s": empty,
-            "load": os.getloadavg()[0],
-        }
+        return {"virsh_s": by_virsh, "one_by_virsh_s": one_by_virsh, "load": os.getloadavg()[0], **times}
+
+
+def medians(pairs):
+    """The median of each figure, of nested dicts too."""
+    return {
+        key: medians([pair[key] for pair in pairs]) if isinstance(value, dict) else statistics.median(pair[key] for pair in pairs)
+        for key, value in pairs[0].items()
+    }
+
+
+def figures(median, name):
+    """What the benchmark is about, of one checkout: seconds, but for ``ratio``."""
+    times = median[name]
+    start = times["one_s"] - median["one_by_virsh_s"]
+    return {"empty_s": times["empty_s"], "start_s": start, "ratio": (times["drain_s"] - start) / median["virsh_s"]}
+
+
+def rounded(value):
+    """The same with two decimals, three for ratios."""
+    if isinstance(value, dict):
+        return {key: rounded(each) for key, each in value.items()}
+    return [rounded(each) for each in value] if isinstance(value, list) else round(value, 3)
 
 
 def main() -> int:
@@ -113,37 +174,33 @@ def main() -> int:
     for name, default in (("instances", 8), ("limit", 2), ("memory-mb", 256), ("pairs", 3)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--bandwidth-mib", type=int)
+    parser.add_argument("--other", metavar="CHECKOUT")
     options = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="drover-bench-"))
     command = [os.fspath(HERE / "lab"), "--folder", os.fspath(folder / "lab")]
     try:
         subprocess.run([*command, "up", "--hosts", "2"], check=True, stdout=sys.stderr)
-        lab = Lab(Layout(folder / "lab"))
-        lab.command("install")
-        fleet = Fleet(lab, folder, f"sqlite:///{folder / 'store.db'}")
-        bench = Bench(fleet, options)
-        fleet.playbook("discover", "-e", json.dumps(ROOM))
+        layout = Layout(folder / "lab")
+        labs = {"this": Lab(layout)}
+        labs["this"].command("install")
+        if options.other:
+            labs["other"] = OtherLab(layout, options.other)
+        fleets = {name: Fleet(lab, folder, f"sqlite:///{folder / name}.db") for name, lab in labs.items()}
+        bench = Bench(fleets, options)
+        for fleet in fleets.values():
+            fleet.playbook("discover", "-e", json.dumps(ROOM))
         pairs = [bench.pair(number) for number in range(options.pairs)]
     finally:
         subprocess.run([*command, "down"], check=False, stdout=sys.stderr)
         shutil.rmtree(folder, ignore_errors=True)
-    shown = [{key: round(value, 2) for key, value in pair.items()} for pair in pairs]
-    median = {key: statistics.median(pair[key] for pair in pairs) for key in pairs[0]}
-    start = median["one_s"] - median["one_by_virsh_s"]
-    print(
-        json.dumps(
-            {
-                "instances": options.instances,
-                "limit": options.limit,
-                "memory_mb": options.memory_mb,
-                "bandwidth_mib": options.bandwidth_mib,
-                "pairs": shown,
-                "start_s": round(start, 2),
-                "ratio": round((median["drain_s"] - start) / median["virsh_s"], 3),
-            },
-            indent=1,
-        )
-    )
+    median = medians(pairs)
+    found = figures(median, "this")
+    answer = {**vars(options), "pairs": rounded(pairs), **rounded(found)}
+    if options.other:
+        theirs = figures(median, "other")
+        answer["other"] = {"checkout": options.other, **rounded(theirs)}
+        answer["than_other"] = rounded({key: value / theirs[key] for key, value in found.items()})
+    print(json.dumps(answer, indent=1))
     return 0
 
 

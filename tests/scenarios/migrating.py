@@ -20,6 +20,7 @@ MIB_PER_SECOND = 256
 #: As _migration.worker has them.
 SETTLE, SETTLE_BEFORE, RECONNECT, POLL, POLL_TURN, READY, CHECKED = 20, 5, 60, 0.5, 0.05, 2, 30
 ENDED = ("completed", "failed", "cancelled", "conflict", "lost")
+BEFORE = ("checking", "waiting")
 SETTLED = ("completed", "failed", "cancelled")
 
 
@@ -365,7 +366,7 @@ class Module:
     def __init__(self, fleet, host, open_moves, most=None):
         self.fleet, self.host, self.open_moves, self.most = fleet, host, open_moves, most
 
-    def __call__(self, start, follow, wait, until=None, abort=()):
+    def __call__(self, start, follow, wait, until=None, abort=(), news_within=None, waiting=()):
         self._reach()
         here = self.fleet.hosts[self.host]
         known = self.open_moves() if start else ()
@@ -385,7 +386,13 @@ class Module:
         self.fleet.clock.sleep(0)
         if until is None:
             until = len(self._under_way(orders)) - 1
-        self.fleet.clock.sleep(wait, lambda: len(self._under_way(orders)) <= until or not self._reachable())
+
+        def over():
+            return len(self._under_way(orders)) <= until or not self._reachable()
+
+        end = self.fleet.clock.now + wait
+        self.fleet.clock.sleep(wait, lambda: over() or (news_within is not None and self._is_news(orders, waiting)))
+        self.fleet.clock.sleep(max(0, min(end - self.fleet.clock.now, news_within or 0)), over)
         self._reach()
         return [self.answer(order) for order in orders]
 
@@ -437,6 +444,12 @@ class Module:
     def _under_way(self, orders):
         here = self.fleet.hosts[self.host]
         return {order["uuid"] for order in orders if here.records.get(order["uuid"], {}).get("status") == "running"}
+
+    def _is_news(self, orders, waiting):
+        """Whether one has ended, or one of those that wait has begun."""
+        records = self.fleet.hosts[self.host].records
+        begun = [uuid for uuid in waiting if records.get(uuid, {}).get("phase") not in BEFORE]
+        return begun or len(self._under_way(orders)) < len(orders)
 
     def answer(self, order):
         """One move as the module returns it."""

@@ -178,10 +178,10 @@ class SimulatedHand(Modules):
         module = Module(self._fleet, self.host, self._open_moves, args.get("max_migrations"))
         if args.get("check"):
             return {"moves": [module.check(order) for order in start]}
-        wait, until = args["wait"], args.get("until")
+        wait, until, news_within = args["wait"], args.get("until"), args.get("news_within")
         if "within" in args:
-            wait, until = args["within"], -1
-        return {"moves": module(start, args.get("follow", ()), wait, until, abort)}
+            wait, until, news_within = args["within"], -1, None
+        return {"moves": module(start, args.get("follow", ()), wait, until, abort, news_within, args.get("waiting") or ())}
 
     def _service(self, args):
         """The module ansible.builtin.service restarts libvirt."""

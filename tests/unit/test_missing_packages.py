@@ -24,7 +24,7 @@ MODULES = [
 USES = {
     "numpy": "from {0}.scheduler.host_states import HostStates; HostStates({{'host': ['kvm1'], 'node': ['kvm1']}})",
     "SQLAlchemy": "from {0}.store import Store; Store.open('sqlite:////nowhere/fleet.db')",
-    "alembic": "from {0}.store import schema; schema.head()",
+    "alembic": "from {0}.store import schema; schema.revisions()",
 }
 
 

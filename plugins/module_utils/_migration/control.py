@@ -85,22 +85,55 @@ def abort(moves: Sequence[Mapping[str, Any]], uri: str, records: Records) -> boo
     return changed
 
 
-def follow(wanted: Sequence[Mapping[str, Any]], uri: str, records: Records, wait: float, until: int | None = None) -> list[dict[str, Any]]:
+#: The phases of a move that has not begun.
+BEFORE = ("checking", "waiting")
+
+
+class News:
+    """Moves that have ended or begun, for a caller that waits.
+
+    :param within: seconds after which the caller gets its answer at the latest; None if news end no wait.
+    :param waiting: uuids of the moves that have not begun as far as the caller knows.
+    """
+
+    def __init__(self, within: float | None = None, waiting: Iterable[str] = ()) -> None:
+        self._within, self._waiting = within, set(waiting)
+        self._since: float | None = None
+
+    def is_due(self, reports: Iterable[Mapping[str, Any]]) -> bool:
+        """Whether to answer the caller now.
+
+        :param reports: of all moves that the caller takes for unfinished.
+        """
+        if self._within is None:
+            return False
+        if self._since is None and any(self._is_news(each) for each in reports):
+            self._since = time.monotonic()
+        return self._since is not None and time.monotonic() >= self._since + self._within
+
+    def _is_news(self, each: Mapping[str, Any]) -> bool:
+        return each["status"] != "running" or (each["uuid"] in self._waiting and each["phase"] not in BEFORE)
+
+
+def follow(
+    wanted: Sequence[Mapping[str, Any]], uri: str, records: Records, wait: float, until: int | None = None, news: News | None = None
+) -> list[dict[str, Any]]:
     """The state of each move, in the order of ``wanted``, after at most ``wait`` seconds.
 
     A move is known by the uuid of its instance, and by its migration or its destination where these are given.
     Returns as soon as a move ends that was under way when the call began, or all have ended; with
-    ``until`` not before so few are under way.
+    ``until`` not before so few are under way, or ``news`` (a News) is due.
     """
     deadline = time.monotonic() + wait
     before = None
     while True:
         # The records alone: to ask libvirt all the time would take from those that move.
-        under_way = {each["uuid"] for each in wanted if report(each, records, None)["status"] == "running"}
+        reports = [report(each, records, None) for each in wanted]
+        under_way = {each["uuid"] for each in reports if each["status"] == "running"}
         if before is None:
             before = under_way
-        news = under_way != before if until is None else len(under_way) <= until
-        if not under_way or news or time.monotonic() >= deadline:
+        enough = under_way != before if until is None else len(under_way) <= until
+        if not under_way or enough or time.monotonic() >= deadline or (news and news.is_due(reports)):
             break
         time.sleep(min(POLL, max(0.0, deadline - time.monotonic())))
     conn = _connected(uri)
@@ -217,6 +250,7 @@ def _check(move: Mapping[str, Any], uri: str, records: Records, source: Any, des
         "would_start": False,
         "why": "",
         "reached": True,
+        "copies_disk_mib": None,
     }
     where = move["destination_uri"]
     if where not in destinations:
@@ -275,6 +309,7 @@ def _check_reachable(
         ok=not reasons,
         would_start=not reasons,
         storage=storage.word() if not reasons else None,
+        copies_disk_mib=storage.copied_mib() if not reasons else None,
         message=f"{here['name']} cannot be moved to {move['destination']}: {'; '.join(reasons)}." if reasons else "",
         why="; ".join(reasons),
     )

@@ -164,6 +164,14 @@ def _capacity(domain: Any, target: str, path: str, image_format: str | None) -> 
         return size[0] if size else None
 
 
+def _allocated(path: str) -> int:
+    """Bytes that a file takes on its file system; 0 where it does not answer."""
+    try:
+        return _files.call(os.stat, path).st_blocks * 512
+    except (OSError, _files.Unresponsive):
+        return 0
+
+
 def _length(path: str) -> int | None:
     try:
         return _files.call(os.stat, path).st_size
@@ -212,6 +220,10 @@ class Storage:
         if any(f["mode"] == "copied" for f in writable):
             return "copied"
         return "shared" if writable else "none"
+
+    def copied_mib(self) -> int:
+        """How much of the copied files is allocated here, in MiB."""
+        return sum(_allocated(f["path"]) for f in self.copied()) >> 20
 
     def drop_probes(self) -> None:
         """Remove the probes of a call that was killed."""

@@ -9,13 +9,16 @@ what is open and goes on.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import count_disks
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.staged_moves import StagedMoves
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.store import services
+from ansible_collections.drover.compute.plugins.plugin_utils.store import instances, occupancy, services
 
 #: What may be done about instances that cannot move.
 FAIL, SKIP, SHUTDOWN = "fail", "skip", "shutdown"
@@ -67,6 +70,8 @@ class Drain:
         self._read = set()
         #: What became of moves, those of an earlier run included.
         self.migrations = []
+        #: What the host has shown since it was disabled (see store.occupancy), while the run has done nothing there; else None.
+        self._shown = None
         self.changed = False
         self.round = 1
         self.staying, self.stopping, self.shut_down = [], [], []
@@ -84,12 +89,33 @@ class Drain:
             self._refuse_unmovable()
             return self._result(f"Nothing was changed: this is the plan of a drain of {self.host}.")
         with self._leasing.held([self.host], "drain"):
-            self._make_plan()
-            self._refuse_unmovable()
+            with self._disabled_if_empty():
+                self._make_plan()
+                self._refuse_unmovable()
             self._set_state("draining")
             self._move()
             self._shut_down()
             return self._verify()
+
+    @contextlib.contextmanager
+    def _disabled_if_empty(self) -> Iterator[None]:
+        """Disable a host on which the store has nothing before it is read: nothing can come any more, so it is read once.
+
+        Where the drain ends before it has begun, the host is given back the state it had.
+        """
+        with self._store.read() as connection:
+            drained = services.is_drained(services.get(connection, self.host).status_before_drain)
+            empty = not instances.listing(connection, self.host) and not any(occupancy.occupants(connection, self.host).values())
+        if empty:
+            self._set_state("draining")
+        try:
+            yield
+        except DroverError:
+            if empty and not drained:
+                self._set_state("restored")
+            raise
+        if not empty:
+            self._shown = None
 
     # Planning
 
@@ -103,7 +129,7 @@ class Drain:
         """Settle what is open, read the host, and plan; what a hypervisor refuses is planned anew."""
         if not self.request.plan_only:
             self.migrations += self._moves.settle(self.host)
-        self._hosts.discover(self.host)
+        self._shown = self._hosts.discover(self.host)["occupants"]
         settled = set()
         while True:
             self.plan = self._planned()
@@ -111,11 +137,18 @@ class Drain:
             if helpers is not None:
                 settled |= helpers
                 continue
-            refused = self._moves.check(self.plan["moves"])
+            found = self._moves.checked(self.plan["moves"])
+            refused = [each for each in found if not each["ok"]]
             if not refused:
+                # The hypervisors have seen the disks; the store has what they showed last.
+                known = {each["uuid"]: each["copies_disk_mib"] for each in found if each.get("copies_disk_mib") is not None}
+                count_disks(self.plan, known)
                 return
             for each in refused:
                 self._exclude(each)
+            if not self.request.plan_only:
+                with self._store.write() as connection:
+                    self._leasing.renew(connection, self.host)
 
     def _planned(self):
         with self._store.read() as connection:
@@ -178,6 +211,7 @@ class Drain:
             moves = self._wanted()
             if not moves or self.round > self.request.rounds:
                 return
+            self._shown = None
             moved = self._moves.run(moves, f"making room for the drain of {self.host}")
             self.migrations += moved.migrations
             for each in moved.failed:
@@ -199,6 +233,7 @@ class Drain:
         """Shut down what its policy, or the operator, wants to be shut down instead of moved."""
         timeout = self.request.moves.shutdown_timeout
         for instance in self.stopping + (self.staying if self.request.unmovable == SHUTDOWN else []):
+            self._shown = None
             self._leasing.extend(self.host, timeout + 300)
             # Before it is done: undrain starts what ran.
             self._set_state("draining", shuts_down=[instance["uuid"]])
@@ -214,7 +249,7 @@ class Drain:
 
     def _verify(self):
         """See that the host is empty, by what it shows; move what came meanwhile."""
-        seen = self._look()
+        seen = self._shown if self._shown is not None and not self._shown["arriving"] else self._look()
         came = [each for each in self._surprising(seen) if each["host"] == self.host and each["uuid"] not in self.aborted]
         if came and self.round <= self.request.rounds:
             self._look_and_plan()
@@ -273,8 +308,10 @@ class Drain:
         return list(dict.fromkeys(self.messages))
 
     def _set_state(self, state, shuts_down=()):
+        reason = self.request.reason if state != "restored" else None
         with self._store.write() as connection:
-            before, after = host_state.change(connection, self.host, state, self.request.reason, shuts_down=shuts_down)
+            self._leasing.renew(connection, self.host)
+            before, after = host_state.change(connection, self.host, state, reason, shuts_down=shuts_down)
         self.changed = self.changed or before != after
 
     def _result(self, message):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import used_files
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.migrate import UNDONE, Mover
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.migrate import NEWS, UNDONE, Mover
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.restarting import ACTIVE, Restarts
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import orders as migration_orders
@@ -23,11 +23,12 @@ class HostMoves:
     :param host: the name of the host.
     :param settings: settings.MoveSettings.
     :param hand: the way to run modules on the host, where it is not that of ports.hosts.
+    :param progress: progress.Progress of a run that moves instances off other hosts too.
     """
 
-    def __init__(self, ports, host, settings, hand=None):
+    def __init__(self, ports, host, settings, hand=None, progress=None):
         self._store, self._leasing, self._say, self._clock = ports.store, ports.leasing, ports.say, ports.clock
-        self._host, self._settings = host, settings
+        self._host, self._settings, self._progress = host, settings, progress
         self._hand = hand or ports.hosts.hand(host)
 
     def carry_out(self, moves=(), begin=True):
@@ -53,7 +54,7 @@ class HostMoves:
         options = settings.options(moves)
 
         def ask(start, follow, wait, until=None):
-            return self.ask(self._with_files(start), follow, wait=wait, until=until, options=options)
+            return self.ask(self._with_files(start), follow, wait=wait, until=until, news_within=NEWS, options=options)
 
         power = Restarts(self._look, self._switch, settings.shutdown_timeout, self._clock)
         return Mover(
@@ -66,6 +67,7 @@ class HostMoves:
             settings.max_wait,
             self._leasing.begun(host),
             self._clock,
+            self._progress,
         )
 
     def check(self, moves):
@@ -102,6 +104,7 @@ class HostMoves:
                     "follow": [{"uuid": order["uuid"], "migration": order["migration"]} for order in followed],
                     "abort": [_move(order) for order in aborted],
                     "max_migrations": self._settings.limits.per_source,
+                    "waiting": [order["uuid"] for order in [*started, *followed] if order.get("waiting")],
                     **given,
                 }
             )

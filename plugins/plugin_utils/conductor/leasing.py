@@ -1,7 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Leases for as long as a run works on hosts."""
+"""Leases for as long as a run works on hosts.
+
+A lease is taken once and given back once. In between it is renewed with what the run writes, which fails where it was lost.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ class Leasing:
 
     def __init__(self, store, actor, say):
         self._store, self._actor, self._say = store, actor, say
+        # The hosts whose leases this run has taken and not given back.
+        self._hosts = set()
 
     @property
     def holder(self) -> str:
@@ -28,20 +33,26 @@ class Leasing:
 
     @contextlib.contextmanager
     def held(self, hosts, purpose, seconds=leases.SECONDS):
-        """Hold the leases of hosts. Those that the run holds already stay with it afterwards.
+        """Hold the leases of hosts. Those that the run holds already are not taken again, and stay with it afterwards.
 
         :param hosts: names, in the order in which to take them.
         :param purpose: what for; others who want the hosts read it.
         :param seconds: for how long, unless they are renewed.
         :raises leases.Held: somebody else has one; those that were taken before it are given back.
         """
-        taken = []
+        before, taken = set(self._hosts), []
+        # One that is held already is only held for longer.
+        wanted = [host for host in hosts if host not in before or seconds > leases.SECONDS]
         try:
-            for host in hosts:
-                if self.take(host, purpose, seconds):
+            for host in wanted:
+                new = self.take(host, purpose, seconds)
+                # Another task of the playbook may have it.
+                if new:
                     taken.append(host)
+                self._hosts.add(host)
             yield
         finally:
+            self._hosts = before
             if taken:
                 self.release(taken)
 
@@ -60,7 +71,7 @@ class Leasing:
     def renew(self, connection, host):
         """Renew the lease of a host, and all others that the run holds.
 
-        :raises DroverError: it was lost.
+        :raises leases.Lost: it is not the run's any more.
         """
         leases.renew(connection, host, self._actor)
         leases.renew_all(connection, self._actor)

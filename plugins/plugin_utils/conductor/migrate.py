@@ -14,15 +14,17 @@ import time
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import restarting
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.progress import pause
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.progress import Progress
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import limits as migration_limits
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import orders as migration_orders
-from ansible_collections.drover.compute.plugins.plugin_utils.store import migrations_open
+from ansible_collections.drover.compute.plugins.plugin_utils.store import leases, migrations_open
 
-# How long (seconds) one call on the hypervisor waits for news: no move is mentioned more often.
+# How long (seconds) one call on the hypervisor waits.
 WAIT = 10
+# How long (seconds) it waits at most when a move has ended or begun: so soon that is said.
+NEWS = 1
 # How many moves wait at the hypervisor for each that may move, and how few have to be under way for each before it is given
 # more. A call takes as long as a small move, and processors from those that move: the fewer calls, the better.
 AHEAD = 3
@@ -46,31 +48,33 @@ class Mover:
 
     :param store: an open Store.
     :param hypervisor: a function (start, follow, wait, until) -> list of results of the source host's module
-        domain_migration, where start and follow are lists of orders (migrations.orders.order). Starting
+        domain_migration, where start and follow are lists of orders (migrations.orders.order), with ``waiting`` for those
+        that have not begun as far as is known. Starting
         what is under way, or done, is harmless and says so. Of those started it lets ``limits.per_source``
         move at a time and the others wait. It answers after ``wait`` seconds, or once no more than ``until`` are
-        under way.
+        under way, or NEWS seconds after one has ended or begun.
     :param show: a function that shows a line to the person who watches.
     :param limits: migrations.limits.Caps: the most migrations at a time, over all runs.
-    :param keep: a function (connection) that renews the lease of the host, or raises DroverError when it
-        is lost: then nothing more is begun, and what has begun is left to whoever has the lease now.
+    :param keep: a function (connection) that renews the lease of the host, or raises leases.Lost:
+        then nothing more is begun, and what has begun is left to whoever has the lease now.
     :param power: conductor.restarting.Restarts, for those that are shut down for a cold move; None where no
         instance that runs moves cold.
     :param patience: seconds to wait for other runs while nothing can be begun.
     :param since: the time (seconds since 1970) from which on an instance whose move was aborted is not moved again; None for never.
     :param clock: ports.Clock.
+    :param progress: progress.Progress of the run; by default one of these moves alone.
     """
 
-    def __init__(self, store, hypervisor, show, limits, keep, power=None, patience=PATIENCE, since=None, clock=time):
+    def __init__(self, store, hypervisor, show, limits, keep, power=None, patience=PATIENCE, since=None, clock=time, progress=None):
         self.store, self.hypervisor, self.show, self.limits, self.keep = store, hypervisor, show, limits, keep
         self.power, self.patience = power, patience
         self._since, self._clock = since, clock
+        self._progress = progress or Progress(show, clock)
         self._kept = clock.monotonic()
         self.finished = []
         self._silent = {}
         self._running = {}
-        self._mentioned = {}
-        self._total = 0
+        self._said_busy = None
         # Migrations of which this run could not find out what became of them.
         self._given_up = set()
         # The migrations that this run has opened.
@@ -94,9 +98,10 @@ class Mover:
         with self.store.read() as connection:
             left = [{**order, "begin": begin and order["begin"]} for order in migration_orders.pending(connection, host)]
         if left:
+            self._renew()
             names = ", ".join(order["name"] for order in left)
             self.show(f"{host}: an earlier run left {len(left)} migration(s) open, looking after: {names}")
-        self._total += len(left)
+        self._progress.expect(left)
         self._follow(left)
         while self._running:
             self._follow([])
@@ -107,7 +112,7 @@ class Mover:
 
         :returns: the outcomes. One that was too late is completed.
         """
-        self._total += len(orders)
+        self._progress.expect(orders)
         self._running.update({order["uuid"]: order for order in orders})
         while self._running:
             self._follow([])
@@ -120,7 +125,7 @@ class Mover:
         :returns: the outcomes, those of settle() included.
         """
         queue = list(wanted)
-        self._total += len(queue)
+        self._progress.expect(queue)
         while queue or self._running:
             ahead = self._ahead_allowed()
             orders = self._open(queue, ahead)
@@ -172,12 +177,12 @@ class Mover:
             except migration_limits.Busy as busy:
                 self._blocked[move["uuid"]] = busy
                 continue
-            self._renew()
             try:
                 notes = self._notes(move, states.get(move["uuid"]))
                 kind = "live-migration" if move["live"] else "migration"
                 # Alone: two runs that count at the same moment would both find room for one more.
                 with self.store.write() as connection:
+                    self._keep(connection)
                     if self._since is not None:
                         migration_orders.refuse_aborted(connection, move, self._since)
                     opened = migration_claims.begin_within(
@@ -188,6 +193,8 @@ class Mover:
             except migration_limits.Busy as busy:
                 self._blocked[move["uuid"]] = busy
                 continue
+            except leases.Lost:
+                raise
             except migration_orders.WasAborted as problem:
                 self._close({**move, "source": move["from_host"], "destination": move["host"]}, "cancelled", str(problem))
             except DroverError as problem:
@@ -232,8 +239,8 @@ class Mover:
         if not queue:
             return
         said = str(self._blocked[queue[0]["uuid"]])
-        if now - self._mentioned.get("waiting", -SAY_AGAIN) >= SAY_AGAIN:
-            self._mentioned["waiting"] = now
+        if self._said_busy is None or now - self._said_busy >= SAY_AGAIN:
+            self._said_busy = now
             self.show(said)
         if now - self._kept > RENEW:
             self._renew()
@@ -250,7 +257,7 @@ class Mover:
                 self._ahead.add(order["uuid"])
                 continue
             moving += 1
-            self._say_started(order)
+            self._progress.started(order)
         orders = self._shut_down(orders)
         self._note_nowhere([order for order in orders if order.get("nowhere")], False)
         known = list(self._running.values())
@@ -259,7 +266,7 @@ class Mover:
             return
         if self._clock.monotonic() - self._kept > RENEW:
             self._renew()
-        results = self.hypervisor(orders, known, WAIT, self._until(enough))
+        results = self.hypervisor(self._marked(orders), self._marked(known), WAIT, self._until(enough))
         self._give_up({result["uuid"] for result in results})
         # What has ended first: it is what made way for another.
         for result in sorted(results, key=lambda result: result["status"] == "running"):
@@ -268,9 +275,10 @@ class Mover:
                 continue
             if order["uuid"] in self._ahead and result.get("phase") not in BEFORE:
                 self._ahead.remove(order["uuid"])
-                self._say_started(order)
+                self._progress.started(order)
             if result["status"] == "running":
-                self._progress(order, result)
+                if order["uuid"] not in self._ahead:
+                    self._progress.goes_on(order, result, len(self._running))
             else:
                 del self._running[order["uuid"]]
                 self._record(order, result)
@@ -283,10 +291,8 @@ class Mover:
             return fewer
         return min(enough, fewer)
 
-    def _say_started(self, order):
-        kind = "live" if order["live"] else "cold"
-        again = ", shut down first" if order.get("restart") else ""
-        self.show(f"{order['name']}: {order['source']} -> {order['destination']}, {kind}, started{again}")
+    def _marked(self, orders):
+        return [{**order, "waiting": order["uuid"] in self._ahead} for order in orders]
 
     def _shut_down(self, orders):
         """Bring down those that are to move cold and still run.
@@ -318,7 +324,10 @@ class Mover:
 
     def _renew(self):
         with self.store.write() as connection:
-            self.keep(connection)
+            self._keep(connection)
+
+    def _keep(self, connection):
+        self.keep(connection)
         self._kept = self._clock.monotonic()
 
     def _record(self, order, result):
@@ -395,31 +404,7 @@ class Mover:
             "elapsed_s": result.get("elapsed_s"),
         }
         self.finished.append(outcome)
-        way = f"{order['name']}: {order['source']} -> {order['destination']}"
-        if status == "completed":
-            took = f" after {result['elapsed_s']:.1f} s" if result.get("elapsed_s") is not None else ""
-            state = result.get("destination_state") or "there"
-            note = f" ({message})" if message else ""
-            self.show(f"{way}, {state} there{took}{note} [{len(self.finished)} of {self._total}]")
-        else:
-            self.show(f"{way}, {status}: {message} [{len(self.finished)} of {self._total}]")
-
-    def _progress(self, order, result):
-        if order["uuid"] in self._ahead:
-            return
-        now = self._clock.monotonic()
-        silence = pause(result.get("elapsed_s"), len(self._running))
-        if now - self._mentioned.setdefault(order["uuid"], now) < silence:
-            return
-        self._mentioned[order["uuid"]] = now
-        parts = [f"{order['name']}: {order['source']} -> {order['destination']}"]
-        if result.get("percent") is not None:
-            parts.append(f"{result['percent']:.0f} %")
-        if result.get("remaining_mib") is not None and result.get("total_mib"):
-            parts.append(f"{result['remaining_mib']:.0f} of {result['total_mib']:.0f} MiB left")
-        if result.get("elapsed_s") is not None:
-            parts.append(f"{result['elapsed_s']:.0f} s")
-        self.show(", ".join(parts))
+        self._progress.ended(order, status, message, result)
 
 
 def _whereabouts(order, result):

@@ -6,18 +6,20 @@
 from __future__ import annotations
 
 import dataclasses
-import typing
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import read_fleet, read_whole_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import limits as migration_limits
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import move_order
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.return_home import plan_return
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import drain_lines, home_lines, rolling_lines
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import clock
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, files
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_host_instances, read_instances
 from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import left_open_for
 
@@ -63,15 +65,18 @@ class DrainQuestion:
         :returns: a plan of planner.drain.plan_drain; ``unsettled``, hosts at which moves are open that made room for this one; and
             ``lines``, the plan for people.
         """
-        there = read_host_instances(connection, host)
+        there, others = read_host_instances(connection, host), None
         excluded = {**(excluded or {})}
         if unreached:
             excluded.update({each["uuid"]: {**unreached, **excluded.get(each["uuid"], {})} for each in there})
         plan = self._plan(connection, there, None, host, excluded)
         if plan["status"] != "ok" and plan["moves"] + plan["unmovable"]:
             # Only now are the others of use: to make room, and to prove that nothing would.
-            plan = self._plan(connection, there, read_instances(connection, but=[host]), host, excluded)
-        return {**plan, "unsettled": left_open_for(connection, host), "lines": drain_lines(plan)}
+            others = read_instances(connection, but=[host])
+            plan = self._plan(connection, there, others, host, excluded)
+        known = {each["uuid"]: each["disks"] for each in there + (others or [])}
+        count_disks(plan, _local_disks(connection, {move["uuid"]: known[move["uuid"]] for move in plan["moves"]}))
+        return {**plan, "unsettled": left_open_for(connection, host)}
 
     def _plan(self, connection, there, others, host, excluded):
         columns, instances = read_fleet(connection, there + (others or []), self.policy, clock.now(connection), self.service_down_time)
@@ -115,7 +120,7 @@ class RollingQuestion:
             if getattr(self, name) < 0:
                 raise DroverError(f"{name} must be 0 or more, not {getattr(self, name)}.")
 
-    def plan(self, connection, hosts: list[str] | None, empty: typing.Collection[str] = ()) -> dict:
+    def plan(self, connection, hosts: list[str] | None, empty: Collection[str] = ()) -> dict:
         """The batches of these hosts.
 
         :param hosts: names; None for all that are in the store.
@@ -142,3 +147,26 @@ def plan_home(connection, homes: dict, policy: Policy, max_migrations: int, serv
     columns, instances = read_whole_fleet(connection, policy, clock.now(connection), service_down_time)
     plan = plan_return(columns, instances, policy, homes, {"per_source": max_migrations, "per_destination": max_migrations})
     return {**plan, "lines": home_lines(plan)}
+
+
+def count_disks(plan: dict[str, Any], copied: Mapping[str, int]) -> None:
+    """Count the disks that the moves of a drain's plan copy, in place: in its moves, seconds and lines.
+
+    :param copied: dict uuid of an instance -> MiB of its disks that are copied.
+    """
+    move_order.count_disks(plan["moves"], copied)
+    plan["seconds"] = move_order.plan_seconds(plan["moves"])
+    plan["lines"] = drain_lines(plan)
+
+
+def _local_disks(connection: Any, disks: Mapping[str, list[dict[str, Any]]]) -> dict[str, int]:
+    """How much of the disks of instances is on storage of their hosts only, as far as the store knows.
+
+    :param disks: dict uuid of an instance -> disks of its domain's facts.
+    :returns: dict uuid -> MiB.
+    """
+    names, found = files.of_instances(connection, disks), {}
+    for uuid, each in disks.items():
+        local = [disk for disk in each if not disk.get("readonly") and (disk.get("path") or disk.get("source"), None) in names[uuid]]
+        found[uuid] = sum(disk.get("allocation_bytes") or disk.get("capacity_bytes") or 0 for disk in local) >> 20
+    return found

@@ -10,7 +10,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity im
 from ansible_collections.drover.compute.plugins.plugin_utils.report.losing import losing, sizes
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plan import plan_picture
 from ansible_collections.drover.compute.plugins.plugin_utils.report.view import picture
-from ansible_collections.drover.compute.plugins.plugin_utils.store import overview
+from ansible_collections.drover.compute.plugins.plugin_utils.store import instances, overview
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import ALL, read_columns
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_amounts
 
@@ -22,20 +22,20 @@ def read(connection, policy, now, service_down_time=0, plans=()):
     :param plans: mappings as the lookups of plans return them.
     :raises DroverError: a plan is none.
     """
-    seen = overview.read(connection, now, service_down_time)
-    found = picture(seen)
-    wanted = sizes(seen["flavors"], seen["instances"])
+    listed = instances.listing(connection)
+    wanted = sizes(overview.flavors(connection), listed)
     specs = scheduling.read_specs(connection, [_request(each) for each in wanted])
     asked = scheduling.wanted(specs, policy)
-    asked.groups = asked.instances = ALL
     placed = read_amounts(connection)
+    asked.groups, asked.instances = ALL, placed
     asked.classes |= scheduling.classes_of(placed)
     columns = read_columns(connection, now, service_down_time, asked)
+    found = picture({**overview.read(connection, now, service_down_time, columns), "instances": listed})
     answers = [plan_capacity(columns, spec, policy, placed) for spec in specs]
     return {
         **found,
         "capacity": losing(wanted, answers),
-        "plans": [plan_picture(plan, found["hosts"], seen["instances"]) for plan in plans],
+        "plans": [plan_picture(plan, found["hosts"], listed) for plan in plans],
     }
 
 

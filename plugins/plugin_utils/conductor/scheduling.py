@@ -8,6 +8,8 @@ The scheduler gets plain columns and knows no database; the store knows no sched
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import batch, query, response
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
@@ -60,13 +62,16 @@ def wanted(specs, policy):
     return found
 
 
-def wanted_to_move(instances, policy):
-    """What of the store a plan looks at that moves these instances (dicts of the store's read_host_instances)."""
+def wanted_to_move(instances, policy, whole=False):
+    """What of the store a plan looks at that moves these instances (dicts of the store's read_host_instances).
+
+    :param whole: whether these are all instances, which are not read again then.
+    """
     specs = [RequestSpec.from_instance(each) for each in instances]
     columns = policy.needs(specs)
     if any(each.get("required_traits") for each in instances):
         columns = {*columns, "traits"}
-    return Wanted(columns=columns, instances=ALL, groups=ALL, classes=classes_of(instances))
+    return Wanted(columns=columns, instances=instances if whole else ALL, groups=ALL, classes=classes_of(instances))
 
 
 def classes_of(instances):
@@ -79,31 +84,12 @@ def read_fleet(connection, instances, policy, now, service_down_time=0):
     return read_columns(connection, now, service_down_time, wanted_to_move(instances, policy)), instances
 
 
-def read_whole_fleet(connection, policy: Policy, now: float, service_down_time: int = 0) -> tuple[dict, list]:
-    """Read what a plan goes by that may move any instance; instances are read once.
-
-    :param now: seconds since 1970.
-    :param service_down_time: seconds, 0 for no limit.
-    :returns: as read_fleet(), with all instances that are on a compute node.
-    """
+def read_whole_fleet(
+    connection: Any, policy: Policy, now: float, service_down_time: int = 0
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What a plan that may move any instance goes by: the same as of read_fleet(), of all instances."""
     instances = read_instances(connection)
-    needed = wanted_to_move(instances, policy)
-    needed.instances, needed.groups = set(), set()
-    columns = read_columns(connection, now, service_down_time, needed)
-    _locate(columns, instances)
-    return columns, instances
-
-
-def _locate(columns: dict, instances: list) -> None:
-    """Fill the columns instances, instance_names and server_groups (its members) from instances that were read already."""
-    row_of = {place: row for row, place in enumerate(zip(columns["host"], columns["node"]))}
-    columns["instances"] = {each["uuid"]: row_of[each["host"], each["node"]] for each in instances}
-    names: dict[str, list] = {}
-    for each in sorted(instances, key=lambda found: found["uuid"]):
-        names.setdefault(each["name"], []).append(each["uuid"])
-        if each["server_group"] is not None:
-            columns["server_groups"][each["server_group"]]["members"].append(each["uuid"])
-    columns["instance_names"] = names
+    return read_columns(connection, now, service_down_time, wanted_to_move(instances, policy, whole=True)), instances
 
 
 def decide(connection, requests, policy, now, service_down_time=0, explain=True):

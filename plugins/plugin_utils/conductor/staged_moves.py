@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.host_moves import HostMoves
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.progress import Progress
 
 
 class Moved(typing.NamedTuple):
@@ -27,16 +28,21 @@ class StagedMoves:
 
     def __init__(self, ports, settings):
         self._ports, self._settings = ports, settings
+        self._progress = Progress(ports.say, ports.clock)
 
     def _of_host(self, host):
-        return HostMoves(self._ports, host, self._settings)
+        return HostMoves(self._ports, host, self._settings, progress=self._progress)
 
-    def check(self, moves):
-        """Moves that a hypervisor refuses: results of HostMoves.check(), without moving anything."""
+    def checked(self, moves: list[dict[str, typing.Any]]) -> list[dict[str, typing.Any]]:
+        """What the hypervisors say of moves, without moving anything: results of HostMoves.check()."""
         results = []
         for source in dict.fromkeys(move["from_host"] for move in moves):
             results += self._of_host(source).check(_of(moves, source))
-        return [found for found in results if not found["ok"]]
+        return results
+
+    def check(self, moves):
+        """Those that a hypervisor refuses."""
+        return [found for found in self.checked(moves) if not found["ok"]]
 
     def settle(self, host):
         """Finish or undo what an earlier run left open at a host; one that was never begun is begun.
@@ -54,11 +60,13 @@ class StagedMoves:
         """
         migrations, skipped, done = [], [], set()
         moves = [{"after": [], "stage": 1, **move} for move in moves]
+        self._progress.expect(moves)
         with self._ports.leasing.held(sorted({move["from_host"] for move in moves}), purpose):
             for stage in sorted({move["stage"] for move in moves}):
                 wanted = [move for move in moves if move["stage"] == stage]
                 ready = [move for move in wanted if done.issuperset(move["after"])]
                 skipped += [move for move in wanted if move not in ready]
+                self._progress.leave_out(skipped)
                 if len(ready) < len(wanted):
                     names = ", ".join(dict.fromkeys(move["name"] for move in skipped))
                     self._ports.say(f"Not begun, as a move that was to make room before was not done: {names}.")

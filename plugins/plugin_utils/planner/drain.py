@@ -10,7 +10,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanE
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import greedy, infeasibility, relocation_search
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import NEEDED_FILTERS, Reach, may_step_aside
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain_solver import Ladder
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_order import move_seconds, plan_seconds, plan_waves
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_order import BANDWIDTH_MIB, move_seconds, plan_seconds, plan_waves
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import (
     Unit,
     is_live,
@@ -60,10 +60,12 @@ def plan_drain(fleet, instances, host, policy, limits=None, excluded=None, other
     :param solver_seconds: how long the exact model may be worked on.
     :returns: a plain dict: host; status: ok (every instance is moved or shut down), infeasible (proven,
         see proof) or partial; method (words); moves [{uuid, name, state, live, from_host, from_node,
-        host, node, provider, vcpus, memory_mb, disk_gb, server_group, extra, seconds, converges, wave,
-        order, stage, after, for_host, allocations}] in the order to start them, allocations ({provider uuid: {class: amount}})
-        only of a move whose destination may choose between providers, extra telling those of other hosts,
-        for_host then the host that they make room for, after and stage as planner.move_order says;
+        host, node, provider, vcpus, memory_mb, disk_gb, server_group, extra, bandwidth_mib, copies_mib,
+        copies_disk_mib, seconds, converges, wave, order, stage, after, for_host, allocations}] in the order to
+        start them, allocations ({provider uuid: {class: amount}}) only of a move whose destination may choose
+        between providers, extra telling those of other hosts, copies_mib only the memory of live moves until
+        move_order.count_disks() has added the disks, for_host then the host that they make room for, after and
+        stage as planner.move_order says;
         extra_moves (number);
         shutdowns [{uuid, name, state, vcpus, memory_mb, disk_gb}] in the order to do them; unmovable
         [{uuid, name, state, vcpus, memory_mb, disk_gb, reason, nearest, way_out}]; proof (words or
@@ -323,7 +325,8 @@ def _taken(states, solution):
 def _move(states, mover, index, bandwidth, extra, taken):
     instance = mover.instance
     bandwidth = (instance.get("migration") or {}).get("bandwidth_mib") or bandwidth
-    seconds, converges = move_seconds(int(instance.get("memory_mb") or 0), is_live(instance), bandwidth, instance.get("dirty_mib"))
+    memory_mb = int(instance.get("memory_mb") or 0)
+    seconds, converges = move_seconds(memory_mb, is_live(instance), bandwidth, instance.get("dirty_mib"))
     return {
         "uuid": instance["uuid"],
         "name": instance["name"],
@@ -337,6 +340,9 @@ def _move(states, mover, index, bandwidth, extra, taken):
         **_sizes(instance),
         "server_group": instance.get("server_group"),
         "extra": extra,
+        "bandwidth_mib": bandwidth or BANDWIDTH_MIB,
+        "copies_disk_mib": 0,
+        "copies_mib": memory_mb if is_live(instance) else 0,
         "seconds": seconds,
         "converges": converges,
         **({"allocations": taken[mover.spec.key]} if mover.spec.key in taken else {}),

@@ -5,14 +5,11 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 
-try:
-    import highspy
-except ImportError:
-    highspy = None
-
-AVAILABLE = highspy is not None
+AVAILABLE = importlib.util.find_spec("highspy") is not None
 NOT_INSTALLED = (
     "Searching found neither a whole plan nor a proof that there is none. An exact model may find one: it needs the"
     " Python package highspy, which is not installed on the controller: pip install -r requirements-solver.txt (the file"
@@ -128,6 +125,8 @@ class Model:
         """("found", values), ("infeasible", None) or ("unknown", None)."""
         if any(not entries and low > 0 for low, _high, entries in self._rows):
             return "infeasible", None
+        import highspy
+
         solver = highspy.Highs()
         for option, value in (
             ("output_flag", False),

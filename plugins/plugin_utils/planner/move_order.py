@@ -8,6 +8,9 @@ How long moves take, from memory, dirty rate and bandwidth.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 
 def plan_waves(moves, fleet, limits):
     """assign_waves() within the budgets of a fleet's server groups.
@@ -136,6 +139,20 @@ def move_seconds(memory_mb, live, bandwidth_mib=None, dirty_mib=None):
         if dirty >= bandwidth:
             return round(SETUP_SECONDS + seconds, 1), False
     return round(SETUP_SECONDS + seconds + rest / bandwidth, 1), True
+
+
+def count_disks(moves: Iterable[dict[str, Any]], copied: Mapping[str, int]) -> None:
+    """Count the disks that are copied, in place: copies_mib, copies_disk_mib and seconds.
+
+    :param moves: moves of planner.drain.
+    :param copied: dict uuid -> MiB of disks that its move copies; a move that is not in it stays as it is.
+    """
+    for move in moves:
+        if move["uuid"] in copied:
+            more = copied[move["uuid"]] - move["copies_disk_mib"]
+            move["copies_disk_mib"] += more
+            move["copies_mib"] += more
+            move["seconds"] = round(move["seconds"] + more / move["bandwidth_mib"], 1)
 
 
 def plan_seconds(moves):

@@ -12,6 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import node_
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain_solver import AS_WEIGHED
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.infeasibility import nearest_words
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import LIVE_STATES
+from ansible_collections.drover.compute.plugins.plugin_utils.report.formatting import memory
 from ansible_collections.drover.compute.plugins.plugin_utils.report.text import align
 
 
@@ -139,7 +140,9 @@ def _how(move: Mapping[str, Any]) -> str:
     how = "live" if move["live"] else "cold"
     if not move["live"] and move["state"] in LIVE_STATES:
         how += ", shut down and started again"
-    return how + (", to make room" if move["extra"] else "")
+    if move["extra"]:
+        how += ", to make room"
+    return how + (f", copies {memory(move['copies_mib'])}" if move["copies_mib"] else "")
 
 
 def _duration(seconds: float) -> str:

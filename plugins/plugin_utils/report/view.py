@@ -49,7 +49,7 @@ class Figure(TypedDict):
 def picture(overview: Mapping[str, Any]) -> dict[str, Any]:
     """Everything the page shows but capacity and a plan.
 
-    :param overview: what the store's overview.read() returns.
+    :param overview: what the store's overview.read() returns, and instances (of instances.listing()).
     :returns: a dict: summary, attention, hosts, nowhere (instances on no host), map (hosts by zone), pools, zones,
         aggregates, migrations, days, decisions (see decision.py), power_events, newest (instances), leases, rolling.
     """

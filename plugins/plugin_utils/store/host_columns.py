@@ -36,13 +36,14 @@ class Wanted:
     """What to read beside what is always read.
 
     columns: names out of ON_WISH, traits, node_flavors, node_images and num_io_ops (which without being
-    wanted is only what hosts reported); instances: uuids or names, or ALL; groups: names of server
+    wanted is only what hosts reported); instances: uuids or names, or ALL, or all instances as
+    instances_for_plans has them, which are not read again then; groups: names of server
     groups, or ALL; classes: names of resource classes beside RESOURCE_CLASSES; provider_traits: names of
     traits that the providers' arrays shall have.
     """
 
     columns: set = field(default_factory=set)
-    instances: set | str = field(default_factory=set)
+    instances: set | list | str = field(default_factory=set)
     groups: set | str = field(default_factory=set)
     classes: set = field(default_factory=set)
     provider_traits: set = field(default_factory=set)
@@ -77,7 +78,7 @@ def _read(connection, now, service_down_time, wanted):
     columns["resources"] = resource_columns.of_nodes(arrays, nodes, names)
     columns["aggregates"] = _aggregates(connection)
     columns["num_instances"] = _counts(connection, place_of, size)
-    columns.update(_named(connection, wanted, place_of))
+    columns.update(_named(connection, wanted, place_of, columns))
     instances = tables.instances
     if "node_flavors" in wanted.columns:
         columns["node_flavors"] = _grouped(connection, instances.c.flavor, place_of)
@@ -236,7 +237,7 @@ def _per_node(connection, query, places, size):
     return counts
 
 
-def _named(connection, wanted, places):
+def _named(connection, wanted, places, columns):
     """instances, instance_names and server_groups, of those that are wanted."""
     instances, groups = tables.instances, tables.server_groups
     server_groups = {
@@ -253,7 +254,15 @@ def _named(connection, wanted, places):
     query = sa.select(instances.c.uuid, instances.c.name, instances.c.compute_node_id, instances.c.server_group_id)
     asked = server_groups if wanted.groups == ALL else wanted.groups
     members = {server_groups[name]["id"]: name for name in asked if name in server_groups}
-    if wanted.instances == ALL:
+    if isinstance(wanted.instances, list):
+        node_of = {place: node for node, place in enumerate(zip(columns["host"], columns["node"]))}
+        group_of = {name: group for group, name in members.items()}
+        places = np.arange(len(columns["host"]))
+        rows = [
+            (each["uuid"], each["name"], node_of.get((each["host"], each["node"])), group_of.get(each["server_group"]))
+            for each in wanted.instances
+        ]
+    elif wanted.instances == ALL:
         rows = column_reader.rows(connection, query)
     else:
         found = bulk.among(connection, query, instances.c.uuid, {each.lower() for each in wanted.instances})

@@ -16,9 +16,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import (
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 
-def listing(connection, now, service_down_time=0):
+def listing(connection, now, service_down_time=0, columns=None):
     """Every host with its service and its compute nodes.
 
+    :param columns: of host_columns.read_columns() where they have been read.
     :returns: a list of dicts sorted by host: host, state (up or down), status (enabled or disabled),
         maintenance, forced_down, disabled_reason, down_reason, last_seen_up, drained, zones, instances,
         nodes (a list of dicts: node, uuid, cell, hypervisor_type, hypervisor_version, uri, and the
@@ -27,7 +28,8 @@ def listing(connection, now, service_down_time=0):
         capacity is (total - reserved) x ratio. disk_pool (of the host, too) is the name of the sharing
         provider whose figures those of the disk are, each pool counted once; None for a disk of its own.
     """
-    columns = host_columns.read_columns(connection, now, service_down_time)
+    if columns is None:
+        columns = host_columns.read_columns(connection, now, service_down_time)
     table = tables.compute_nodes
     query = sa.select(table.c.uuid, table.c.uri, table.c.reported, table.c.hypervisor_type, table.c.hypervisor_version)
     details = {row.uuid: row for row in connection.execute(query)}
@@ -36,9 +38,9 @@ def listing(connection, now, service_down_time=0):
         nodes.setdefault(columns["host"][place], []).append(_node(columns, place, details[columns["uuid"][place]]))
     zones = instances_for_plans.read_zones(connection)
     table = tables.services
-    rows = connection.execute(sa.select(table).where(table.c.binary == services.BINARY).order_by(table.c.host))
+    query = sa.select(table).where(table.c.binary == services.BINARY).order_by(table.c.host)
     return sorted(
-        (_host(row, nodes.get(row.host, []), zones.get(row.host, []), now, service_down_time) for row in rows),
+        (_host(row, nodes.get(row.host, []), zones.get(row.host, []), now, service_down_time) for row in connection.execute(query)),
         key=lambda host: host["host"],
     )
 

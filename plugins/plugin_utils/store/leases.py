@@ -22,6 +22,10 @@ class Held(DroverError):
     """Somebody else has the lease."""
 
 
+class Lost(DroverError):
+    """The lease was this run's and is not any more."""
+
+
 def take(connection, name, actor, purpose, seconds=SECONDS):
     """Take the lease of a name, or renew it.
 
@@ -93,7 +97,7 @@ def _way_out(row, now):
 def renew(connection, name, actor, seconds=SECONDS):
     """Renew a lease before the next act; its end is never brought forward.
 
-    :raises DroverError: it is somebody else's by now: whoever lost it must stop.
+    :raises Lost: it is somebody else's by now; this run must stop.
     """
     table, now = tables.leases, clock.now(connection)
     end = now + seconds
@@ -105,7 +109,7 @@ def renew(connection, name, actor, seconds=SECONDS):
     if done.rowcount == 0:
         row = _row(connection, name)
         whose = _told(row, now) if row is not None else f"The lease of {name} was taken away."
-        raise DroverError(f"{whose} This run had the lease and lost it, so it stops. What has begun goes on by itself.")
+        raise Lost(f"{whose} This run had the lease and lost it, so it stops. What has begun goes on by itself.")
 
 
 def renew_all(connection, actor):

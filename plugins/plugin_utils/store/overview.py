@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.store import (
     aggregates,
     decisions,
     hosts,
-    instances,
     rolling,
     tables,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
 #: How many of the newest migrations, decisions, power actions and instances are read.
 NEWEST = 100
@@ -25,19 +26,24 @@ _MIGRATION = (
 )  # fmt: skip
 _POWER = ("host", "action", "driver", "status", "power_state", "message", "created_at", "updated_at")
 _LEASE = ("name", "holder", "purpose", "acquired_at")
-_FLAVOR = ("name", "vcpus", "memory_mb", "disk_gb")
 
 
-def read(connection, now, service_down_time=0):
-    """Everything at one moment.
+def flavors(connection: Connection) -> list[dict[str, Any]]:
+    """All flavors: a list of dicts name, vcpus, memory_mb, disk_gb, sorted by name."""
+    return _all(connection, tables.flavors, ("name", "vcpus", "memory_mb", "disk_gb"))
 
+
+def read(connection, now, service_down_time, columns):
+    """Everything at one moment but the instances and flavors.
+
+    :param columns: of host_columns.read_columns().
     :returns: a dict of lists of dicts: hosts (hosts.listing(); its nodes have memory_mb_physical (MiB) and
         disk_gb_physical (GiB), which are in use on the hypervisor, or None), aggregates (name, metadata,
-        hosts), instances (instances.listing()), newest (the newest instances: uuid, created_at), migrations
+        hosts), newest (the newest instances: uuid, created_at), migrations
         and power_events (the newest, newest first), decisions (decisions.newest()), days (day, type, status, count: all migrations by the
-        day, counted from 1970 in UTC, on which they began), leases, rolling (rolling.read()), flavors.
+        day, counted from 1970 in UTC, on which they began), leases, rolling (rolling.read()).
     """
-    found = hosts.listing(connection, now, service_down_time)
+    found = hosts.listing(connection, now, service_down_time, columns=columns)
     physical = _physical(connection)
     for host in found:
         for node in host["nodes"]:
@@ -45,7 +51,6 @@ def read(connection, now, service_down_time=0):
     return {
         "hosts": found,
         "aggregates": aggregates.listing(connection),
-        "instances": instances.listing(connection),
         "newest": _newest(connection, tables.instances, ("uuid", "created_at"), tables.instances.c.created_at),
         "migrations": _newest(connection, tables.migrations, _MIGRATION, tables.migrations.c.created_at),
         "days": _days(connection),
@@ -53,7 +58,6 @@ def read(connection, now, service_down_time=0):
         "power_events": _newest(connection, tables.power_events, _POWER),
         "leases": _all(connection, tables.leases, _LEASE),
         "rolling": rolling.read(connection),
-        "flavors": _all(connection, tables.flavors, _FLAVOR),
     }
 
 

@@ -5,20 +5,15 @@
 
 from __future__ import annotations
 
-import os
+from types import ModuleType
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Config, EnvironmentContext, ScriptDirectory, sa
-
-
-def head():
-    """The revision this version of the collection works with."""
-    return _scripts().get_current_head()
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 
 def revisions():
     """Every revision this version of the collection can upgrade, as a set."""
-    return {script.revision for script in _scripts().walk_revisions()}
+    return _alembic().known()
 
 
 def revision(connection):
@@ -74,7 +69,7 @@ def upgrade(connection, shown_url):
         return found
     if found is not None:
         _refuse_newer(found, shown_url)
-    _run(connection)
+    _alembic().run(connection)
     return found
 
 
@@ -86,19 +81,10 @@ def _refuse_newer(found, shown_url):
         )
 
 
-def _scripts():
-    return ScriptDirectory(os.path.join(os.path.dirname(__file__), "migrations"))
+def _alembic() -> ModuleType:
+    from ansible_collections.drover.compute.plugins.plugin_utils.store import revisions as found
 
-
-def _run(connection):
-    scripts = _scripts()
-
-    def steps(current, context):
-        return scripts._upgrade_revs("head", current)
-
-    with EnvironmentContext(Config(), scripts, fn=steps) as environment:
-        environment.configure(connection=connection, transactional_ddl=True)
-        environment.run_migrations()
+    return found
 
 
 LATEST = "0010"

@@ -1,13 +1,13 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""SQLAlchemy and Alembic for the store, placement and migrations, or what names the missing package at its first use."""
+"""SQLAlchemy for the store, placement and migrations, or what names the missing package at its first use."""
 
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import MissingPackage
 
-__all__ = ("Config", "Connection", "EnvironmentContext", "ScriptDirectory", "event", "exc", "op", "pool", "postgresql", "sa")
+__all__ = ("Connection", "event", "exc", "pool", "postgresql", "sa")
 
 try:
     import sqlalchemy as sa
@@ -15,10 +15,3 @@ try:
     from sqlalchemy.dialects import postgresql
 except ImportError:
     sa = Connection = event = exc = pool = postgresql = MissingPackage("SQLAlchemy")
-try:
-    from alembic import op
-    from alembic.config import Config
-    from alembic.runtime.environment import EnvironmentContext
-    from alembic.script import ScriptDirectory
-except ImportError:
-    op = Config = EnvironmentContext = ScriptDirectory = MissingPackage("alembic")

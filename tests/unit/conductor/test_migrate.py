@@ -16,11 +16,10 @@ import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.migrate import Mover
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import orders as migration_orders
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Caps
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances, leases, services, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
@@ -230,15 +229,30 @@ def test_without_the_lease_nothing_more_is_begun(fleet_url):
     def keep(connection):
         kept.append(connection)
         if len(kept) > 1:
-            raise DroverError("kvm1 is being worked on by b@ctrl.")
+            raise leases.Lost("kvm1 is being worked on by b@ctrl.")
 
-    with pytest.raises(DroverError, match="worked on by b@ctrl"):
+    with pytest.raises(leases.Lost, match="worked on by b@ctrl"):
         mover(fleet_url, world, limit=1, keep=keep, ahead=False).run(plan(*NAMES))
     assert world.begun == ["web1"], "the second is to wait, but the lease was lost"
     # Whoever has the lease now finds the store in order.
     world.pass_time(9)
     mover(fleet_url, world).settle("kvm1")
     assert agree(fleet_url, world)
+
+
+def test_without_the_lease_nothing_is_settled(fleet_url):
+    world = World()
+    world.killed_at = 1
+    with pytest.raises(Killed):
+        mover(fleet_url, world).run(plan("web1"))
+
+    def keep(connection):
+        raise leases.Lost("kvm1 is being worked on by b@ctrl.")
+
+    world.killed_at = None
+    with pytest.raises(leases.Lost):
+        mover(fleet_url, world, keep=keep).settle("kvm1")
+    assert world.begun == []
 
 
 def test_a_cold_move_keeps_the_instance_shut_off(fleet_url):

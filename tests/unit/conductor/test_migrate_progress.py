@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Moves that take long tell where they are, and do not fill the log."""
+"""What is said of moves: at once when they begin and end, now and then in between, never so much that it fills the log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import types
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.progress import MENTION, pause
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.progress import MENTION, Progress, pause
 from ansible_collections.drover.compute.tests.unit.conductor import test_migrate
 from ansible_collections.drover.compute.tests.unit.conductor.test_migrate import NAMES, World, mover, plan
 
@@ -42,7 +42,7 @@ def test_half_an_hour_of_moves(fleet_url):
     clock = types.SimpleNamespace(monotonic=lambda: world.seconds, time=time.time, sleep=time.sleep)
     mover(fleet_url, world, limit=3, lines=lines, clock=clock).run(plan(*NAMES))
     assert world.seconds >= CALLS * CALL_SECONDS
-    told = [line for line in lines if " MiB left" in line]
+    told = [line for line in lines if " of 64 MiB" in line]
     # Of each: at first every 15 s, as there are three, then ever less often.
     assert {name: 10 < sum(line.startswith(name) for line in told) < 45 for name in NAMES} == dict.fromkeys(NAMES, True)
 
@@ -53,3 +53,108 @@ def test_half_an_hour_of_moves(fleet_url):
 )
 def test_pause(elapsed, count, wanted):
     assert pause(elapsed, count) == wanted
+
+
+class Told:
+    """Progress with a clock of its own; what it has said since it was last asked."""
+
+    def __init__(self, seconds):
+        self.now, self.lines = 0.0, []
+        clock = types.SimpleNamespace(monotonic=lambda: self.now)
+        self.progress = Progress(self.lines.append, clock)
+        self.orders = {
+            name: {"uuid": name, "name": name, "source": "kvm1", "destination": "kvm2", "live": True, "seconds": each}
+            for name, each in seconds.items()
+        }
+        self.progress.expect(self.orders.values())
+
+    def started(self, *names):
+        for name in names:
+            self.progress.started(self.orders[name])
+
+    def goes_on(self, name, percent, total, left, elapsed):
+        result = {"percent": percent, "total_mib": total, "remaining_mib": left, "elapsed_s": elapsed}
+        self.progress.goes_on(self.orders[name], result, 1)
+
+    def ended(self, name, status="completed"):
+        result = {"elapsed_s": self.now, "destination_state": "running"}
+        self.progress.ended(self.orders[name], status, "" if status == "completed" else "why", result)
+
+    def said(self):
+        lines, self.lines[:] = list(self.lines), []
+        return lines
+
+
+def test_a_move_says_its_share_its_amount_and_the_time_left():
+    told = Told({"web1": 30})
+    told.started("web1")
+    assert told.said() == ["web1: kvm1 -> kvm2, live, started"]
+    told.now = 9
+    told.goes_on("web1", 20, 2867, 2293, 9)
+    assert told.said() == [], "it has just begun"
+    told.now = 15
+    told.goes_on("web1", 43, 2867, 1638, 15)
+    assert told.said() == ["web1: 43 %, 1.2 of 2.8 GiB, about 20 s left", "0 of 1 moved, about 20 s left"]
+    told.now = 24
+    told.goes_on("web1", 80, 2867, 573, 24)
+    assert told.said() == []
+    told.now = 30
+    told.ended("web1")
+    assert told.said() == ["web1: kvm1 -> kvm2, running there after 30.0 s [1 of 1]"]
+
+
+@pytest.mark.parametrize("total, elapsed, words", [(None, 25, "under way for 25 s"), (0, None, "under way"), (512, 3, "0 %, 0 of 512 MiB")])
+def test_what_is_not_known_of_a_move_is_not_said(total, elapsed, words):
+    told = Told({"web1": 30})
+    told.started("web1")
+    told.now = 20
+    told.goes_on("web1", 0, total, total, elapsed)
+    assert told.said()[1] == f"web1: {words}"
+
+
+def test_the_time_left_goes_by_what_moves_were_expected_to_take_and_how_fast_they_are():
+    """Of 360 s that were expected 40 took 20: the links are twice as fast."""
+    told = Told({"a": 20, "b": 20, "c": 320})
+    told.started("a", "b")
+    told.now = 20
+    told.ended("a")
+    told.ended("b")
+    assert told.said()[2:] == ["a: kvm1 -> kvm2, running there after 20.0 s [1 of 3]", "1 of 3 moved, about 6 min left",
+                               "b: kvm1 -> kvm2, running there after 20.0 s [2 of 3]"]  # fmt: skip
+    told.started("c")
+    told.now = 60
+    told.goes_on("c", 25, 40960, 30720, 40)
+    assert told.said()[1:] == ["c: 25 %, 10 of 40 GiB, about 2 min left", "2 of 3 moved, about 2 min left"]
+
+
+def test_one_that_failed_is_counted_once_however_often_it_is_tried():
+    told = Told({"a": 20, "b": 20})
+    told.started("a", "b")
+    told.ended("a", "failed")
+    told.ended("b")
+    told.progress.expect([told.orders["a"]])
+    told.started("a")
+    told.ended("a")
+    assert [line.rpartition(" [")[2] for line in told.said() if "[" in line] == ["1 of 2]", "2 of 2]", "2 of 2]"]
+
+
+def test_what_was_not_begun_in_the_end_is_left_out():
+    told = Told({"a": 20, "b": 20})
+    told.progress.leave_out([told.orders["b"]])
+    told.started("a")
+    told.ended("a")
+    assert told.said()[-1].endswith("[1 of 1]")
+
+
+def test_the_hypervisor_is_told_which_have_not_begun(fleet_url):
+    """So that it answers soon when one of them does."""
+    asked = []
+
+    class Asked(World):
+        def __call__(self, start, follow, wait, until):
+            asked.append({order["name"]: order["waiting"] for order in [*start, *follow]})
+            return super().__call__(start, follow, wait, until)
+
+    mover(fleet_url, Asked(), limit=1).run(plan(*NAMES))
+    assert asked[0] == {"web1": False, "web2": True, "web3": True}
+    assert asked[-1] == {"web3": False}

@@ -163,6 +163,27 @@ def test_drain_plan(fleet_url):
     assert contents(fleet_url) == before
 
 
+def test_drain_plan_says_what_is_copied(fleet_url):
+    """Of disks on storage of the host alone; what is allocated, where that is known."""
+    local = {"device": "disk", "type": "file", "format": "qcow2", "target": "vda", "readonly": False, "shareable": False}
+    paths = {"web1": "/var/lib/libvirt/images/web1.qcow2", "off": "/srv/vms/off.qcow2", "idle": "/var/lib/libvirt/images/idle.qcow2"}
+    sizes = {"web1": 5 * 1024**3, "off": 7 * 1024**3, "idle": 0}
+    disks = {
+        name: [{**local, "source": path, "path": path, "capacity_bytes": 20 * 1024**3, "allocation_bytes": sizes[name]}]
+        for name, path in paths.items()
+    }
+    disks["off"][0]["shared_id"] = "nfs:filer:/vms/off.qcow2"
+    found = [domain("web1", memory_mb=256, disks=disks["web1"]), domain("idle", "paused", disks=disks["idle"])]
+    found.append(domain("off", "shutoff", disks=disks["off"]))
+    with Store.open(fleet_url).write() as connection:
+        record.record(connection, {"kvm1": report("kvm1", 1024, *found)}, time.time())
+    (plan,) = ask("drain_plan", "kvm1", store_url=fleet_url)
+    copies = {move["name"]: (move["copies_mib"], move["copies_disk_mib"]) for move in plan["moves"]}
+    assert copies == {"web1": (5120 + 256, 5120), "idle": (20480 + 64, 20480), "off": (0, 0)}
+    assert any(line.endswith("live, copies 5.2 GiB") for line in plan["lines"])
+    assert plan["seconds"] > 5120 / 110
+
+
 def test_drain_plan_obeys_what_aggregates_say(fleet_url):
     policy = {"enabled_filters": ["AggregateMultiTenancyIsolation", "AggregateNumInstancesFilter"]}
     with Store.open(fleet_url).write() as connection:

@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import time
+import types
 
 import pytest
 
@@ -653,6 +654,35 @@ def test_following_ends_when_so_few_are_under_way(fleet, monkeypatch, until, lef
     monkeypatch.setattr(migration_control, "POLL", 0.001)
     answers = migration_control.follow([{"uuid": each} for each in "012"], "test:///kvm1", fleet.records, 60, until)
     assert sum(answer["status"] == "running" for answer in answers) == left
+
+
+@pytest.mark.parametrize("event", ["ends", "ended before", "begins", "begins unknown", "nothing"])
+def test_following_ends_soon_after_news(fleet, monkeypatch, event):
+    """``1`` waits for its turn; the caller waits until nothing is under way, and would wait for long."""
+    now, states = [0.0], {"0": ("running", "migrating"), "1": ("running", "waiting")}
+    late = {
+        "ends": ("0", ("completed", "done")),
+        "begins": ("1", ("running", "preparing")),
+        "begins unknown": ("0", ("running", "cleaning")),
+    }
+    if event == "ended before":
+        states["0"] = ("failed", "done")
+
+    def pass_time(seconds):
+        now[0] += seconds
+        if event in late and now[0] >= 5:
+            states.update([late[event]])
+
+    def report(wanted, records, conn):
+        status, phase = states[wanted["uuid"]]
+        return {"uuid": wanted["uuid"], "status": status, "phase": phase}
+
+    monkeypatch.setattr(migration_control, "report", report)
+    monkeypatch.setattr(migration_control, "time", types.SimpleNamespace(monotonic=lambda: now[0], sleep=pass_time))
+    news = migration_control.News(1, ["1"])
+    migration_control.follow([{"uuid": "0"}, {"uuid": "1"}], "test:///kvm1", fleet.records, 60, 0, news)
+    expected = {"ends": 6, "ended before": 1, "begins": 6, "begins unknown": 60, "nothing": 60}
+    assert now[0] == pytest.approx(expected[event], abs=0.3)
 
 
 def test_one_worker_at_a_time(fleet):

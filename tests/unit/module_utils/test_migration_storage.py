@@ -18,6 +18,7 @@ import pytest
 libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _digests, _ownership, _sameness
+from ansible_collections.drover.compute.plugins.module_utils._migration import control
 from ansible_collections.drover.compute.plugins.module_utils._migration import record as migration_record
 from ansible_collections.drover.compute.plugins.module_utils._migration import storage as migration_storage
 from ansible_collections.drover.compute.plugins.module_utils._migration import worker as worker_module
@@ -101,6 +102,19 @@ def test_a_cold_move_copies_a_local_disk_and_removes_it_here(place):
     record = place.moved()
     assert place.far.read(path) == content and os.listdir(place.local) == []
     assert (record["storage"], record["removed"], record["leftovers"], record["kept"]) == ("copied", [path], [], [])
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_the_check_says_how_much_is_copied(place, local):
+    path = place.local / "vm.raw" if local else place.shared / "vm.raw"
+    with open(path, "wb") as file:
+        file.write(b"1" * (3 << 20))
+        file.truncate(64 << 20)
+    place.define(disk(path, kind="raw"))
+    request = {"uuid": UUID, "destination": "kvm2", "destination_uri": "test:///kvm2"}
+    (answer,) = control.check([request], "test:///kvm1", place.records)
+    assert (answer["ok"], answer["storage"]) == (True, "copied" if local else "shared")
+    assert answer["copies_disk_mib"] == (3 if local else 0)
 
 
 def test_a_shared_disk_stays_where_it_is(place):

@@ -13,7 +13,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, schema, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, revisions, schema, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 NEWER = "9999"
@@ -32,7 +32,7 @@ def everything(url):
 
 
 def test_latest_is_the_head_of_the_migrations():
-    assert schema.head() == schema.LATEST
+    assert revisions.scripts().get_current_head() == schema.LATEST
 
 
 def test_migrations_make_what_the_tables_say(store_url):

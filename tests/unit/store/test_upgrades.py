@@ -17,7 +17,7 @@ from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, schema, transfer, transfer_file
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, revisions, schema, transfer, transfer_file
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, host, selection, uuid_of
 
@@ -135,7 +135,7 @@ def raw(url):
 
 def upgrade_to(connection, revision):
     """Run the migrations up to a revision, as a version of the collection did whose newest it was."""
-    scripts = schema._scripts()
+    scripts = revisions.scripts()
     with EnvironmentContext(Config(), scripts, fn=lambda current, context: scripts._upgrade_revs(revision, current)) as environment:
         environment.configure(connection=connection, transactional_ddl=True)
         environment.run_migrations()
@@ -220,13 +220,13 @@ def test_an_older_store_is_not_read_but_told_how_to_upgrade(store_url, revision)
 @pytest.mark.parametrize("revision", each_of(REVISIONS[:-1]))
 def test_an_upgrade_that_fails_changes_nothing(store_url, revision, monkeypatch):
     before = build(store_url, revision)
-    migrate = schema._run
+    migrate = revisions.run
 
     def half(connection):
         migrate(connection)
         raise RuntimeError("half way")
 
-    monkeypatch.setattr(schema, "_run", half)
+    monkeypatch.setattr(revisions, "run", half)
     with pytest.raises(RuntimeError, match="half way"):
         Store.open(store_url).upgrade()
     assert contents(store_url) == before
@@ -239,7 +239,7 @@ def test_check_mode_upgrades_nothing(store_url):
 
 
 def test_revisions_are_a_line_that_goes_up_only():
-    scripts = schema._scripts()
+    scripts = revisions.scripts()
     assert [script.revision for script in scripts.walk_revisions()] == REVISIONS[::-1]
     assert REVISIONS[-1] == schema.LATEST
     for script in scripts.walk_revisions():

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import op, sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.revisions import op
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 revision = "0005"
 down_revision = "0004"

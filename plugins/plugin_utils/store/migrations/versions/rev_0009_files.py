@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import op, sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.revisions import op
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 revision = "0009"
 down_revision = "0008"

@@ -1,0 +1,196 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A run takes the lease of a host once, gives it back once, and writes nothing without it (rule S4)."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import drain as drain_module
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.leasing import Leasing
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Caps
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, leases, occupancy, services
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
+
+CLOCK = types.SimpleNamespace(time=lambda: 0.0, monotonic=lambda: 0.0, sleep=lambda seconds: None)
+
+
+def actor(name, gone=()):
+    return types.SimpleNamespace(holder=name, process=name, lives=lambda process: False if process in gone else None)
+
+
+@pytest.fixture(name="taken")
+def counted(monkeypatch):
+    """The names whose leases were taken or renewed by take(), one for each time."""
+    found, kept = [], leases.take
+
+    def take(connection, name, *arguments):
+        found.append(name)
+        return kept(connection, name, *arguments)
+
+    monkeypatch.setattr(leases, "take", take)
+    return found
+
+
+@pytest.fixture(name="store")
+def opened(prepared_url):
+    fleets.discover(prepared_url, host("kvm1"), host("kvm2"))
+    return Store.open(prepared_url)
+
+
+@pytest.fixture(name="holding")
+def with_an_instance(prepared_url):
+    """A store whose kvm1 has an instance that is shut off and stays."""
+    fleets.discover(prepared_url, host("kvm1", domain("kept", state="shutoff", snapshots=True)), host("kvm2"))
+    return Store.open(prepared_url)
+
+
+def holders(store):
+    with store.read() as connection:
+        return {lease["name"]: lease["holder"] for lease in leases.read(connection)}
+
+
+def take(store, name, who):
+    with store.write() as connection:
+        leases.take(connection, name, who, "by hand")
+
+
+def test_what_is_held_is_not_taken_again(store, taken):
+    leasing = Leasing(store, actor("a"), [].append)
+    with leasing.held(["kvm1"], "drain"):
+        with leasing.held(["kvm1", "kvm2"], "making room"):
+            assert holders(store) == {"kvm1": "a", "kvm2": "a"}
+        assert holders(store) == {"kvm1": "a"}
+        with leasing.held(["kvm2"], "making room"):
+            pass
+    assert holders(store) == {}
+    assert taken == ["kvm1", "kvm2", "kvm2"]
+
+
+def test_the_lease_of_another_task_of_the_run_is_left_to_it(store):
+    take(store, "kvm1", actor("a"))
+    with Leasing(store, actor("a"), [].append).held(["kvm1"], "drain"):
+        pass
+    assert holders(store) == {"kvm1": "a"}
+
+
+def test_one_that_cannot_be_had_gives_the_others_back(store):
+    take(store, "kvm2", actor("b"))
+    leasing = Leasing(store, actor("a"), [].append)
+    for _time in range(2):
+        with pytest.raises(leases.Held), leasing.held(["kvm1", "kvm2"], "drain"):
+            pytest.fail("it is another's")
+        assert holders(store) == {"kvm2": "b"}
+
+
+class Hosts:
+    """Hosts that show what the store has. While one is read, somebody else takes its lease over.
+
+    :param at: the number of the reading at which that happens.
+    """
+
+    def __init__(self, store, at=None):
+        self.store, self.at, self.read = store, at, 0
+
+    def discover(self, name):
+        self.read += 1
+        if self.read == self.at:
+            take(self.store, name, actor("b", gone=["a"]))
+        with self.store.read() as connection:
+            return {"occupants": occupancy.occupants(connection, name)}
+
+    def hand(self, name):
+        """Nothing is done there."""
+
+
+def drained(store, hosts, unmovable="skip"):
+    ports = Ports(store, hosts, Leasing(store, actor("a"), [].append), [].append, CLOCK)
+    question = DrainQuestion(Policy.from_mapping({}), Caps(2))
+    request = drain_module.DrainRequest("kvm1", question, MoveSettings(Caps(2)), unmovable=unmovable)
+    return drain_module.Drain(ports, request).run()
+
+
+def service(store):
+    with store.read() as connection:
+        row = services.get(connection, "kvm1")
+    return bool(row.disabled), bool(row.maintenance)
+
+
+def test_a_drain_takes_the_lease_of_its_host_once(store, taken):
+    drained(store, Hosts(store))
+    assert taken == ["kvm1"]
+    assert service(store) == (True, True)
+    assert holders(store) == {}
+
+
+@pytest.mark.parametrize("at, state", [(1, (False, False)), (2, (True, False))])
+def test_a_drain_that_lost_its_lease_changes_nothing_more(holding, at, state):
+    with pytest.raises(leases.Lost, match="This run had the lease and lost it"):
+        drained(holding, Hosts(holding, at))
+    assert service(holding) == state
+    assert holders(holding) == {"kvm1": "b"}
+
+
+def test_a_drain_of_an_empty_host_that_lost_its_lease_changes_nothing_more(store):
+    with pytest.raises(leases.Lost):
+        drained(store, Hosts(store, 1))
+    assert service(store) == (True, False), "it was disabled before it was read"
+    assert holders(store) == {"kvm1": "b"}
+
+
+def test_an_empty_host_is_disabled_and_then_read_once(store):
+    hosts, seen = Hosts(store), []
+    kept = hosts.discover
+    hosts.discover = lambda name: seen.append(service(store)) or kept(name)
+    drained(store, hosts)
+    assert seen == [(True, False)] and service(store) == (True, True)
+
+
+def test_a_host_with_something_on_it_is_read_again_at_the_end(holding):
+    hosts = Hosts(holding)
+    drained(holding, hosts)
+    assert hosts.read == 2 and service(holding) == (True, True)
+
+
+class Surprising(Hosts):
+    """What the store does not have is there."""
+
+    def discover(self, name):
+        fleets.discover(self.url, host("kvm1", domain("kept", snapshots=True)), host("kvm2"))
+        return super().discover(name)
+
+
+class Silent(Hosts):
+    def discover(self, name):
+        raise DroverError("it does not answer")
+
+
+@pytest.mark.parametrize("kind, words", [(Surprising, "cannot move, so nothing was changed"), (Silent, "does not answer")])
+@pytest.mark.parametrize("before", ["enabled", "disabled", "maintenance"])
+def test_a_drain_that_does_not_begin_leaves_the_state_of_its_host(store, prepared_url, kind, words, before):
+    with store.write() as connection:
+        host_state.change(connection, "kvm1", before)
+    was = service(store)
+    kind.url = prepared_url
+    with pytest.raises(DroverError, match=words):
+        drained(store, kind(store), "fail")
+    assert service(store) == was
+
+
+def test_a_second_drain_that_does_not_begin_leaves_the_first_as_it_was(store):
+    drained(store, Hosts(store))
+    with pytest.raises(DroverError):
+        drained(store, Silent(store))
+    assert service(store) == (True, True)
+    with store.read() as connection:
+        assert services.is_drained(services.get(connection, "kvm1").status_before_drain)

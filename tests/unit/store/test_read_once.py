@@ -1,0 +1,62 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans and the report read the fleet once."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import report_data, scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, host_columns, instances_for_plans, tables
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host
+
+POLICY = Policy.from_mapping({})
+
+
+@pytest.fixture(name="url")
+def fleet(prepared_url):
+    fleets.discover(prepared_url, host("kvm1", domain("a"), domain("b")), host("kvm2", domain("c")), host("kvm3"))
+    with Store.open(prepared_url).write() as connection:
+        server_groups.ensure(connection, "apart", "anti-affinity")
+        group, table = sa.select(tables.server_groups.c.id).scalar_subquery(), tables.instances
+        connection.execute(sa.update(table).where(table.c.name.in_(["a", "c"])).values(server_group_id=group))
+    return prepared_url
+
+
+def statements(url, function, *arguments):
+    """What a function (connection, *arguments) selects: a list of texts."""
+    sent = []
+    with Store.open(url).read() as connection:
+        sa.event.listen(connection, "before_cursor_execute", lambda *details: sent.append(details[2].partition("FROM")[0]))
+        function(connection, *arguments)
+    return sent
+
+
+@pytest.mark.parametrize("read, times", [(scheduling.read_whole_fleet, 1), (report_data.read, 2)])
+def test_the_fleet_is_read_once(url, monkeypatch, read, times):
+    """The report reads instances as people see them, and what each takes."""
+    fleets_read, kept = [], host_columns._read
+    monkeypatch.setattr(host_columns, "_read", lambda *arguments: fleets_read.append(1) or kept(*arguments))
+    selected = statements(url, read, POLICY, NOW)
+    assert sum("instances.name" in each for each in selected) == times
+    assert len(fleets_read) == 1
+
+
+def test_instances_that_are_known_are_where_they_would_be_read(url):
+    def read(wanted):
+        with Store.open(url).read() as connection:
+            known = instances_for_plans.read_instances(connection)
+            found = host_columns.read_columns(
+                connection, NOW, 0, host_columns.Wanted(instances=known if wanted is None else wanted, groups=host_columns.ALL)
+            )
+        for group in found["server_groups"].values():
+            group["members"].sort()
+        return {name: found[name] for name in ("instances", "instance_names", "server_groups")}
+
+    assert read(None) == read(host_columns.ALL)
+    assert read(None)["server_groups"]["apart"]["members"] == sorted(map(fleets.uuid_of, "ac"))
