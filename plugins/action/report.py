@@ -34,17 +34,17 @@ class ActionModule(DroverAction):
         before = html.read(path)
         policy = policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir"))
         with self.store(args, task_vars).read() as connection:
-            picture = report_data.read(connection, policy, now, args["service_down_time"], args["plans"])
+            view = report_data.read(connection, policy, now, args["service_down_time"], args["plans"])
         # A page that says the same but for its time is left as it is.
         written = html.written_at(before)
-        unchanged = written is not None and html.page(picture, written) == before
-        lines = report_lines(picture)
+        unchanged = written is not None and html.page(view, written) == before
+        lines = report_lines(view)
         # Shown here, as some output formats of Ansible fold the long lines of a result.
         for line in lines:
             self.show(line)
-        result = {"changed": not unchanged, "path": path, "summary": _plain(picture), "table": lines}
+        result = {"changed": not unchanged, "path": path, "summary": _plain(view), "table": lines}
         if not unchanged:
-            after = html.page(picture, now)
+            after = html.page(view, now)
             if not self._task.check_mode:
                 html.write(path, after)
             if self._task.diff:
@@ -52,9 +52,9 @@ class ActionModule(DroverAction):
         return result
 
 
-def _plain(picture):
-    summary = {key: value for key, value in picture["summary"].items() if key != "figures"}
-    for each in picture["summary"]["figures"]:
+def _plain(view):
+    summary = {key: value for key, value in view["summary"].items() if key != "figures"}
+    for each in view["summary"]["figures"]:
         summary.update({each["name"]: each["capacity"], f"{each['name']}_used": each["used"]})
         summary[f"{each['name']}_physical"] = each["physical"]
     return summary

@@ -104,7 +104,7 @@ class LookupModule(DroverLookup):
             if any(len(each) != 1 for each in specs):
                 raise DroverError("num_instances of a request for capacity must be 1: how many fit is what is asked.")
             specs = [each[0] for each in specs]
-            wanted = scheduling.wanted(specs, policy)
+            wanted = scheduling.columns_for_specs(specs, policy)
             instances = None
             if self.get_option("loss"):
                 wanted.groups = wanted.instances = ALL

@@ -37,7 +37,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_sc
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
-from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import Wanted, read_columns
+from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import ColumnQuery, read_columns
 from ansible_collections.drover.compute.tests.benchmarks import fleet_file
 
 
@@ -49,11 +49,11 @@ class Runner:
         self.carried = self._carried() if carry else None
 
     def _carried(self):
-        everything = Wanted()
+        everything = ColumnQuery()
         with self.store.read() as connection:
             for number, asked in enumerate(self.requests):
                 specs = scheduling.read_specs(connection, [fleet_file.request(number, asked)])
-                self._want(scheduling.wanted(specs, self.policy), asked, everything)
+                self._want(scheduling.columns_for_specs(specs, self.policy), asked, everything)
             columns = read_columns(connection, time.time(), 0, everything)
         for number, asked in enumerate(self.requests):
             if asked.get("group"):
@@ -78,7 +78,7 @@ class Runner:
         else:
             with self.store.read() as connection:
                 specs = scheduling.read_specs(connection, [fleet_file.request(number, asked)])
-                wanted = self._want(scheduling.wanted(specs, self.policy), asked)
+                wanted = self._want(scheduling.columns_for_specs(specs, self.policy), asked)
                 columns = read_columns(connection, time.time(), 0, wanted)
             if asked.get("group"):
                 columns["server_groups"][f"group{number}"] = fleet_file.group(asked)

@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.dead_host import FOUND, LEAVE, RESTART, RESUME, DeadHost
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_settling import looked_at
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import wanted_to_move
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import columns_for_moves
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.evacuation import RAN, files_of, images_of, plan_evacuation
@@ -82,7 +82,7 @@ class EvacuationRestarts:
         # The important ones get their places before the others are looked at.
         for _dummy, instances in sorted(waiting.items(), reverse=True):
             with self._store.read() as connection:
-                columns = read_columns(connection, clock.now(connection), service_down_time, wanted_to_move(instances, policy))
+                columns = read_columns(connection, clock.now(connection), service_down_time, columns_for_moves(instances, policy))
             wanted, stuck = plan_evacuation(columns, instances, self._host, policy, nodes, failed)
             result["left"] += stuck
             for move in wanted:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
-from ansible_collections.drover.compute.plugins.plugin_utils.report.losing import losing, sizes
-from ansible_collections.drover.compute.plugins.plugin_utils.report.plan import plan_picture
-from ansible_collections.drover.compute.plugins.plugin_utils.report.view import picture
+from ansible_collections.drover.compute.plugins.plugin_utils.report.host_loss import host_losses, sizes
+from ansible_collections.drover.compute.plugins.plugin_utils.report.plan import plan_view
+from ansible_collections.drover.compute.plugins.plugin_utils.report.view import view
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances, overview
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import ALL, read_columns
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_amounts
@@ -25,17 +25,17 @@ def read(connection, policy, now, service_down_time=0, plans=()):
     listed = instances.listing(connection)
     wanted = sizes(overview.flavors(connection), listed)
     specs = scheduling.read_specs(connection, [_request(each) for each in wanted])
-    asked = scheduling.wanted(specs, policy)
+    asked = scheduling.columns_for_specs(specs, policy)
     placed = read_amounts(connection)
     asked.groups, asked.instances = ALL, placed
     asked.classes |= scheduling.classes_of(placed)
     columns = read_columns(connection, now, service_down_time, asked)
-    found = picture({**overview.read(connection, now, service_down_time, columns), "instances": listed})
+    found = view({**overview.read(connection, now, service_down_time, columns), "instances": listed})
     answers = [plan_capacity(columns, spec, policy, placed) for spec in specs]
     return {
         **found,
-        "capacity": losing(wanted, answers),
-        "plans": [plan_picture(plan, found["hosts"], listed) for plan in plans],
+        "capacity": host_losses(wanted, answers),
+        "plans": [plan_view(plan, found["hosts"], listed) for plan in plans],
     }
 
 

@@ -20,7 +20,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store.flavors impor
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import (
     ALL,
     RESOURCE_CLASSES,
-    Wanted,
+    ColumnQuery,
     read_columns,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_instances
@@ -41,15 +41,15 @@ def read_states(connection, specs, policy, now, service_down_time=0):
 
     :raises DroverError: they ask for a resource class that does not exist.
     """
-    columns = read_columns(connection, now, service_down_time, wanted(specs, policy))
+    columns = read_columns(connection, now, service_down_time, columns_for_specs(specs, policy))
     states = HostStates(columns)
-    states.rooms = exact_room(specs, states, columns["provider_arrays"])
+    states.provider_capacity = provider_capacity(specs, states, columns["provider_arrays"])
     return states
 
 
-def wanted(specs, policy):
+def columns_for_specs(specs, policy):
     """What of the store these specs and this policy look at."""
-    found = Wanted(columns=policy.needs(specs))
+    found = ColumnQuery(columns=policy.needs(specs))
     for spec in specs:
         found.classes.update(spec.resources)
         for group in spec.groups:
@@ -62,7 +62,7 @@ def wanted(specs, policy):
     return found
 
 
-def wanted_to_move(instances, policy, whole=False):
+def columns_for_moves(instances, policy, whole=False):
     """What of the store a plan looks at that moves these instances (dicts of the store's read_host_instances).
 
     :param whole: whether these are all instances, which are not read again then.
@@ -71,7 +71,7 @@ def wanted_to_move(instances, policy, whole=False):
     columns = policy.needs(specs)
     if any(each.get("required_traits") for each in instances):
         columns = {*columns, "traits"}
-    return Wanted(columns=columns, instances=instances if whole else ALL, groups=ALL, classes=classes_of(instances))
+    return ColumnQuery(columns=columns, instances=instances if whole else ALL, groups=ALL, classes=classes_of(instances))
 
 
 def classes_of(instances):
@@ -81,7 +81,7 @@ def classes_of(instances):
 
 def read_fleet(connection, instances, policy, now, service_down_time=0):
     """What a plan goes by that moves these instances (dicts as wanted_to_move() takes them): the columns of the fleet, and they."""
-    return read_columns(connection, now, service_down_time, wanted_to_move(instances, policy)), instances
+    return read_columns(connection, now, service_down_time, columns_for_moves(instances, policy)), instances
 
 
 def read_whole_fleet(
@@ -89,7 +89,7 @@ def read_whole_fleet(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What a plan that may move any instance goes by: the same as of read_fleet(), of all instances."""
     instances = read_instances(connection)
-    return read_columns(connection, now, service_down_time, wanted_to_move(instances, policy, whole=True)), instances
+    return read_columns(connection, now, service_down_time, columns_for_moves(instances, policy, whole=True)), instances
 
 
 def decide(connection, requests, policy, now, service_down_time=0, explain=True):
@@ -104,7 +104,7 @@ def decide(connection, requests, policy, now, service_down_time=0, explain=True)
     return selections
 
 
-def exact_room(specs, states, arrays):
+def provider_capacity(specs, states, arrays):
     """The ExactRoom for specs, None where the columns of VCPU, MEMORY_MB and DISK_GB say all.
 
     They do not where other classes or groups of the extra specs are wanted, nor where a node takes a class from
@@ -118,11 +118,11 @@ def exact_room(specs, states, arrays):
         return None
     for spec in specs:
         response.check(_query(spec), arrays)
-    return ExactRoom(batch.Rooms(arrays, states.uuid), sure)
+    return ProviderCapacity(batch.CandidateCapacity(arrays, states.uuid), sure)
 
 
-class ExactRoom:
-    """What scheduler.host_states.HostStates asks as its ``rooms``.
+class ProviderCapacity:
+    """What scheduler.host_states.HostStates asks as its ``provider_capacity``.
 
     :param sure: the classes of which the columns say all.
     """

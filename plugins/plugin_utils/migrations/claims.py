@@ -17,7 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import certainty, r
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import limits as migration_limits
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, provider_trees, server_groups
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.claim_destination import Chooser, Place, class_ids
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.claim_destination import ClaimDestinations, Place, class_ids
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.claims import find_node
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, clock, files, migrations_open, orders, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import EVACUATION, RESIZE
@@ -151,9 +151,9 @@ def _swap(connection, instance, source, destination, found, uuid, move_type, now
     shared = {key: amount for key, amount in old.items() if key[0] not in tree}
     places = [Place(destination, given)] if given and _total(given) == resources else []
     places.append(Place(destination))
-    chooser = Chooser(connection, places, {each.name: each for each in found}, shared)
+    destinations = ClaimDestinations(connection, places, {each.name: each for each in found}, shared)
     request = {"name": instance.name, "uuid": instance.uuid, "resources": resources}
-    new = chooser.choose(request, places, found[0] if found else None, leaving=source.host).amounts
+    new = destinations.choose(request, places, found[0] if found else None, leaving=source.host).amounts
     both = {key: max(old[key], new[key]) for key in shared if key in new}
     if move_type == EVACUATION:
         amounts = {instance.uuid: {**_added(old, new), **both}}

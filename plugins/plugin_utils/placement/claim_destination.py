@@ -33,7 +33,7 @@ class _Refused(Exception):
         self.data = data
 
 
-class Chooser:
+class ClaimDestinations:
     """Finds the first place with room, counting what was chosen before in this transaction.
 
     :param places: all that will be asked for.
@@ -48,7 +48,7 @@ class Chooser:
         self.uuids = provider_ids(connection, {uuid for place in places for uuid in place.given or ()})
         self.members = {group.id: server_groups.members(connection, group) for group in found.values()}
         self.groups = found
-        self.rooms = {}
+        self.held = {}
 
     def choose_all(self, wanted):
         """Choose for several selections, all or none.
@@ -83,7 +83,7 @@ class Chooser:
         :param leaving: the host the instance moves away from, if it moves.
         :raises DroverError: none; with the reason of each.
         """
-        if not self.rooms:
+        if not self.held:
             self._hold(self.places, _names(selection, places))
         refusals, data = [], []
         for place in places:
@@ -128,9 +128,9 @@ class Chooser:
                 providers.update(keys[:1] if first_only else keys)
         # What is given up is held with the rest: both are written, and all rows are held in one order.
         providers.update(provider for provider, dummy in self.free)
-        self.rooms = inventory.hold(self.connection, providers, None if self.free else names)
-        for rooms in self.rooms.values():
-            for each in rooms.values():
+        self.held = inventory.hold(self.connection, providers, None if self.free else names)
+        for held in self.held.values():
+            for each in held.values():
                 each.used -= self.free.get(each.key, 0)
 
     def _check_host(self, uuid, place, group, leaving):
@@ -156,8 +156,8 @@ class Chooser:
         for name, amount, keys in wanted:
             if not amount:
                 continue
-            rooms = [self.rooms[key][name] for key in keys if name in self.rooms.get(key, ())]
-            if not rooms:
+            held = [self.held[key][name] for key in keys if name in self.held.get(key, ())]
+            if not held:
                 raise _Refused(
                     f"{name}: asked {amount}, the host has none",
                     resource_class=name,
@@ -165,9 +165,9 @@ class Chooser:
                     used=0,
                     capacity=0,
                 )
-            fitting = next((each for each in rooms if each.refusal(name, amount) is None), None)
+            fitting = next((each for each in held if each.refusal(name, amount) is None), None)
             if fitting is None:
-                raise _Refused(rooms[0].refusal(name, amount), **rooms[0].data(name, amount))
+                raise _Refused(held[0].refusal(name, amount), **held[0].data(name, amount))
             taken.append((fitting, amount))
         for each, amount in taken:
             each.used += amount

@@ -14,7 +14,7 @@ from __future__ import annotations
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty, resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, provider_trees, server_groups
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.claim_destination import Chooser, Place
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.claim_destination import ClaimDestinations, Place
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, decisions, files, orders, services, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
@@ -130,8 +130,8 @@ def _choose(connection, selections, holdings, keep, nodes, found):
     if not selections:
         return {}
     wanted = [(each, _places(nodes, each)) for each in selections]
-    chooser = Chooser(connection, [place for dummy, places in wanted for place in places], found, holdings.sums(keep))
-    chosen = chooser.choose_all(wanted)
+    destinations = ClaimDestinations(connection, [place for dummy, places in wanted for place in places], found, holdings.sums(keep))
+    chosen = destinations.choose_all(wanted)
     columns = {uuid: {"expires_at": each["expires_at"]} for uuid, each in keep.items()}
     holdings.write({uuid: chosen[uuid].amounts for uuid in keep}, columns, limited=True)
     return chosen
@@ -195,8 +195,8 @@ def reclaim(connection, uuid, alternates, proof, now, lifetime=LIFETIME, actor=N
     request = {"uuid": uuid, "name": instance.name, "resources": resources}
     places = _places(nodes, {"alternates": alternates})
     group = found[0] if found else None
-    chooser = Chooser(connection, places, {each.name: each for each in found}, holdings.sums([uuid]))
-    chosen = chooser.choose(request, places, group)
+    destinations = ClaimDestinations(connection, places, {each.name: each for each in found}, holdings.sums([uuid]))
+    chosen = destinations.choose(request, places, group)
     expires = {uuid: {"expires_at": now + lifetime if lifetime else None}}
     holdings.write({uuid: chosen.amounts} if uuid in holdings.ids else {}, expires, limited=True)
     bulk.update(connection, tables.instances, [{"id": instance.id, "compute_node_id": chosen.node.id}])

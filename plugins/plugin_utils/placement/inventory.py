@@ -21,7 +21,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 from ansible_collections.drover.compute.plugins.plugin_utils.validation import MOST
 
 
-class Room:
+class ProviderInventory:
     """Inventory and use of one class on one provider."""
 
     __slots__ = ("key", "total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "used")
@@ -67,13 +67,13 @@ def hold(connection, provider_ids, names):
     :param names: the resource classes that matter; None for all.
     :returns: dict provider id -> dict class name -> Room.
     """
-    rooms, wanted = {key: {} for key in provider_ids}, sorted(provider_ids)
+    held, wanted = {key: {} for key in provider_ids}, sorted(provider_ids)
     for start in range(0, len(wanted), bulk.NAMED_VALUES):
         some, named = wanted[start : start + bulk.NAMED_VALUES], sorted(names or ())
         values = {**bulk.numbered("provider", some), **bulk.numbered("name", named)}
         for row in bulk.run(connection, values, _held, len(some), None if names is None else len(named)):
-            rooms[row.provider_id][row.name] = Room(row)
-    return rooms
+            held[row.provider_id][row.name] = ProviderInventory(row)
+    return held
 
 
 def _held(providers, names):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import classes_and_traits, provider_query, providers
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.inventory import Room
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.inventory import ProviderInventory
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
@@ -31,12 +31,12 @@ def listing(connection, name=None, uuid=None, in_tree=None, group=None):
         classes_and_traits.check_known(connection, classes_and_traits.RESOURCE_CLASS, group.resources, "resources")
     rows = connection.execute(_providers(name, uuid, in_tree)).all()
     ids = [row.id for row in rows]
-    rooms = _rooms(connection, ids)
+    held = _held_by_provider(connection, ids)
     traits = _traits(connection, ids)
     aggregates = _aggregates(connection, ids)
     found = []
     for row in sorted(rows, key=lambda row: row.name):
-        mine = rooms.get(row.id, {}), traits.get(row.id, set()), aggregates.get(row.id, set())
+        mine = held.get(row.id, {}), traits.get(row.id, set()), aggregates.get(row.id, set())
         fits = functools.partial(_fits, mine[0])
         if provider_query.matches(group, mine[1], mine[2], fits):
             found.append(_described(row, *mine))
@@ -76,11 +76,11 @@ def _providers(name, uuid, in_tree):
     return query
 
 
-def _rooms(connection, ids):
-    rooms = {}
+def _held_by_provider(connection, ids):
+    held = {}
     for row in providers.inventories(connection, ids):
-        rooms.setdefault(row.provider_id, {})[row.name] = Room(row)
-    return rooms
+        held.setdefault(row.provider_id, {})[row.name] = ProviderInventory(row)
+    return held
 
 
 def _traits(connection, ids):
@@ -102,11 +102,11 @@ def _aggregates(connection, ids):
     return found
 
 
-def _fits(rooms, name, amount):
-    return name in rooms and rooms[name].refusal(name, amount) is None
+def _fits(held, name, amount):
+    return name in held and held[name].refusal(name, amount) is None
 
 
-def _described(row, rooms, traits, aggregates):
+def _described(row, held, traits, aggregates):
     return {
         "uuid": row.uuid,
         "name": row.name,
@@ -118,11 +118,11 @@ def _described(row, rooms, traits, aggregates):
         "compute_node": {"host": row.host, "hypervisor_hostname": row.hypervisor_hostname} if row.host else None,
         "inventories": {
             name: {
-                **{field: getattr(room, field) for field in providers.INVENTORY_FIELDS},
-                "capacity": int(room.capacity),
-                "used": room.used,
+                **{field: getattr(inventory_row, field) for field in providers.INVENTORY_FIELDS},
+                "capacity": int(inventory_row.capacity),
+                "used": inventory_row.used,
             }
-            for name, room in sorted(rooms.items())
+            for name, inventory_row in sorted(held.items())
         },
         "traits": sorted(traits),
         "aggregates": sorted(aggregates),

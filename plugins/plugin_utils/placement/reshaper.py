@@ -169,8 +169,8 @@ def _check_room(connection, holdings, flat, ids, classes):
     change = holdings.change(flat)
     if not change:
         return
-    rooms = placement_inventory.hold(connection, {provider for provider, dummy in change}, None)
-    by_key = {each.key: each for found in rooms.values() for each in found.values()}
+    held = placement_inventory.hold(connection, {provider for provider, dummy in change}, None)
+    by_key = {each.key: each for found in held.values() for each in found.values()}
     provider_names = {key: name for name, key in ids.items()}
     class_names = {key: name for name, key in classes.items()}
     for uuid, amounts in sorted(flat.items()):

@@ -46,7 +46,7 @@ def ensure(connection, name=None, uuid=None, parent=None, inventories=None, trai
     row = _find(connection, name, uuid)
     where = f"Resource provider {row.name if row is not None else name}"
     _check_generation(where, row, generation)
-    wanted = _Wanted(connection, where, inventories, traits, aggregates)
+    wanted = _ProviderChange(connection, where, inventories, traits, aggregates)
     before = None
     if row is None:
         row = _create(connection, name, uuid)
@@ -112,7 +112,7 @@ def owned_by_discovery(node, traits):
     return {trait for trait in traits if providers.is_discovered(trait, reported)}
 
 
-class _Wanted:
+class _ProviderChange:
     """What is asked for, checked before anything is written."""
 
     def __init__(self, connection, where, inventories, traits, aggregates):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import packing
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import Reach, board_of
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import Movers, packing_state_of
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import Mover
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
@@ -36,52 +36,56 @@ def plan_capacity(fleet, request, policy, instances=None):
     """
     states = HostStates(fleet)
     spec = request if isinstance(request, RequestSpec) else RequestSpec.from_request(request)
-    board, _items = board_of(states, policy, ())
-    new = board.add([(Mover({"name": spec.name, "uuid": spec.key}, spec, -1, (), ()),)])[0]
-    counts, short = more(board, new)
-    allowed = board.masks[board.kind[new]]
+    packing_state, _items = packing_state_of(states, policy, ())
+    new = packing_state.add([(Mover({"name": spec.name, "uuid": spec.key}, spec, -1, (), ()),)])[0]
+    counts, short = more(packing_state, new)
+    allowed = packing_state.masks[packing_state.kind[new]]
     hosts = [
         {
             "host": states.host[row],
             "node": states.node[row],
             "count": int(counts[row]),
-            "short": board.classes[short[row]] if allowed[row] else None,
+            "short": packing_state.classes[short[row]] if allowed[row] else None,
         }
         for row in range(states.size)
     ]
-    often = np.bincount(short[allowed], minlength=len(board.classes))
+    often = np.bincount(short[allowed], minlength=len(packing_state.classes))
     found = {
         "hosts": hosts,
         "total": int(counts.sum()),
-        "short": board.classes[int(often.argmax())] if often.any() else None,
+        "short": packing_state.classes[int(often.argmax())] if often.any() else None,
         "with_loss": None,
     }
     if instances is not None:
         lively = [each for each in instances if each["state"] != "missing"]
-        found["with_loss"] = worst_loss(board, lively, counts, lambda: more(board, new)[0], new)
+        found["with_loss"] = worst_loss(packing_state, lively, counts, lambda: more(packing_state, new)[0], new)
     return found
 
 
-def more(board, new):
+def more(packing_state, new):
     """(how many more fit on each node now, the class that gives out first)."""
-    kind = board.kind[new]
-    need = board.needs[kind]
-    asked = np.flatnonzero(need)
-    by_class = board.free[:, asked].clip(min=0) // need[asked]
-    provided = [(position, board.provided[number], int(need[number])) for position, number in enumerate(asked) if number in board.provided]
+    kind = packing_state.kind[new]
+    need = packing_state.needs[kind]
+    ask_filter = np.flatnonzero(need)
+    by_class = packing_state.free[:, ask_filter].clip(min=0) // need[ask_filter]
+    provided = [
+        (position, packing_state.provided[number], int(need[number]))
+        for position, number in enumerate(ask_filter)
+        if number in packing_state.provided
+    ]
     for position, load, amount in provided:
         by_class[:, position] = load.counts(amount)
-    counts = np.where(board.masks[kind] & board.open, by_class.min(axis=1), 0)
+    counts = np.where(packing_state.masks[kind] & packing_state.open, by_class.min(axis=1), 0)
     for _position, load, amount in provided:
         counts = load.share_out(amount, counts)
-    for group in board.groups[new]:
-        left = (board.most[group] - board.count[group]).clip(min=0)
+    for group in packing_state.groups[new]:
+        left = (packing_state.most[group] - packing_state.count[group]).clip(min=0)
         for host in range(len(left)):
-            rows = np.flatnonzero(board.host_of == host)
+            rows = np.flatnonzero(packing_state.host_of == host)
             for row in rows:
                 counts[row] = min(counts[row], left[host])
                 left[host] -= counts[row]
-    return counts, asked[by_class.argmin(axis=1)]
+    return counts, ask_filter[by_class.argmin(axis=1)]
 
 
 #: So many hosts are looked at one by one; beyond that the bound of the next one counts.
@@ -92,23 +96,23 @@ LARGE = 500
 _DECIDING = ("vcpus", "memory_mb", "disk_gb", "availability_zone", "server_group", "flavor", "project")
 
 
-def worst_loss(board, instances, counts, more, new):
+def worst_loss(packing_state, instances, counts, more, new):
     """The host whose loss leaves the least room.
 
     For every host there is a bound that its loss cannot go below: what fitted on it is gone, and each of its instances takes
     away no more than its size. The hosts are looked at from the lowest bound on, until the bound of the
     next is no lower than what was found.
 
-    :param board: Board without the instances as items.
+    :param packing_state: PackingState without the instances as items.
     :param instances: dicts of all instances, with host and node.
     :param counts: how many more fit on each node now.
     :param more: a function that says it again for the board as it then is.
     :param new: the item that is counted.
     :returns: a dict total, host, survives; None for an empty fleet.
     """
-    if not board.size:
+    if not packing_state.size:
         return None
-    losses = _Losses(board, instances, counts, new)
+    losses = _Losses(packing_state, instances, counts, new)
     worst = None
     for number, host in enumerate(losses.order):
         sure, bound = losses.sure[host], int(losses.bound[host])
@@ -130,17 +134,17 @@ class _Losses:
     order: the hosts, first those of which it is not sure that all on them finds a place, then by bound.
     """
 
-    def __init__(self, board, instances, counts, new):
-        self.board = board
-        states = board.states
-        count = int(board.host_of.max()) + 1
+    def __init__(self, packing_state, instances, counts, new):
+        self.packing_state = packing_state
+        states = packing_state.states
+        count = int(packing_state.host_of.max()) + 1
         self.name = [None] * count
         rows_of = {}
-        for row in range(board.size):
-            self.name[board.host_of[row]] = states.host[row]
+        for row in range(packing_state.size):
+            self.name[packing_state.host_of[row]] = states.host[row]
             rows_of.setdefault(states.host[row], row)
             rows_of[states.host[row], states.node[row]] = row
-        self._reach = Reach(states, ())
+        self._by_source = Movers(states, ())
         self._on = {}
         row_of, kind_of = [], []
         kinds, examples = {}, []
@@ -154,15 +158,15 @@ class _Losses:
                 examples.append((each, row))
             row_of.append(row)
             kind_of.append(kinds[key])
-            self._on.setdefault(int(board.host_of[row]), []).append((each, row))
-        hosts = board.host_of[np.array(row_of, dtype=np.int64)]
+            self._on.setdefault(int(packing_state.host_of[row]), []).append((each, row))
+        hosts = packing_state.host_of[np.array(row_of, dtype=np.int64)]
         many = np.bincount(hosts, minlength=count)
-        own = np.bincount(board.host_of, minlength=count)
-        gone = np.bincount(board.host_of, weights=counts, minlength=count)
+        own = np.bincount(packing_state.host_of, minlength=count)
+        gone = np.bincount(packing_state.host_of, weights=counts, minlength=count)
         harm = np.zeros(count)
         choices = np.full(count, np.iinfo(np.int64).max)
         if kind_of:
-            items = board.add([(self._reach.mover(each, (row,), ()),) for each, row in examples])
+            items = packing_state.add([(self._by_source.mover(each, (row,), ()),) for each, row in examples])
             kind_of = np.array(kind_of, dtype=np.int64)
             np.add.at(harm, hosts, np.array([self._harm(item, new) for item in items])[kind_of])
             np.minimum.at(choices, hosts, np.array([self._choices(item) for item in items], dtype=np.int64)[kind_of])
@@ -172,68 +176,68 @@ class _Losses:
         self.order = sorted(range(count), key=lambda host: (self.sure[host], self.bound[host], self.name[host]))
 
     def _kind(self, instance, row):
-        board = self.board
+        packing_state = self.packing_state
         return (
             *[instance.get(key) for key in _DECIDING],
             repr(instance.get("resources")) if instance.get("resources") else None,
             repr(instance.get("image")) if instance.get("image") else None,
             tuple(instance.get("required_traits") or ()),
-            int(board.states.cell_of[row]),
-            *[board.states.kept(instance["uuid"], board.classes[number]) for number in board.provided],
+            int(packing_state.states.cell_of[row]),
+            *[packing_state.states.kept(instance["uuid"], packing_state.classes[number]) for number in packing_state.provided],
         )
 
     def _harm(self, item, new):
         """The most that placing an item somewhere can take from the count."""
-        board = self.board
-        asked = np.flatnonzero(board.need[new])
-        harm = (-(-board.need[item][asked] // board.need[new][asked])).max(initial=0)
-        return max(int(harm), 1 if board.groups[new] else 0)
+        packing_state = self.packing_state
+        ask_filter = np.flatnonzero(packing_state.need[new])
+        harm = (-(-packing_state.need[item][ask_filter] // packing_state.need[new][ask_filter])).max(initial=0)
+        return max(int(harm), 1 if packing_state.groups[new] else 0)
 
     def _choices(self, item):
         """At least so many nodes could take an item now, wherever it is; 0 when that cannot be told."""
-        board = self.board
-        if any(board.need[item][number] for number in board.provided):
+        packing_state = self.packing_state
+        if any(packing_state.need[item][number] for number in packing_state.provided):
             return 0
-        kind = board.kind[item]
-        keep = board.masks[kind] & board.open & (board.free >= board.needs[kind]).all(axis=1)
-        for group in board.groups[item]:
-            keep &= (board.count[group] < board.most[group])[board.host_of]
+        kind = packing_state.kind[item]
+        keep = packing_state.masks[kind] & packing_state.open & (packing_state.free >= packing_state.needs[kind]).all(axis=1)
+        for group in packing_state.groups[item]:
+            keep &= (packing_state.count[group] < packing_state.most[group])[packing_state.host_of]
         return int(keep.sum())
 
     def beside(self, host, more):
         """How many more fit when the instances of a lost host have got places; None when they find none."""
-        board = self.board
-        rows = np.flatnonzero(board.host_of == host)
-        items = board.add([(self._reach.mover(each, (row,), ()),) for each, row in self._on.get(host, ())])
-        board.open[rows] = False
+        packing_state = self.packing_state
+        rows = np.flatnonzero(packing_state.host_of == host)
+        items = packing_state.add([(self._by_source.mover(each, (row,), ()),) for each, row in self._on.get(host, ())])
+        packing_state.open[rows] = False
         try:
-            return _most(board, items, more)
+            return _most(packing_state, items, more)
         finally:
-            board.open[rows] = True
+            packing_state.open[rows] = True
 
 
-def _most(board, items, more):
+def _most(packing_state, items, more):
     """The best count of several ways of placing the items."""
     if not items:
         return int(more().sum())
     best = None
-    weights = packing.weights_of(board, items)
-    large = board.size > LARGE
+    weights = packing.weights_of(packing_state, items)
+    large = packing_state.size > LARGE
     fits = [packing.best_fit] if large else list(packing.FITS.values())
-    for _words, order in packing.orders(board, items)[: 1 if large else 3]:
+    for _words, order in packing.orders(packing_state, items)[: 1 if large else 3]:
         for fit in fits:
-            placed, stuck = packing.place(board, order, fit, weights)
+            placed, stuck = packing.place(packing_state, order, fit, weights)
             if not stuck:
                 total = int(more().sum())
                 best = total if best is None else max(best, total)
             for item, node in placed.items():
-                board.take(item, node)
+                packing_state.take(item, node)
     if best is None:
-        placed, stuck, _words = packing.pack(board, items)
+        placed, stuck, _words = packing.pack(packing_state, items)
         if not stuck:
             for item, node in placed.items():
-                board.put(item, node)
+                packing_state.put(item, node)
             best = int(more().sum())
             for item, node in placed.items():
-                board.take(item, node)
+                packing_state.take(item, node)
     return best

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import Mover, is_to_shut_down, spec_of, why_unmovable
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.packing_state import Board
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.packing_state import PackingState
 
 #: A move never goes where these say no, whatever the policy leaves out: the claim would refuse it,
 #: or the instance would land on a host that is being emptied itself.
@@ -21,7 +21,7 @@ NEEDED_FILTERS = (
 )
 
 
-class Reach:
+class Movers:
     """Where instances may go, by what is true of their source: limits that many of them share."""
 
     def __init__(self, states, sources):
@@ -48,7 +48,7 @@ class Reach:
                 ("same cell", states.cell_of == states.cell_of[source], "in another cell"),
             ]
             if traits:
-                have = states.distinct("traits").each(lambda found: set(traits) <= set(found or ()))
+                have = states.categorical("traits").each(lambda found: set(traits) <= set(found or ()))
                 limits.append(("required traits", have, f"without {', '.join(traits)}"))
             self._limits[key] = tuple(limits)
         return Mover(instance, spec, source, self._limits[key], key)
@@ -74,9 +74,9 @@ def may_step_aside(states, others, names=()):
     return sorted(found, key=lambda each: (each["name"], each["uuid"]))
 
 
-def board_of(states, policy, instances):
-    """(Board, [item]) with every instance given as an item of its own."""
-    board = Board(states, policy.requiring(NEEDED_FILTERS))
-    reach = Reach(states, ())
+def packing_state_of(states, policy, instances):
+    """(PackingState, [item]) with every instance given as an item of its own."""
+    packing_state = PackingState(states, policy.requiring(NEEDED_FILTERS))
+    by_source = Movers(states, ())
     found = sorted(instances, key=lambda each: (each["name"], each["uuid"]))
-    return board, board.add([(reach.mover(each, None, ()),) for each in found])
+    return packing_state, packing_state.add([(by_source.mover(each, None, ()),) for each in found])

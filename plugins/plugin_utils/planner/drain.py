@@ -8,8 +8,8 @@ from __future__ import annotations
 from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes, validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import greedy, infeasibility, relocation_search
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import NEEDED_FILTERS, Reach, may_step_aside
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain_solver import Ladder
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import NEEDED_FILTERS, Movers, may_step_aside
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain_solver import DrainSolver
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_order import BANDWIDTH_MIB, move_seconds, plan_seconds, plan_waves
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import (
     Unit,
@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers impo
     why_unmovable,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.explanation import explain_failure
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import narrow
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import filter_hosts
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 
 LIMITS = ("per_source", "per_destination", "total", "bandwidth_mib")
@@ -78,7 +78,7 @@ def plan_drain(fleet, instances, host, policy, limits=None, excluded=None, other
     names = [host] if isinstance(host, str) else sorted(set(host))
     sources = _sources(states, names)
     policy = policy.requiring(NEEDED_FILTERS)
-    reach = Reach(states, sources)
+    by_source = Movers(states, sources)
     excluded = excluded or {}
     unmovable, shutdowns, movers = [], [], []
     for instance in sorted(instances, key=lambda each: (each["name"], each["uuid"])):
@@ -87,19 +87,19 @@ def plan_drain(fleet, instances, host, policy, limits=None, excluded=None, other
             continue
         reason = why_unmovable(instance)
         if reason is None:
-            movers.append(reach.mover(instance, sources, excluded.get(instance["uuid"], ())))
+            movers.append(by_source.mover(instance, sources, excluded.get(instance["uuid"], ())))
         else:
             unmovable.append(_unmovable(instance, reason))
     units = _units(states, movers, instances, unmovable)
 
     def aside():
         found = may_step_aside(states, others, names)
-        return [reach.mover(each, None, excluded.get(each["uuid"], ())) for each in found]
+        return [by_source.mover(each, None, excluded.get(each["uuid"], ())) for each in found]
 
-    ladder = Ladder(states, policy, units, aside, others is not None)
-    solution = ladder.solve(extra_moves, solver_seconds)
+    solver = DrainSolver(states, policy, units, aside, others is not None)
+    solution = solver.solve(extra_moves, solver_seconds)
     for number, unit in enumerate(solution.stuck):
-        unmovable.extend(_stuck(ladder, unit, solution, number < WAYS_OUT, excluded))
+        unmovable.extend(_stuck(solver, unit, solution, number < WAYS_OUT, excluded))
     taken = _taken(states, solution)
     moves = [_move(states, mover, index, bandwidth, True, taken) for mover, index in solution.steps]
     leaving = [_move(states, mover, index, bandwidth, False, taken) for mover, index in solution.places]
@@ -175,20 +175,20 @@ def _units(states, movers, instances, unmovable):
     return units + [Unit(tuple(group)) for group in together.values()]
 
 
-def _stuck(ladder, unit, solution, seek, excluded):
+def _stuck(solver, unit, solution, seek, excluded):
     """Why the members of a unit have no place: [unmovable]."""
-    states, policy = ladder.states, ladder.policy
+    states, policy = solver.states, solver.policy
     refused = next((each for each in unit.movers if _are_all_refused(states, policy, each, excluded)), None)
     if refused is not None:
         return _refused(unit, refused, states, excluded[refused.spec.key])
     mover = max(unit.movers, key=lambda each: each.spec.resources.get("MEMORY_MB", 0))
     left = greedy.leave(states, unit) if greedy.is_affinity(states, mover) else []
-    alone = len(narrow(states, mover.spec, policy, mover.limits)[0]) > 0
+    alone = len(filter_hosts(states, mover.spec, policy, mover.limits)[0]) > 0
     if not alone:
         why = f"fits on no other host: {explain_failure(states, mover.spec, policy, mover.limits).why}"
     else:
         done = _acted(states, solution)
-        if len(narrow(states, mover.spec, policy, mover.limits)[0]):
+        if len(filter_hosts(states, mover.spec, policy, mover.limits)[0]):
             why = "no host has room for it and the rest of its server group together"
         else:
             failure = explain_failure(states, mover.spec, policy, mover.limits)
@@ -196,7 +196,7 @@ def _stuck(ladder, unit, solution, seek, excluded):
         for undo, row, spec in reversed(done):
             undo(row, spec)
     greedy.come_back(states, left)
-    near, way_out = _way_out(ladder, unit, solution, seek)
+    near, way_out = _way_out(solver, unit, solution, seek)
     given = excluded.get(mover.spec.key)
     if given:
         why += f"; {_told(states, given)}"
@@ -217,7 +217,7 @@ def _are_all_refused(states, policy, mover, excluded):
     given = excluded.get(mover.spec.key)
     if not given:
         return False
-    rows = narrow(states, spec_of(mover.instance, states, ()), policy, mover.limits)[0]
+    rows = filter_hosts(states, spec_of(mover.instance, states, ()), policy, mover.limits)[0]
     return len(rows) > 0 and all(states.uuid[row] in given or states.node[row] in given for row in rows)
 
 
@@ -254,35 +254,35 @@ def _acted(states, solution):
     return done
 
 
-def _way_out(ladder, unit, solution, seek):
+def _way_out(solver, unit, solution, seek):
     """(the nearest host once everything planned is done, the cheapest way out in words)."""
-    board = ladder.board
-    item = ladder.item_of(unit)
-    by_key = {movers[0].spec.key: number for number, movers in enumerate(board.movers)}
+    packing_state = solver.packing_state
+    item = solver.item_of(unit)
+    by_key = {movers[0].spec.key: number for number, movers in enumerate(packing_state.movers)}
     steps = [(by_key[mover.spec.key], mover.source, row) for mover, row in solution.steps]
     for each, _origin, row in steps:
-        board.move(each, row)
+        packing_state.move(each, row)
     places = [(by_key[mover.spec.key], row) for mover, row in solution.places if mover.spec.key in by_key]
     for each, row in places:
-        board.put(each, row)
-    near = infeasibility.nearest(board, item)
+        packing_state.put(each, row)
+    near = infeasibility.nearest(packing_state, item)
     way_out = None
-    if item in [ladder.item_of(each) for each in solution.impossible]:
+    if item in [solver.item_of(each) for each in solution.impossible]:
         way_out = "a host that is large enough, or a smaller instance"
-    elif seek and ladder.others and not solution.certificate:
+    elif seek and solver.others and not solution.certificate:
         moved = {each for each, _origin, _row in steps}
-        search = relocation_search.Search(board, [item], [each for each in ladder.others if each not in moved], 8)
+        search = relocation_search.Search(packing_state, [item], [each for each in solver.others if each not in moved], 8)
         search.run([item], relocation_search.packing.best_fit, False)
         if not search.stuck and search.steps:
-            names = ", ".join(f"{board.label[each][0]} to {ladder.states.label(to)}" for each, _origin, to in search.steps)
+            names = ", ".join(f"{packing_state.label[each][0]} to {solver.states.label(to)}" for each, _origin, to in search.steps)
             way_out = f"allow {_count(len(search.steps), 'more move')} of others ({names})"
         search.undo()
     if way_out is None and near is not None:
-        way_out = f"{infeasibility.nearest_words(near)}; free that there, or shut the instance down"
+        way_out = f"{infeasibility.nearest_text(near)}; free that there, or shut the instance down"
     for each, row in places:
-        board.take(each, row)
+        packing_state.take(each, row)
     for each, origin, _row in reversed(steps):
-        board.move(each, origin)
+        packing_state.move(each, origin)
     return near, way_out
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import greedy, infeasibility, milp, packing, relocation_search
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import movers as ordering
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import Unit
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.packing_state import Board
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import asked
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.packing_state import PackingState
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import ask_filter
 
 #: The method of a plan that is what the scheduler would choose.
 AS_WEIGHED = "as the policy weighs"
@@ -38,7 +38,7 @@ class Solution:
     hint: str | None = None
 
 
-class Ladder:
+class DrainSolver:
     """The search for one drain.
 
     :param states: HostStates.
@@ -52,16 +52,16 @@ class Ladder:
         self.units = sorted(units, key=ordering.by_memory)
         self.complete = complete
         self._movers = others
-        self._board = None
+        self._packing_state = None
 
     @property
-    def board(self):
-        """The Board with all items; made when it is first needed."""
-        if self._board is None:
-            self._board = Board(self.states, self.policy)
-            self.items = self._board.add([unit.movers for unit in self.units])
-            self.others = self._board.add([(mover,) for mover in self._movers()])
-        return self._board
+    def packing_state(self):
+        """The PackingState with all items; made when it is first needed."""
+        if self._packing_state is None:
+            self._packing_state = PackingState(self.states, self.policy)
+            self.items = self._packing_state.add([unit.movers for unit in self.units])
+            self.others = self._packing_state.add([(mover,) for mover in self._movers()])
+        return self._packing_state
 
     def solve(self, extra_moves, solver_seconds):
         """A Solution: everything placed, or else the most that was found and what is known about the rest."""
@@ -74,26 +74,26 @@ class Ladder:
             best = first
         if not best.stuck:
             return best
-        sure = self.complete and not self.board.bent
-        impossible = [item for item in self.items if sure and infeasibility.fits_nowhere(self.board, item, self.others)]
-        certificate = infeasibility.counting(self.board, self.items, self.others) if sure else None
-        hopeless = certificate is not None or infeasibility.counting(self.board, self.items, []) is not None
-        if not hopeless and all(self.board.fits(item).any() for item in self.items):
+        sure = self.complete and not self.packing_state.bent
+        impossible = [item for item in self.items if sure and infeasibility.fits_nowhere(self.packing_state, item, self.others)]
+        certificate = infeasibility.counting(self.packing_state, self.items, self.others) if sure else None
+        hopeless = certificate is not None or infeasibility.counting(self.packing_state, self.items, []) is not None
+        if not hopeless and all(self.packing_state.fits(item).any() for item in self.items):
             # No proof that it cannot be done without the others: those already placed change places.
-            found = self._checked(lambda: relocation_search.make_room(self.board, self.items, [], 0))
+            found = self._checked(lambda: relocation_search.make_room(self.packing_state, self.items, [], 0))
             if len(_members(found.stuck)) < len(_members(best.stuck)):
                 best = found
             if not best.stuck:
                 return best
         if extra_moves and not impossible and certificate is None:
-            found = self._checked(lambda: relocation_search.make_room(self.board, self.items, self.others, extra_moves))
+            found = self._checked(lambda: relocation_search.make_room(self.packing_state, self.items, self.others, extra_moves))
             if len(_members(found.stuck)) < len(_members(best.stuck)):
                 best = found
             if best.stuck:
                 best = self._exactly(best, sure, extra_moves, solver_seconds)
         best.impossible = [self._unit(item) for item in impossible]
         if certificate is not None and best.stuck:
-            best.certificate = infeasibility.counting_words(certificate)
+            best.certificate = infeasibility.count_text(certificate)
         return best
 
     def _exactly(self, best, sure, extra_moves, solver_seconds):
@@ -101,11 +101,11 @@ class Ladder:
         if not (solver_seconds and milp.AVAILABLE):
             best.hint = milp.NEEDS_TIME if milp.AVAILABLE else milp.NOT_INSTALLED
             return best
-        status, answer = milp.solve(self.board, self.items, self.others, extra_moves, solver_seconds)
-        if status == "infeasible" and sure and not self.board.bent:
+        status, answer = milp.solve(self.packing_state, self.items, self.others, extra_moves, solver_seconds)
+        if status == "infeasible" and sure and not self.packing_state.bent:
             best.certificate = "the exact model has no solution, whichever of the other instances move"
         elif answer is not None:
-            found = self._checked(lambda: answer, once=True)
+            found = self._checked(lambda: answer, run_filter_once_per_request=True)
             if len(_members(found.stuck)) < len(_members(best.stuck)):
                 return found
         else:
@@ -113,17 +113,17 @@ class Ladder:
         return best
 
     def _packed(self):
-        placed, stuck, method = packing.pack(self.board, self.items)
+        placed, stuck, method = packing.pack(self.packing_state, self.items)
         return placed, stuck, [], method
 
-    def _checked(self, search, once=False):
+    def _checked(self, search, run_filter_once_per_request=False):
         """What a search gives, once every host filter agrees to it."""
-        for _again in range(1 if once else OBJECTIONS):
+        for _again in range(1 if run_filter_once_per_request else OBJECTIONS):
             placed, stuck, steps, method = search()
-            refused = self._objection(placed, steps) if self.board.changing or self.states.choosing else None
+            refused = self._objection(placed, steps) if self.packing_state.changing or self.states.choosing else None
             if refused is None:
                 return self._solution(placed, stuck, steps, method)
-            self.board.forbid(*refused)
+            self.packing_state.forbid(*refused)
         return Solution([], list(self.units), method="nothing that the host filters agree to")
 
     def _objection(self, placed, steps):
@@ -132,10 +132,12 @@ class Ladder:
         moves = [(item, to) for item, _origin, to in steps] + self._in_turn(placed)
         origin = {item: source for item, source, _to in steps}
         for item, row in moves:
-            for mover in self.board.movers[item]:
-                filters = [each for each in self.policy.filters if each.name in self.board.changing]
+            for mover in self.packing_state.movers[item]:
+                filters = [each for each in self.policy.filters if each.name in self.packing_state.changing]
                 fits = states.fits_at(row, mover.spec, sorted(states.choosing.intersection(mover.spec.resources)))
-                if not fits or not all(asked(each, states, mover.spec)[row] for each in filters if not each.idle(mover.spec)):
+                if not fits or not all(
+                    ask_filter(each, states, mover.spec)[row] for each in filters if not each.not_applicable(mover.spec)
+                ):
                     refused = (item, row)
                     break
                 states.consume(row, mover.spec)
@@ -154,23 +156,23 @@ class Ladder:
         return list(placed.items()) if self.states.choosing else sorted(placed.items())
 
     def _solution(self, placed, stuck, steps, method):
-        board = self.board
+        packing_state = self.packing_state
         order = {item: number for number, item in enumerate(self.items)}
-        places = [(mover, row) for item, row in self._in_turn(placed) for mover in board.movers[item]]
+        places = [(mover, row) for item, row in self._in_turn(placed) for mover in packing_state.movers[item]]
         return Solution(
             places,
             [self._unit(item) for item in sorted(stuck, key=order.__getitem__)],
-            [(board.movers[item][0], to) for item, _origin, to in steps],
+            [(packing_state.movers[item][0], to) for item, _origin, to in steps],
             method,
         )
 
     def _unit(self, item):
-        return Unit(self.board.movers[item])
+        return Unit(self.packing_state.movers[item])
 
     def item_of(self, unit):
         """The number of a unit's item on the board."""
-        board = self.board
-        return next(item for item in self.items if board.movers[item][0] is unit.movers[0])
+        packing_state = self.packing_state
+        return next(item for item in self.items if packing_state.movers[item][0] is unit.movers[0])
 
 
 def _members(units):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import movers as ordering
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import Ranking, Series
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import Ranking, RequestClass
 
 
 class Attempt:
@@ -27,9 +27,9 @@ def weighed_attempt(states, units, policy):
     :param states: HostStates; as before afterwards.
     """
     attempt = Attempt()
-    series = Alike(states, policy)
+    request_class = RequestClasses(states, policy)
     for unit in sorted(units, key=ordering.by_memory):
-        places = _place(states, unit, policy, series)
+        places = _place(states, unit, policy, request_class)
         if places is None:
             attempt.stuck.append(unit)
         else:
@@ -38,7 +38,7 @@ def weighed_attempt(states, units, policy):
     return attempt
 
 
-class Alike:
+class RequestClasses:
     """What alike movers that are placed one after the other have in common."""
 
     def __init__(self, states, policy):
@@ -46,12 +46,12 @@ class Alike:
         self._last = (None, None)
 
     def of(self, mover):
-        """The Series for a mover."""
-        key, series = self._last
-        if series is None or key != mover.limits_key or not series.spec.alike(mover.spec):
-            series = Series(self._states, mover.spec, self._policy, mover.limits)
-            self._last = (mover.limits_key, series)
-        return series
+        """The RequestClass for a mover."""
+        key, request_class = self._last
+        if request_class is None or key != mover.limits_key or not request_class.spec.is_equivalent(mover.spec):
+            request_class = RequestClass(self._states, mover.spec, self._policy, mover.limits)
+            self._last = (mover.limits_key, request_class)
+        return request_class
 
 
 def apply(states, places):
@@ -90,11 +90,11 @@ def is_affinity(states, mover):
     return group is not None and group.policy == "affinity"
 
 
-def _place(states, unit, policy, alike):
+def _place(states, unit, policy, is_equivalent):
     """Places for the whole unit, consumed; None (and nothing consumed) when there are none."""
     if not unit.together and not is_affinity(states, unit.movers[0]):
         mover = unit.movers[0]
-        ranking = Ranking(states, mover.spec, policy, series=alike.of(mover), detail=False)
+        ranking = Ranking(states, mover.spec, policy, request_class=is_equivalent.of(mover), detail=False)
         position = ranking.choose(mover.spec, policy)
         if position is None:
             return None
@@ -105,7 +105,7 @@ def _place(states, unit, policy, alike):
     try:
         first = max(unit.movers, key=lambda mover: mover.spec.resources.get("MEMORY_MB", 0))
         others = [mover for mover in unit.movers if mover is not first]
-        ranking = Ranking(states, first.spec, policy, first.limits + _room_for_all(states, unit), detail=False)
+        ranking = Ranking(states, first.spec, policy, first.limits + _fits_together(states, unit), detail=False)
         for position in np.argsort(-ranking.weights, kind="stable"):
             index = int(ranking.passed[position])
             places = [(first, index)]
@@ -126,13 +126,13 @@ def _place(states, unit, policy, alike):
         come_back(states, left)
 
 
-def _room_for_all(states, unit):
+def _fits_together(states, unit):
     """A limit that spares trying hosts that plainly cannot take all of a unit."""
     if not unit.together:
         return ()
     keep = np.ones(states.size, dtype=bool)
     for rc, column in states.resources.items():
         if unit.amount(rc):
-            room = np.bincount(states.host_of, weights=column.free)
-            keep &= room[states.host_of] >= unit.amount(rc)
+            free = np.bincount(states.host_of, weights=column.free)
+            keep &= free[states.host_of] >= unit.amount(rc)
     return (("room for its group", keep, "too small for the whole group"),)

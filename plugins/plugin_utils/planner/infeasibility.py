@@ -10,17 +10,17 @@ from ansible_collections.drover.compute.plugins.plugin_utils.resource_classes im
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import number
 
 
-def fits_nowhere(board, item, others):
+def fits_nowhere(packing_state, item, others):
     """True when no node could take an item even if all that may step aside had left it.
 
     A certificate: it neglects server groups and where those would go, so what it calls impossible is.
     """
-    room = _emptied(board, others)
-    kind = board.kind[item]
-    return not bool((board.masks[kind] & (room >= board.needs[kind]).all(axis=1)).any())
+    room = _emptied(packing_state, others)
+    kind = packing_state.kind[item]
+    return not bool((packing_state.masks[kind] & (room >= packing_state.needs[kind]).all(axis=1)).any())
 
 
-def counting(board, items, others):
+def counting(packing_state, items, others):
     """A set of nodes that has too little room in all for those that can go nowhere else, or None.
 
     For the nodes that some item may go to: everything that may go to none but these (items to be
@@ -31,34 +31,34 @@ def counting(board, items, others):
     :returns: None or a dict resource_class, needed, room, nodes (number), items (number), stay (number
         of others that can go nowhere else).
     """
-    masks = {board.masks[board.kind[item]].tobytes(): board.masks[board.kind[item]] for item in items}
+    masks = {packing_state.masks[packing_state.kind[item]].tobytes(): packing_state.masks[packing_state.kind[item]] for item in items}
     if not masks:
         return None
     union = np.logical_or.reduce(list(masks.values()))
     masks.setdefault(union.tobytes(), union)
     for nodes in sorted(masks.values(), key=lambda mask: (int(mask.sum()), mask.tobytes())):
-        outside = (board.masks & ~nodes).any(axis=1)
-        bound = [item for item in items if not outside[board.kind[item]]]
-        room = board.free[nodes].clip(min=0).sum(axis=0)
-        leaving = [item for item in others if nodes[board.at[item]] and outside[board.kind[item]]]
-        staying = sum(1 for item in others if nodes[board.at[item]]) - len(leaving)
+        outside = (packing_state.masks & ~nodes).any(axis=1)
+        bound = [item for item in items if not outside[packing_state.kind[item]]]
+        room = packing_state.free[nodes].clip(min=0).sum(axis=0)
+        leaving = [item for item in others if nodes[packing_state.at[item]] and outside[packing_state.kind[item]]]
+        staying = sum(1 for item in others if nodes[packing_state.at[item]]) - len(leaving)
         if leaving:
-            room = room + board.need[leaving].sum(axis=0)
-        needed = board.need[bound].sum(axis=0)
+            room = room + packing_state.need[leaving].sum(axis=0)
+        needed = packing_state.need[bound].sum(axis=0)
         for index in np.flatnonzero(needed > room):
             return {
-                "resource_class": board.classes[index],
+                "resource_class": packing_state.classes[index],
                 "needed": int(needed[index]),
                 "room": int(room[index]),
                 "nodes": int(nodes.sum()),
-                "items": sum(len(board.movers[item]) for item in bound),
+                "items": sum(len(packing_state.movers[item]) for item in bound),
                 "stay": staying,
                 "bound": bound,
             }
     return None
 
 
-def counting_words(found):
+def count_text(found):
     """A certificate of counting() as a clause."""
     unit = UNITS.get(found["resource_class"], found["resource_class"])
     words = (
@@ -70,45 +70,45 @@ def counting_words(found):
     return words
 
 
-def nearest(board, item):
+def nearest(packing_state, item):
     """The node that comes nearest to having room for an item now, None when it may go to none.
 
     :returns: a dict host, node, short ({class: how much is lacking}), group (members that keep it away).
     """
-    kind = board.kind[item]
-    rows = np.flatnonzero(board.masks[kind])
-    if board.at[item] >= 0:
-        rows = rows[board.host_of[rows] != board.host_of[board.at[item]]]
+    kind = packing_state.kind[item]
+    rows = np.flatnonzero(packing_state.masks[kind])
+    if packing_state.at[item] >= 0:
+        rows = rows[packing_state.host_of[rows] != packing_state.host_of[packing_state.at[item]]]
     if not len(rows):
         return None
-    short = board.lacking(item, rows)
-    share = (short / np.maximum(board.capacity[rows], 1)).max(axis=1)
+    short = packing_state.lacking(item, rows)
+    share = (short / np.maximum(packing_state.capacity[rows], 1)).max(axis=1)
     apart = np.zeros(len(rows), dtype=np.int64)
-    for group in board.groups[item]:
-        apart += np.maximum(board.count[group][board.host_of[rows]] - board.most[group] + 1, 0)
+    for group in packing_state.groups[item]:
+        apart += np.maximum(packing_state.count[group][packing_state.host_of[rows]] - packing_state.most[group] + 1, 0)
     best = int(np.lexsort((rows, share, apart))[0])
     if apart[best] == 0 and not short[best].any():
         return None
-    states = board.states
+    states = packing_state.states
     return {
         "host": states.host[rows[best]],
         "node": states.node[rows[best]],
-        "short": {board.classes[i]: int(short[best][i]) for i in np.flatnonzero(short[best])},
+        "short": {packing_state.classes[i]: int(short[best][i]) for i in np.flatnonzero(short[best])},
         "group": int(apart[best]),
     }
 
 
-def nearest_words(found):
+def nearest_text(found):
     """What is lacking at the nearest node, as a clause."""
-    lacks = [f"{number(amount)} {UNITS.get(rc, rc)}" for rc, amount in found["short"].items()]
-    words = f"the nearest is {found['host']}, short of {' and '.join(lacks)}" if lacks else f"the nearest is {found['host']}"
+    shortages = [f"{number(amount)} {UNITS.get(rc, rc)}" for rc, amount in found["short"].items()]
+    words = f"the nearest is {found['host']}, short of {' and '.join(shortages)}" if shortages else f"the nearest is {found['host']}"
     if found["group"]:
-        words += f"{' and' if lacks else ', but'} held by {found['group']} of its server group"
+        words += f"{' and' if shortages else ', but'} held by {found['group']} of its server group"
     return words
 
 
-def _emptied(board, others):
-    room = board.free.copy()
+def _emptied(packing_state, others):
+    room = packing_state.free.copy()
     if len(others):
-        np.add.at(room, board.at[others], board.need[others])
+        np.add.at(room, packing_state.at[others], packing_state.need[others])
     return room

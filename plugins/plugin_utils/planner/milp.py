@@ -26,7 +26,7 @@ UNDECIDED = (
 GAP = 0.25
 
 
-def solve(board, items, others, budget, seconds):
+def solve(packing_state, items, others, budget, seconds):
     """Final places for all items, with the fewest others moved.
 
     Others of one kind are interchangeable, so the model counts kinds per node. Members of anti-affinity
@@ -38,17 +38,17 @@ def solve(board, items, others, budget, seconds):
     :returns: ("found", (placed, stuck, steps, words)) as relocation_search gives them; ("infeasible", None),
         proven for any number of moves; or ("unknown", None).
     """
-    if board.mixed:
+    if packing_state.mixed:
         return "unknown", None
-    loose = [item for item in others if not board.groups[item]]
-    model = Model(board, items, loose, budget, groups=True)
+    loose = [item for item in others if not packing_state.groups[item]]
+    model = Model(packing_state, items, loose, budget, groups=True)
     status, values = model.run(seconds)
     if status == "found":
-        answer = _in_order(board, loose, model, values)
+        answer = _in_order(packing_state, loose, model, values)
         if answer is not None:
             return "found", answer
         return "unknown", None
-    status, _values = Model(board, items, others, None, groups=False).run(seconds)
+    status, _values = Model(packing_state, items, others, None, groups=False).run(seconds)
     return ("infeasible", None) if status == "infeasible" else ("unknown", None)
 
 
@@ -56,29 +56,29 @@ class Model:
     """Whole numbers: z, items of a kind to a node; x, others of a kind that end on a node; out, how many
     of those that were there have left."""
 
-    def __init__(self, board, items, others, budget, groups):
-        self.board = board
+    def __init__(self, packing_state, items, others, budget, groups):
+        self.packing_state = packing_state
         kinds = {}
         for item in items:
-            kinds.setdefault((int(board.kind[item]), board.groups[item] if groups else ()), []).append(item)
+            kinds.setdefault((int(packing_state.kind[item]), packing_state.groups[item] if groups else ()), []).append(item)
         self.kinds = sorted(kinds.items())
         there = {}
         for item in others:
-            counts = there.setdefault(int(board.kind[item]), np.zeros(board.size, dtype=np.int64))
-            counts[board.at[item]] += 1
+            counts = there.setdefault(int(packing_state.kind[item]), np.zeros(packing_state.size, dtype=np.int64))
+            counts[packing_state.at[item]] += 1
         self.there = sorted(there.items())
         self.columns = []
         self._rows = []
-        room = board.free.copy()
+        room = packing_state.free.copy()
         for kind, counts in self.there:
-            room += counts[:, None] * board.needs[kind][None]
-        load = [[{} for _rc in board.classes] for _node in range(board.size)]
+            room += counts[:, None] * packing_state.needs[kind][None]
+        load = [[{} for _rc in packing_state.classes] for _node in range(packing_state.size)]
         self.z, self.x = {}, {}
         apart = {}
         for number, ((kind, members), found) in enumerate(self.kinds):
-            nodes = board.masks[kind] & (board.needs[kind] <= room).all(axis=1)
+            nodes = packing_state.masks[kind] & (packing_state.needs[kind] <= room).all(axis=1)
             for group in members:
-                nodes = nodes & (board.count[group] < board.most[group])[board.host_of]
+                nodes = nodes & (packing_state.count[group] < packing_state.most[group])[packing_state.host_of]
             entries = {}
             for node in np.flatnonzero(nodes):
                 column = self._column(0, len(found), 0.0)
@@ -86,16 +86,16 @@ class Model:
                 entries[column] = 1
                 self._use(load, node, kind, column)
                 for group in members:
-                    apart.setdefault((group, int(board.host_of[node])), {})[column] = 1
+                    apart.setdefault((group, int(packing_state.host_of[node])), {})[column] = 1
             self._rows.append((len(found), len(found), entries))
         for (group, host), entries in apart.items():
-            self._rows.append((0, int(board.most[group] - board.count[group][host]), entries))
+            self._rows.append((0, int(packing_state.most[group] - packing_state.count[group][host]), entries))
         leaving = {}
         for kind, counts in self.there:
             entries = {}
-            for node in np.flatnonzero(board.masks[kind] | (counts > 0)):
+            for node in np.flatnonzero(packing_state.masks[kind] | (counts > 0)):
                 have = int(counts[node])
-                most = int(counts.sum()) if board.masks[kind][node] else have
+                most = int(counts.sum()) if packing_state.masks[kind][node] else have
                 column = self._column(0, most, 0.0)
                 self.x[kind, int(node)] = column
                 entries[column] = 1
@@ -107,8 +107,8 @@ class Model:
             self._rows.append((int(counts.sum()), int(counts.sum()), entries))
         if budget is not None and leaving:
             self._rows.append((0, budget, leaving))
-        for node in range(board.size):
-            for number in range(len(board.classes)):
+        for node in range(packing_state.size):
+            for number in range(len(packing_state.classes)):
                 if load[node][number]:
                     # What is too full already may stay, but takes no more.
                     self._rows.append((-np.inf, max(int(room[node, number]), 0), load[node][number]))
@@ -118,8 +118,8 @@ class Model:
         return len(self.columns) - 1
 
     def _use(self, load, node, kind, column):
-        for number in np.flatnonzero(self.board.needs[kind]):
-            load[node][number][column] = int(self.board.needs[kind][number])
+        for number in np.flatnonzero(self.packing_state.needs[kind]):
+            load[node][number][column] = int(self.packing_state.needs[kind][number])
 
     def run(self, seconds):
         """("found", values), ("infeasible", None) or ("unknown", None)."""
@@ -159,14 +159,14 @@ class Model:
         return "found", np.rint(np.array(solver.getSolution().col_value)).astype(np.int64)
 
 
-def _in_order(board, others, model, values):
+def _in_order(packing_state, others, model, values):
     """The solution as steps each of which finds room, or None when there is no such order."""
     want = {key: int(values[column]) for key, column in model.x.items()}
     on = {}
     for item in others:
-        on.setdefault((int(board.kind[item]), int(board.at[item])), []).append(item)
+        on.setdefault((int(packing_state.kind[item]), int(packing_state.at[item])), []).append(item)
     for found in on.values():
-        found.sort(key=lambda item: board.label[item])
+        found.sort(key=lambda item: packing_state.label[item])
     surplus = {key: len(found) - want.get(key, 0) for key, found in on.items() if len(found) > want.get(key, 0)}
     lacking = {key: most - len(on.get(key, ())) for key, most in want.items() if most > len(on.get(key, ()))}
     steps = []
@@ -175,12 +175,12 @@ def _in_order(board, others, model, values):
         moved = False
         for kind, origin in sorted(surplus):
             item = on[kind, origin][0]
-            fits = board.fits(item)
+            fits = packing_state.fits(item)
             target = next((node for k, node in sorted(lacking) if k == kind and fits[node]), None)
             if target is None:
                 continue
             on[kind, origin].pop(0)
-            board.move(item, target)
+            packing_state.move(item, target)
             steps.append((item, origin, target))
             for table, key in ((surplus, (kind, origin)), (lacking, (kind, target))):
                 table[key] -= 1
@@ -189,13 +189,13 @@ def _in_order(board, others, model, values):
             moved = True
     placed = {}
     for number, (_key, found) in enumerate(model.kinds):
-        waiting = sorted(found, key=lambda item: board.label[item])
+        waiting = sorted(found, key=lambda item: packing_state.label[item])
         for (which, node), column in sorted(model.z.items()):
             if which == number:
                 for _each in range(int(values[column])):
                     placed[waiting.pop(0)] = node
     for item, origin, _target in reversed(steps):
-        board.move(item, origin)
+        packing_state.move(item, origin)
     if surplus:
         return None
     return placed, [], steps, "exact model" + (" with room made" if steps else "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.provider_load import ProviderLoad
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import AggregateCapacityFilter, CapacityFilter
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Narrowing, asked
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Filtering, ask_filter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.server_group_affinity_filter import (
     ServerGroupAffinityFilter,
 )
@@ -20,7 +20,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filt
 KEPT = (CapacityFilter, ServerGroupAntiAffinityFilter, ServerGroupAffinityFilter)
 
 
-class Board:
+class PackingState:
     """n compute nodes with their room, and items that may be put on them.
 
     An item is an instance, or several that go to one node together. Room is counted in whole units
@@ -236,17 +236,17 @@ class Board:
         return key
 
     def _static_mask(self, mover):
-        narrowing = Narrowing(self.states, mover.spec, self.policy, mover.limits)
+        filtering = Filtering(self.states, mover.spec, self.policy, mover.limits)
         keep = np.ones(self.size, dtype=bool)
-        for _name, mask in narrowing.before:
+        for _name, mask in filtering.before:
             keep &= mask
         for rc, amount in mover.spec.resources.items():
             if rc in self.states.resources:
                 keep &= self.states.resources[rc].allowed(amount)
-        for each in narrowing.filters:
-            if each.once:
-                keep &= asked(each, self.states, mover.spec)
-            elif isinstance(each, AggregateCapacityFilter) or not (isinstance(each, KEPT) or each.idle(mover.spec)):
+        for each in filtering.filters:
+            if each.run_filter_once_per_request:
+                keep &= ask_filter(each, self.states, mover.spec)
+            elif isinstance(each, AggregateCapacityFilter) or not (isinstance(each, KEPT) or each.not_applicable(mover.spec)):
                 self.changing.add(each.name)
         if self._affinity(mover.spec):
             group = self.states.group(mover.spec.server_group.name)

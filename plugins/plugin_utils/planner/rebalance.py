@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import board_of, may_step_aside
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import may_step_aside, packing_state_of
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_order import move_seconds, plan_seconds, plan_waves
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import is_live
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
@@ -62,18 +62,18 @@ def plan_rebalance(
     if max_moves < 0:
         raise PlanError(f"max_moves of a rebalance must be 0 or more, not {max_moves}.")
     states = HostStates(fleet)
-    board, items = board_of(states, policy, may_step_aside(states, instances))
+    packing_state, items = packing_state_of(states, policy, may_step_aside(states, instances))
     rows = np.flatnonzero(states.enabled & states.up)
-    weigh = np.array([float((weights or {}).get(rc, 1.0)) for rc in board.classes])
-    before = score = imbalance(board, rows, weigh)
+    weigh = np.array([float((weights or {}).get(rc, 1.0)) for rc in packing_state.classes])
+    before = score = imbalance(packing_state, rows, weigh)
     reason = None
     chosen = {}
-    if board.changing:
-        reason = f"the host filters {', '.join(sorted(board.changing))} depend on the load"
+    if packing_state.changing:
+        reason = f"the host filters {', '.join(sorted(packing_state.changing))} depend on the load"
     elif score <= threshold:
         reason = f"the score is not above the threshold of {threshold:g}"
     else:
-        search = _Search(board, rows, items, max_moves, margin, cost_per_gib, weigh)
+        search = _Search(packing_state, rows, items, max_moves, margin, cost_per_gib, weigh)
         chosen = search.run(threshold)
     moves = []
     worth = max(margin, LEAST)
@@ -81,20 +81,20 @@ def plan_rebalance(
         # Each in its turn: the one that then gains most and finds room then.
         ranked = []
         for item, node in chosen.items():
-            if board.fits(item)[node]:
-                origin = int(board.at[item])
-                board.move(item, node)
-                gain = score - imbalance(board, rows, weigh)
-                board.move(item, origin)
-                ranked.append((_cost(board, item, cost_per_gib) - gain, board.label[item], item, node, gain))
-        if not ranked or (-min(ranked)[0] < worth and not _together(board, rows, chosen, score, worth, cost_per_gib, weigh)):
+            if packing_state.fits(item)[node]:
+                origin = int(packing_state.at[item])
+                packing_state.move(item, node)
+                gain = score - imbalance(packing_state, rows, weigh)
+                packing_state.move(item, origin)
+                ranked.append((_cost(packing_state, item, cost_per_gib) - gain, packing_state.label[item], item, node, gain))
+        if not ranked or (-min(ranked)[0] < worth and not _together(packing_state, rows, chosen, score, worth, cost_per_gib, weigh)):
             break
         _key, _label, item, node, gain = min(ranked)
-        cost = _cost(board, item, cost_per_gib)
-        moves.append({**move_of(board, item, node), "gain": round(gain, 6), "cost": round(cost, 6)})
-        board.move(item, node)
+        cost = _cost(packing_state, item, cost_per_gib)
+        moves.append({**move_of(packing_state, item, node), "gain": round(gain, 6), "cost": round(cost, 6)})
+        packing_state.move(item, node)
         del chosen[item]
-        score = imbalance(board, rows, weigh)
+        score = imbalance(packing_state, rows, weigh)
     if reason is None:
         full = len(moves) >= max_moves and score > threshold
         reason = f"{max_moves} moves are as many as are allowed" if full else "no further move gains more than it costs"
@@ -114,8 +114,8 @@ def plan_rebalance(
 class _Search:
     """Which instances should be elsewhere; the board is as before afterwards."""
 
-    def __init__(self, board, rows, items, max_moves, margin, cost_per_gib, weigh):
-        self.board, self.rows, self.items = board, rows, items
+    def __init__(self, packing_state, rows, items, max_moves, margin, cost_per_gib, weigh):
+        self.packing_state, self.rows, self.items = packing_state, rows, items
         self.max_moves, self.margin = max_moves, margin
         self.cost_per_gib, self.weigh = cost_per_gib, weigh
         self.origin = {}
@@ -123,7 +123,7 @@ class _Search:
     def run(self, threshold):
         """{item: node}: the best of several climbs, each of which begins with another class counting more."""
         true, best = self.weigh, None
-        starts = [None, *range(len(true))] if self.board.size <= LARGE else [None]
+        starts = [None, *range(len(true))] if self.packing_state.size <= LARGE else [None]
         for start in starts:
             self.origin = {}
             if start is not None:
@@ -135,7 +135,7 @@ class _Search:
             for _again in range(PASSES):
                 if not self._exchange():
                     break
-            found = (self._score(), len(self.origin), {item: int(self.board.at[item]) for item in self.origin})
+            found = (self._score(), len(self.origin), {item: int(self.packing_state.at[item]) for item in self.origin})
             if best is None or found[:2] < best[:2]:
                 best = found
             self._home()
@@ -144,10 +144,10 @@ class _Search:
     def _home(self):
         """Everything back to where it came from: from the final places, so in whatever order."""
         for item, origin in self.origin.items():
-            self.board.move(item, origin)
+            self.packing_state.move(item, origin)
 
     def _score(self):
-        return imbalance(self.board, self.rows, self.weigh)
+        return imbalance(self.packing_state, self.rows, self.weigh)
 
     def _climb(self, threshold):
         for _step in range(4 * self.max_moves):
@@ -158,15 +158,15 @@ class _Search:
     def _step(self, score):
         """Take the best move that there is; one that moved already may move on for nothing."""
         items = self.items if len(self.origin) < self.max_moves else sorted(self.origin)
-        found = _best(self.board, self.rows, items, score, self.margin, self.cost_per_gib, self.weigh)
+        found = _best(self.packing_state, self.rows, items, score, self.margin, self.cost_per_gib, self.weigh)
         if found is None:
             return False
         self._put(found[0], found[1])
         return True
 
     def _put(self, item, node):
-        origin = self.origin.setdefault(item, int(self.board.at[item]))
-        self.board.move(item, node)
+        origin = self.origin.setdefault(item, int(self.packing_state.at[item]))
+        self.packing_state.move(item, node)
         if node == origin:
             del self.origin[item]
 
@@ -174,11 +174,11 @@ class _Search:
         """Give one move back and take a better one in its place; True when that helped."""
         helped = False
         for item in sorted(self.origin):
-            if item not in self.origin or not self.board.fits(item)[self.origin[item]]:
+            if item not in self.origin or not self.packing_state.fits(item)[self.origin[item]]:
                 continue
-            before, node = self._score(), int(self.board.at[item])
+            before, node = self._score(), int(self.packing_state.at[item])
             kept = dict(self.origin)
-            places = {each: int(self.board.at[each]) for each in kept}
+            places = {each: int(self.packing_state.at[each]) for each in kept}
             self._put(item, self.origin[item])
             while self._step(self._score()):
                 pass
@@ -187,34 +187,34 @@ class _Search:
                 continue
             for each in sorted(set(self.origin) | set(kept)):
                 target = places[each] if each in kept else self.origin[each]
-                if int(self.board.at[each]) != target:
-                    self.board.move(each, target)
+                if int(self.packing_state.at[each]) != target:
+                    self.packing_state.move(each, target)
             self.origin = kept
-            if int(self.board.at[item]) != node:
-                self.board.move(item, node)
+            if int(self.packing_state.at[item]) != node:
+                self.packing_state.move(item, node)
         return helped
 
 
-def _together(board, rows, chosen, score, worth, cost_per_gib, weigh):
+def _together(packing_state, rows, chosen, score, worth, cost_per_gib, weigh):
     """Do the moves that are left gain, all together, what each must? Two may only pay as a pair."""
-    origins = {item: int(board.at[item]) for item in chosen}
+    origins = {item: int(packing_state.at[item]) for item in chosen}
     for item, node in chosen.items():
-        board.move(item, node)
-    gain = score - imbalance(board, rows, weigh)
+        packing_state.move(item, node)
+    gain = score - imbalance(packing_state, rows, weigh)
     for item, origin in origins.items():
-        board.move(item, origin)
-    return gain >= sum(worth + _cost(board, item, cost_per_gib) for item in chosen)
+        packing_state.move(item, origin)
+    return gain >= sum(worth + _cost(packing_state, item, cost_per_gib) for item in chosen)
 
 
-def _cost(board, item, cost_per_gib):
-    memory = board.classes.index("MEMORY_MB") if "MEMORY_MB" in board.classes else None
-    return float(board.need[item][memory] / 1024 * cost_per_gib) if memory is not None else 0.0
+def _cost(packing_state, item, cost_per_gib):
+    memory = packing_state.classes.index("MEMORY_MB") if "MEMORY_MB" in packing_state.classes else None
+    return float(packing_state.need[item][memory] / 1024 * cost_per_gib) if memory is not None else 0.0
 
 
-def move_of(board, item, node):
+def move_of(packing_state, item, node):
     """The move of an item from where it is to a node, as plans give it."""
-    states, origin = board.states, int(board.at[item])
-    instance = board.movers[item][0].instance
+    states, origin = packing_state.states, int(packing_state.at[item])
+    instance = packing_state.movers[item][0].instance
     live = is_live(instance)
     return {
         "uuid": instance["uuid"],
@@ -231,44 +231,44 @@ def move_of(board, item, node):
     }
 
 
-def imbalance(board, rows, weigh):
+def imbalance(packing_state, rows, weigh):
     """The score of the rows: the standard deviations of the free shares, summed over the classes."""
     if not len(rows):
         return 0.0
-    share = _shares(board, rows)
+    share = _shares(packing_state, rows)
     return float(share.std(axis=0) @ weigh)
 
 
-def _shares(board, rows):
-    return board.free[rows] / np.maximum(board.capacity[rows], 1)
+def _shares(packing_state, rows):
+    return packing_state.free[rows] / np.maximum(packing_state.capacity[rows], 1)
 
 
-def _best(board, rows, items, score, margin, cost_per_gib, weigh):
+def _best(packing_state, rows, items, score, margin, cost_per_gib, weigh):
     """(item, node, gain, cost) of the move with the greatest gain over its cost, or None."""
-    here = np.zeros(board.size, dtype=bool)
+    here = np.zeros(packing_state.size, dtype=bool)
     here[rows] = True
     alike = {}
     for item in items:
-        if here[board.at[item]]:
-            alike.setdefault((int(board.at[item]), int(board.kind[item]), board.groups[item]), item)
+        if here[packing_state.at[item]]:
+            alike.setdefault((int(packing_state.at[item]), int(packing_state.kind[item]), packing_state.groups[item]), item)
     if not alike:
         return None
     chosen = list(alike.values())
-    at, need = board.at[chosen], board.need[chosen]
-    capacity = np.maximum(board.capacity, 1)
-    share = board.free / capacity
+    at, need = packing_state.at[chosen], packing_state.need[chosen]
+    capacity = np.maximum(packing_state.capacity, 1)
+    share = packing_state.free / capacity
     count = len(rows)
     total, squares = share[rows].sum(axis=0), (share[rows] ** 2).sum(axis=0)
     new_from = share[at] + need / capacity[at]
     after = np.zeros((len(chosen), count))
-    for number in range(len(board.classes)):
+    for number in range(len(packing_state.classes)):
         new_to = share[rows, number][None, :] - need[:, number, None] / capacity[rows, number][None, :]
         change = (new_from[:, number] - share[at, number])[:, None] + new_to - share[rows, number][None, :]
         square = (new_from[:, number] ** 2 - share[at, number] ** 2)[:, None] + new_to**2 - share[rows, number][None, :] ** 2
         mean = (total[number] + change) / count
         after += weigh[number] * np.sqrt(np.maximum((squares[number] + square) / count - mean**2, 0))
     gain = score - after
-    memory = board.classes.index("MEMORY_MB") if "MEMORY_MB" in board.classes else None
+    memory = packing_state.classes.index("MEMORY_MB") if "MEMORY_MB" in packing_state.classes else None
     cost = (need[:, memory] / 1024 if memory is not None else np.zeros(len(chosen))) * cost_per_gib
     worth = gain - cost[:, None]
     limit = max(margin, LEAST)
@@ -277,7 +277,7 @@ def _best(board, rows, items, score, margin, cost_per_gib, weigh):
         one, row = divmod(position, count)
         if worth[one, row] < limit:
             return None
-        fits = board.fits(chosen[one])[rows]
+        fits = packing_state.fits(chosen[one])[rows]
         if fits[row]:
             return chosen[one], int(rows[row]), float(gain[one, row]), float(cost[one])
         worth[one, ~fits] = -np.inf

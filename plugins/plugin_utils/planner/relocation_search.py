@@ -22,25 +22,25 @@ MOST_FROM_ONE = 16
 class Search:
     """One attempt to place all items of a drain while others may step aside.
 
-    :param board: Board; changed while the search runs, ``undo`` gives it back.
+    :param packing_state: PackingState; changed while the search runs, ``undo`` gives it back.
     :param items: numbers of the items to be placed.
     :param others: numbers of the items that may step aside, each once.
     :param budget: most of the others that may move.
     """
 
-    def __init__(self, board, items, others, budget):
-        self.board = board
+    def __init__(self, packing_state, items, others, budget):
+        self.packing_state = packing_state
         self.items = items
         self.budget = budget
-        self.weights = packing.weights_of(board, items)
+        self.weights = packing.weights_of(packing_state, items)
         self.placed = {}
         self.stuck = []
         #: [(item, from node, to node)] of the others, in an order in which each finds room.
         self.steps = []
         self._moved = set()
-        self._on = [[] for _node in range(board.size)]
+        self._on = [[] for _node in range(packing_state.size)]
         for item in others:
-            self._on[board.at[item]].append(item)
+            self._on[packing_state.at[item]].append(item)
 
     def run(self, order, fit, direct_first):
         """Place everything, in an order; returns self."""
@@ -63,21 +63,21 @@ class Search:
     def undo(self):
         """Give the board back as it was."""
         for item, node in self.placed.items():
-            self.board.take(item, node)
+            self.packing_state.take(item, node)
         for item, origin, _node in reversed(self.steps):
-            self.board.move(item, origin)
+            self.packing_state.move(item, origin)
 
     # One item
 
     def _direct(self, item, fit):
-        rows = np.flatnonzero(self.board.fits(item))
+        rows = np.flatnonzero(self.packing_state.fits(item))
         if not len(rows):
             return False
-        self._settle(item, int(fit(self.board, item, rows, self.weights)))
+        self._settle(item, int(fit(self.packing_state, item, rows, self.weights)))
         return True
 
     def _settle(self, item, node):
-        self.board.put(item, node)
+        self.packing_state.put(item, node)
         self.placed[item] = node
         self._on[node].append(item)
 
@@ -106,19 +106,19 @@ class Search:
 
     def _shift(self, item, target):
         """Take an item from the node that it is on to another one; returns the former."""
-        board, origin = self.board, self._where(item)
+        packing_state, origin = self.packing_state, self._where(item)
         if item in self.placed:
-            board.put(item, target)
-            board.take(item, origin)
+            packing_state.put(item, target)
+            packing_state.take(item, origin)
             self.placed[item] = target
         else:
-            board.move(item, target)
+            packing_state.move(item, target)
         self._on[origin].remove(item)
         self._on[target].append(item)
         return origin
 
     def _where(self, item):
-        return self.placed[item] if item in self.placed else int(self.board.at[item])
+        return self.placed[item] if item in self.placed else int(self.packing_state.at[item])
 
     # Whose stepping aside is cheapest
 
@@ -134,19 +134,19 @@ class Search:
         return None
 
     def _search(self, item, barred, depth, budget):
-        board = self.board
-        kind = board.kind[item]
-        keep = board.masks[kind].copy()
+        packing_state = self.packing_state
+        kind = packing_state.kind[item]
+        keep = packing_state.masks[kind].copy()
         if barred:
             keep[list(barred)] = False
-        here = self._where(item) if item in self.placed or board.at[item] >= 0 else -1
+        here = self._where(item) if item in self.placed or packing_state.at[item] >= 0 else -1
         if here >= 0:
-            keep &= board.host_of != board.host_of[here]
+            keep &= packing_state.host_of != packing_state.host_of[here]
         rows = np.flatnonzero(keep)
         if not len(rows):
             return None
-        short = board.lacking(item, rows)
-        capacity = np.maximum(board.capacity[rows], 1)
+        short = packing_state.lacking(item, rows)
+        capacity = np.maximum(packing_state.capacity[rows], 1)
         far = (short / capacity).max(axis=1)
         room = self._class_fits()
         bounds = []
@@ -173,25 +173,25 @@ class Search:
 
     def _class_fits(self):
         """bool array kinds x nodes: mask and room, without server groups."""
-        board = self.board
-        return board.masks & (board.free[None, :, :] >= board.needs[:, None, :]).all(axis=2)
+        packing_state = self.packing_state
+        return packing_state.masks & (packing_state.free[None, :, :] >= packing_state.needs[:, None, :]).all(axis=2)
 
     def _candidates(self, node):
         return [item for item in self._on[node] if item not in self._moved]
 
     def _least(self, node, short, room, depth):
         """How many others must leave a node at the very least; None when it cannot be enough."""
-        board = self.board
+        packing_state = self.packing_state
         there = self._candidates(node)
         if not there:
             return None
-        kinds = board.kind[there]
+        kinds = packing_state.kind[there]
         if depth == 1:
             can = room[kinds].sum(axis=1) - room[kinds, node] > 0
             there = [each for each, can_move in zip(there, can) if can_move]
             if not there:
                 return None
-        need = board.need[there]
+        need = packing_state.need[there]
         if (need.sum(axis=0) < short).any():
             return None
         paid = np.array([each not in self.placed for each in there])
@@ -206,8 +206,8 @@ class Search:
 
     def _clear(self, item, node, barred, depth, most):
         """Items that step aside so that a node takes an item: [(item, target)], or None."""
-        board = self.board
-        blockers = board.in_the_way(item, node, self._candidates(node)) if board.groups[item] else []
+        packing_state = self.packing_state
+        blockers = packing_state.in_the_way(item, node, self._candidates(node)) if packing_state.groups[item] else []
         if blockers is None:
             return None
         best = None
@@ -217,21 +217,21 @@ class Search:
                 cost = sum(moved not in self.placed for moved, _target in chain)
                 if best is None or cost < best[0]:
                     best, most = (cost, chain), cost - 1
-                if not board.need[item].any() or most < 0:
+                if not packing_state.need[item].any() or most < 0:
                     break
         return None if best is None else best[1]
 
     def _clear_by(self, item, node, barred, depth, most, blockers, taste):
-        board = self.board
+        packing_state = self.packing_state
         chain, done = [], []
 
         def step(moved):
             """Let one step aside, with whatever it needs itself."""
-            rows = board.fits(moved) if moved not in self.placed else self._fits_again(moved)
+            rows = packing_state.fits(moved) if moved not in self.placed else self._fits_again(moved)
             rows[list(barred)] = False
             rows = np.flatnonzero(rows)
             if len(rows):
-                target = int(packing.best_fit(board, moved, rows, self.weights))
+                target = int(packing.best_fit(packing_state, moved, rows, self.weights))
                 before = []
             elif depth > 1:
                 spent = sum(each not in self.placed for each, _target in chain)
@@ -253,9 +253,9 @@ class Search:
                     return None
             tried = set()
             while True:
-                short = board.lacking(item, [node])[0]
+                short = packing_state.lacking(item, [node])[0]
                 if not short.any():
-                    return None if board.in_the_way(item, node, self._on[node]) else chain
+                    return None if packing_state.in_the_way(item, node, self._on[node]) else chain
                 spent = sum(each not in self.placed for each, _target in chain)
                 if len(chain) >= MOST_FROM_ONE * depth:
                     return None
@@ -273,41 +273,41 @@ class Search:
 
     def _fits_again(self, item):
         """fits() for an item that has a place in this attempt and may get another."""
-        rows = self.board.fits(item)
-        rows &= self.board.host_of != self.board.host_of[self.placed[item]]
+        rows = self.packing_state.fits(item)
+        rows &= self.packing_state.host_of != self.packing_state.host_of[self.placed[item]]
         return rows
 
     def _choice(self, there, short, taste):
         """Who should leave next: the smallest that is enough, else the one that brings most."""
         if not there:
             return None
-        board = self.board
-        need = board.need[there].astype(np.float64)
+        packing_state = self.packing_state
+        need = packing_state.need[there].astype(np.float64)
         lacking = np.flatnonzero(short)
         brings = np.minimum(need[:, lacking], short[lacking]) / short[lacking]
         covers = (brings >= 1).all(axis=1)
-        size = (need / np.maximum(board.capacity.max(axis=0), 1)).sum(axis=1)
+        size = (need / np.maximum(packing_state.capacity.max(axis=0), 1)).sum(axis=1)
         gain = brings.sum(axis=1)
         if not gain.any():
             return None
         free = np.array([each in self.placed for each in there])
         if covers.any() and taste == 0:
-            key = [(not covers[i], not free[i], size[i], board.label[there[i]]) for i in range(len(there))]
+            key = [(not covers[i], not free[i], size[i], packing_state.label[there[i]]) for i in range(len(there))]
         elif taste == 0:
-            key = [(-gain[i] - 0.3 * free[i], size[i], board.label[there[i]]) for i in range(len(there))]
+            key = [(-gain[i] - 0.3 * free[i], size[i], packing_state.label[there[i]]) for i in range(len(there))]
         else:
             key = [
                 (
                     -bool(free[i]) * (gain[i] > 0),
                     -gain[i] / (size[i] + 1e-9) if free[i] else -gain[i],
-                    board.label[there[i]],
+                    packing_state.label[there[i]],
                 )
                 for i in range(len(there))
             ]
         return there[min(range(len(there)), key=key.__getitem__)]
 
 
-def make_room(board, items, others, budget):
+def make_room(packing_state, items, others, budget):
     """The attempt that places most with the fewest steps aside.
 
     :returns: ({item: node}, [items stuck], [(item, from, to)] of the others, words). The board is as before.
@@ -315,13 +315,13 @@ def make_room(board, items, others, budget):
     best, complete = None, 0
     attempts = []
     for direct_first in (False, True):
-        for fit_words in ("best fit", "dot product"):
-            for order_words, order in packing.orders(board, items):
-                attempts.append((order_words, order, fit_words, direct_first))
-    for order_words, order, fit_words, direct_first in attempts:
-        search = Search(board, items, others, budget)
-        search.run(order, packing.FITS[fit_words], direct_first)
-        words = f"{fit_words} with {'room made' if budget else 'places changed'}, by {order_words}"
+        for fit_name in ("best fit", "dot product"):
+            for order_name, order in packing.orders(packing_state, items):
+                attempts.append((order_name, order, fit_name, direct_first))
+    for order_name, order, fit_name, direct_first in attempts:
+        search = Search(packing_state, items, others, budget)
+        search.run(order, packing.FITS[fit_name], direct_first)
+        words = f"{fit_name} with {'room made' if budget else 'places changed'}, by {order_name}"
         result = (search.score, dict(search.placed), list(search.stuck), list(search.steps), words)
         search.undo()
         if best is None or result[0] < best[0]:

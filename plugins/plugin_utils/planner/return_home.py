@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import board_of
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import packing_state_of
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_order import plan_seconds, plan_waves
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import is_to_shut_down, why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import move_of
@@ -37,17 +37,17 @@ def plan_return(fleet, instances, policy, homes, limits=None):
             going.append(each)
         else:
             staying[each["uuid"]] = reason
-    board, items = board_of(states, policy, going)
-    item_of = {board.movers[item][0].instance["uuid"]: item for item in items}
+    packing_state, items = packing_state_of(states, policy, going)
+    item_of = {packing_state.movers[item][0].instance["uuid"]: item for item in items}
     moves, left, moved = [], going, True
     # One that has gone home may have made the room that another one needs.
     while moved:
         moved, rest = False, []
         for each in left:
             item, home = item_of[each["uuid"]], rows[tuple(homes[each["uuid"]])]
-            if board.fits(item)[home]:
-                moves.append(move_of(board, item, home))
-                board.move(item, home)
+            if packing_state.fits(item)[home]:
+                moves.append(move_of(packing_state, item, home))
+                packing_state.move(item, home)
                 moved = True
             else:
                 rest.append(each)

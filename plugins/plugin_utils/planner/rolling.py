@@ -10,7 +10,7 @@ import itertools
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import packing
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import board_of
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import packing_state_of
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import is_to_shut_down, why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 
@@ -54,8 +54,8 @@ def plan_rolling(fleet, instances, policy, hosts=None, spare_hosts=0, batch_size
             moving.append(each)
         elif each["host"] in wanted:
             blocked.setdefault(each["host"], f"{each['name']} cannot move: {reason}")
-    board, items = board_of(states, policy, moving)
-    world = _World(board, items, spare_hosts)
+    packing_state, items = packing_state_of(states, policy, moving)
+    world = _World(packing_state, items, spare_hosts)
     free = [name for name in wanted if name not in blocked]
     for name in free:
         if not (world.large and _Batch(world).add(name)) and not world.fits([name]):
@@ -81,18 +81,18 @@ def plan_rolling(fleet, instances, policy, hosts=None, spare_hosts=0, batch_size
 class _World:
     """The fleet, asked whether hosts can be down together."""
 
-    def __init__(self, board, items, spare_hosts):
-        self.board = board
+    def __init__(self, packing_state, items, spare_hosts):
+        self.packing_state = packing_state
         self.spare = spare_hosts
-        self.large = board.size > LARGE
+        self.large = packing_state.size > LARGE
         self.why = None
-        states = board.states
+        states = packing_state.states
         self.rows = {}
         for row in range(states.size):
             self.rows.setdefault(states.host[row], []).append(row)
         self.on = {}
         for item in items:
-            self.on.setdefault(states.host[board.at[item]], []).append(item)
+            self.on.setdefault(states.host[packing_state.at[item]], []).append(item)
         self._known = {}
         self._loads, self._by_load = {}, None
 
@@ -103,12 +103,12 @@ class _World:
         return self._loads[name]
 
     def _load(self, name):
-        board = self.board
+        packing_state = self.packing_state
         items = self.on.get(name, [])
         if not items:
             return 0.0
-        free = np.maximum(board.free.clip(min=0).sum(axis=0), 1)
-        return float((board.need[items].sum(axis=0) / free).max())
+        free = np.maximum(packing_state.free.clip(min=0).sum(axis=0), 1)
+        return float((packing_state.need[items].sum(axis=0) / free).max())
 
     def fits(self, names):
         """True when everything on these hosts has a place on the others, with spare hosts to lose."""
@@ -120,10 +120,10 @@ class _World:
 
     def places(self, names):
         """{item: node} for everything on these hosts, or None."""
-        board = self.board
+        packing_state = self.packing_state
         rows = [row for name in names for row in self.rows[name]]
         items = [item for name in names for item in self.on.get(name, ())]
-        board.open[rows] = False
+        packing_state.open[rows] = False
         placed = None
         try:
             self.why = None
@@ -131,65 +131,65 @@ class _World:
             if found is not None and self._survives(found, names):
                 placed = found
         finally:
-            board.open[rows] = True
+            packing_state.open[rows] = True
         return placed
 
     def _pack(self, items):
-        board = self.board
+        packing_state = self.packing_state
         if not items:
             return {}
-        if (board.need[items].sum(axis=0) > board.free[board.open].clip(min=0).sum(axis=0)).any():
+        if (packing_state.need[items].sum(axis=0) > packing_state.free[packing_state.open].clip(min=0).sum(axis=0)).any():
             return None
-        placed, stuck, _words = packing.pack(board, items)
+        placed, stuck, _words = packing.pack(packing_state, items)
         if stuck:
-            self.why = f"{board.label[stuck[0]][0]} fits on no other host"
+            self.why = f"{packing_state.label[stuck[0]][0]} fits on no other host"
         return None if stuck else placed
 
     def _survives(self, placed, names):
         """Could the fullest hosts that stay be lost too?"""
         if not self.spare:
             return True
-        board = self.board
+        packing_state = self.packing_state
         for item, node in placed.items():
-            board.put(item, node)
+            packing_state.put(item, node)
         lost = self.fullest(names)
         if lost is None:
             for item, node in placed.items():
-                board.take(item, node)
+                packing_state.take(item, node)
             self.why = "too few others would be left to lose one"
             return False
         rows = [row for name in lost for row in self.rows[name]]
         hit = {item: node for item, node in placed.items() if node in rows}
         items = [item for name in lost for item in self.on.get(name, ())]
-        board.open[rows] = False
-        origin = board.at[list(hit)].copy()
+        packing_state.open[rows] = False
+        origin = packing_state.at[list(hit)].copy()
         for (item, node), _source in zip(hit.items(), origin):
-            board.take(item, node)
+            packing_state.take(item, node)
         fine = self._pack(items + list(hit)) is not None
         for item, node in hit.items():
-            board.put(item, node)
-        board.open[rows] = True
+            packing_state.put(item, node)
+        packing_state.open[rows] = True
         for item, node in placed.items():
-            board.take(item, node)
+            packing_state.take(item, node)
         if not fine:
             self.why = f"the loss of {', '.join(lost)} as well could not be borne"
         return fine
 
     def bound(self, names):
         """At least so many batches: the room of a batch is at most all that is free in the fleet."""
-        board = self.board
+        packing_state = self.packing_state
         if not names:
             return 0
-        up = board.states.enabled & board.states.up
+        up = packing_state.states.enabled & packing_state.states.up
         rows = [row for name in names for row in self.rows[name]]
-        free = board.free[up | np.isin(np.arange(board.size), rows)].clip(min=0).sum(axis=0)
-        used = np.zeros(len(board.classes), dtype=np.int64)
-        room = np.zeros(len(board.classes), dtype=np.int64)
+        free = packing_state.free[up | np.isin(np.arange(packing_state.size), rows)].clip(min=0).sum(axis=0)
+        used = np.zeros(len(packing_state.classes), dtype=np.int64)
+        room = np.zeros(len(packing_state.classes), dtype=np.int64)
         for name in names:
             items = self.on.get(name, [])
             if items:
-                used += board.need[items].sum(axis=0)
-            room += board.free[self.rows[name]].clip(min=0).sum(axis=0)
+                used += packing_state.need[items].sum(axis=0)
+            room += packing_state.free[self.rows[name]].clip(min=0).sum(axis=0)
         least = 1
         for number in np.flatnonzero(used):
             # A batch takes away its own free room, and what it holds must go into the rest of it.
@@ -202,17 +202,17 @@ class _World:
         if self._by_load is None:
             self._by_load = sorted(self.rows, key=lambda name: (-self.load(name), name))
         but = set(but)
-        staying = (name for name in self._by_load if name not in but and self.board.open[self.rows[name]].any())
+        staying = (name for name in self._by_load if name not in but and self.packing_state.open[self.rows[name]].any())
         found = list(itertools.islice(staying, self.spare + 1))
         return found[: self.spare] if len(found) > self.spare else None
 
     def settle(self, names, placed=None):
         """The instances of these hosts stay where they went."""
         for item, node in (self.places(names) if placed is None else placed).items():
-            board = self.board
-            self.on[board.states.host[board.at[item]]].remove(item)
-            board.move(item, node)
-            self.on.setdefault(board.states.host[node], []).append(item)
+            packing_state = self.packing_state
+            self.on[packing_state.states.host[packing_state.at[item]]].remove(item)
+            packing_state.move(item, node)
+            self.on.setdefault(packing_state.states.host[node], []).append(item)
         self._known, self._loads, self._by_load = {}, {}, None
 
 
@@ -236,24 +236,24 @@ class _Batch:
     """A batch of a large fleet: what has found a place keeps it, unless its new host joins too."""
 
     def __init__(self, world):
-        board = world.board
+        packing_state = world.packing_state
         self.world, self.names, self.placed = world, [], {}
-        self._load = board.copy_of_load()
+        self._load = packing_state.copy_of_load()
 
     def add(self, name):
         """Take a host in; False when the others cannot hold what is on all of them."""
-        board = self.world.board
-        fleet, board.load = board.load, self._load
+        packing_state = self.world.packing_state
+        fleet, packing_state.load = packing_state.load, self._load
         try:
             return self._add(name)
         finally:
-            board.load = fleet
+            packing_state.load = fleet
 
     def _add(self, name):
-        world, board = self.world, self.world.board
+        world, packing_state = self.world, self.world.packing_state
         rows = world.rows[name]
-        was_open = board.open[rows].copy()
-        board.open[rows] = False
+        was_open = packing_state.open[rows].copy()
+        packing_state.open[rows] = False
         moved = {item: node for item, node in self.placed.items() if node in rows}
         new = self._place(moved, world.on.get(name, []))
         if new is not None:
@@ -262,50 +262,50 @@ class _Batch:
                 self.names.append(name)
                 return True
             for item, node in new.items():
-                board.take(item, node)
+                packing_state.take(item, node)
             for item, node in moved.items():
-                board.put(item, node)
-        board.open[rows] = was_open
+                packing_state.put(item, node)
+        packing_state.open[rows] = was_open
         return False
 
     def _place(self, moved, items):
         """New places for items, and for those that had one on hosts that are closed now; None, and all as before."""
-        board = self.world.board
+        packing_state = self.world.packing_state
         for item, node in moved.items():
-            board.take(item, node)
+            packing_state.take(item, node)
         every = [*moved, *items]
         if not every:
             return {}
-        weights = packing.weights_of(board, every)
-        for _words, order in packing.orders(board, every)[:2]:
+        weights = packing.weights_of(packing_state, every)
+        for _words, order in packing.orders(packing_state, every)[:2]:
             for fit in (packing.best_fit, packing.worst_fit):
-                placed, stuck = packing.place(board, order, fit, weights)
+                placed, stuck = packing.place(packing_state, order, fit, weights)
                 if not stuck:
                     return placed
                 for item, node in placed.items():
-                    board.take(item, node)
+                    packing_state.take(item, node)
         for item, node in moved.items():
-            board.put(item, node)
+            packing_state.put(item, node)
         return None
 
     def _survives(self, placed, names):
         """Could the fullest hosts that stay be lost too? The board is as before."""
-        world, board = self.world, self.world.board
+        world, packing_state = self.world, self.world.packing_state
         if not world.spare:
             return True
         lost = world.fullest(names)
         if lost is None:
             return False
         rows = [row for name in lost for row in world.rows[name]]
-        board.open[rows] = False
+        packing_state.open[rows] = False
         hit = {item: node for item, node in placed.items() if node in rows}
         found = self._place(hit, [item for name in lost for item in world.on.get(name, ())])
         if found is not None:
             for item, node in found.items():
-                board.take(item, node)
+                packing_state.take(item, node)
             for item, node in hit.items():
-                board.put(item, node)
-        board.open[rows] = True
+                packing_state.put(item, node)
+        packing_state.open[rows] = True
         return found is not None
 
 
@@ -353,6 +353,6 @@ def _even(world, free, count, batch_size):
 
 
 def _own_share(world, name):
-    board = world.board
-    free = np.maximum(board.free.clip(min=0).sum(axis=0), 1)
-    return (board.free[world.rows[name]].clip(min=0).sum(axis=0) / free).max()
+    packing_state = world.packing_state
+    free = np.maximum(packing_state.free.clip(min=0).sum(axis=0), 1)
+    return (packing_state.free[world.rows[name]].clip(min=0).sum(axis=0) / free).max()

@@ -33,18 +33,18 @@ FOLDER = os.path.join(os.path.dirname(__file__), "page")
 _WRITTEN = re.compile(rb'<time id="written" datetime="([0-9TZ:.-]+)" data-seconds="([0-9.]+)">')
 
 
-def page(picture: Mapping[str, Any], at: float) -> bytes:
+def page(view: Mapping[str, Any], at: float) -> bytes:
     """The page.
 
-    :param picture: what view.picture() returns, with capacity (see losing.py) and plans (a list, see plan.py).
+    :param view: what view.view() returns, with capacity (see host_loss.py) and plans (a list, see plan.py).
     :param at: the time that it says it was written at, seconds since 1970.
-    :returns: bytes, the same for the same picture and time.
+    :returns: bytes, the same for the same view and time.
     """
     require("Jinja2", jinja2)
     style, script = _part("style.css"), _part("filter.js")
     template = _environment().get_template("page.html.j2")
     text = template.render(
-        **picture,
+        **view,
         written=at,
         bands=BANDS,
         style=markupsafe.Markup(style),

@@ -25,7 +25,7 @@ _KINDS = (
 )
 
 
-def plan_picture(plan: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]], instances: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def plan_view(plan: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]], instances: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the page shows of a plan.
 
     :param plan: a mapping as drain_plan, rebalance_plan, home_plan or rolling_plan returns it.

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import node_label
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain_solver import AS_WEIGHED
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.infeasibility import nearest_words
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.infeasibility import nearest_text
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import LIVE_STATES
 from ansible_collections.drover.compute.plugins.plugin_utils.report.formatting import memory
 from ansible_collections.drover.compute.plugins.plugin_utils.report.text import align
@@ -63,7 +63,7 @@ def drain_lines(plan: Mapping[str, Any]) -> list[str]:
         for each in unmovable:
             lines.append(f"  {each['name']} ({each['state']}): {each['reason']}")
             if each["nearest"] and "the nearest is" not in (each["way_out"] or ""):
-                lines.append(f"    But {nearest_words(each['nearest'])}.")
+                lines.append(f"    But {nearest_text(each['nearest'])}.")
             if each["way_out"]:
                 lines.append(f"    Way out: {each['way_out']}")
     if plan["proof"]:

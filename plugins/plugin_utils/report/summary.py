@@ -21,12 +21,12 @@ DECISIONS = 5
 WIDEST_WHY = 100
 
 
-def report_lines(picture: Mapping[str, Any]) -> list[str]:
+def report_lines(view: Mapping[str, Any]) -> list[str]:
     """The report as lines that do not grow with the fleet.
 
-    :param picture: what conductor.report_data.read() returns.
+    :param view: what conductor.report_data.read() returns.
     """
-    summary = picture["summary"]
+    summary = view["summary"]
     counts = ", ".join(
         f"{summary[key]} {word}"
         for key, word in (("up", "up"), ("down", "down"), ("maintenance", "in maintenance"), ("disabled", "disabled"))
@@ -39,13 +39,13 @@ def report_lines(picture: Mapping[str, Any]) -> list[str]:
         + (f", physically used {each['physical_text']}" if each["physical_text"] else "")
         for each in summary["figures"]
     ]
-    lines.append(formatting.clean(picture["capacity"]["verdict"]))
-    lines += _hosts("Need a look", [host for host in picture["hosts"] if not host["well"]])
+    lines.append(formatting.clean(view["capacity"]["verdict"]))
+    lines += _hosts("Need a look", [host for host in view["hosts"] if not host["well"]])
     full = sorted(
-        (host for host in picture["hosts"] if host["well"]),
+        (host for host in view["hosts"] if host["well"]),
         key=lambda host: (-(host["full"] or 0), formatting.natural(host["host"])),
     )
-    return lines + _hosts("Fullest", full) + _decisions(picture["decisions"][:DECISIONS])
+    return lines + _hosts("Fullest", full) + _decisions(view["decisions"][:DECISIONS])
 
 
 def _decisions(newest: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -46,7 +46,7 @@ class Figure(TypedDict):
     physical_text: str | None
 
 
-def picture(overview: Mapping[str, Any]) -> dict[str, Any]:
+def view(overview: Mapping[str, Any]) -> dict[str, Any]:
     """Everything the page shows but capacity and a plan.
 
     :param overview: what the store's overview.read() returns, and instances (of instances.listing()).

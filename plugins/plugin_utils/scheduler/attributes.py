@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a host state is asked for by name: by capabilities, JSON queries and users' own filters.
 
-The names are those of N1.1. ``lookup`` returns a Numbers or a Distinct, None for a
+The names are those of N1.1. ``lookup`` returns a Numbers or a Categorical, None for a
 name that no host state has.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.categorical import Distinct
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.categorical import Categorical
 
 if TYPE_CHECKING:
     from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
@@ -112,14 +112,14 @@ COUNTED = {"num_instances": "num_instances", "io_workload": "num_io_ops", "faile
 NAMES = tuple(sorted([*NUMBERS, *COLUMNS, "hypervisor_version"]))
 
 
-def lookup(states: HostStates, name: str) -> Numbers | Distinct | None:
+def lookup(states: HostStates, name: str) -> Numbers | Categorical | None:
     """The column of an attribute of host states, or None when there is no such attribute."""
     if name in NUMBERS:
         return Numbers(NUMBERS[name](states))
     if name == "hypervisor_version":
         return Numbers(states.hypervisor_version, states.hypervisor_version > 0)
     if name in COLUMNS:
-        return states.distinct(COLUMNS[name])
+        return states.categorical(COLUMNS[name])
     return None
 
 
@@ -133,7 +133,7 @@ def columns_of(name: str) -> tuple[str, ...]:
     return (column,) if column in READ_ON_WISH else ()
 
 
-def stat(states: HostStates, key: str) -> Distinct:
+def stat(states: HostStates, key: str) -> Categorical:
     """The column of one key of stats, as text; rows without it have None."""
     if key in COUNTED:
         return _texts(getattr(states, COUNTED[key]))
@@ -142,16 +142,16 @@ def stat(states: HostStates, key: str) -> Distinct:
         value = stats.get(key) if isinstance(stats, dict) else None
         return None if value is None else _text(value)
 
-    return states.distinct("stats").map(read)
+    return states.categorical("stats").map(read)
 
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _texts(array: np.ndarray) -> Distinct:
+def _texts(array: np.ndarray) -> Categorical:
     values, codes = np.unique(array, return_inverse=True)
-    return Distinct([str(value) for value in values.tolist()], codes.reshape(-1))
+    return Categorical([str(value) for value in values.tolist()], codes.reshape(-1))
 
 
 def follow(value: Any, path: Iterable[str]) -> Any:

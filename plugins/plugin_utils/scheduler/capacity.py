@@ -51,13 +51,13 @@ class CapacityFilter(HostFilter):
             return np.ones(states.size, dtype=bool)
         return states.fits(spec, self.resource_class)
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         amount = spec.resources[self.resource_class]
-        if states.rooms is not None and states.rooms.decides(self.resource_class, spec):
-            return self._lacks_exactly(states.rooms.left(self.resource_class, index), amount)
+        if states.provider_capacity is not None and states.provider_capacity.decides(self.resource_class, spec):
+            return self._exact_rejection_reason(states.provider_capacity.left(self.resource_class, index), amount)
         resource = states.resources.get(self.resource_class)
         if resource is not None and resource.providers is not None and resource.providers.several:
-            return self._lacks_exactly(resource.providers.left(index), amount)
+            return self._exact_rejection_reason(resource.providers.left(index), amount)
         asked = f"{self.label}: asked {self._amount(amount)}"
         if resource is None or not resource.total[index]:
             return f"{asked}, the host reports none at all"
@@ -70,7 +70,7 @@ class CapacityFilter(HostFilter):
             return f"{asked}, one instance must take {resource.min_unit[index]} {self.unit} at least"
         return f"{asked}, the host gives multiples of {resource.step_size[index]} {self.unit} only"
 
-    def _lacks_exactly(self, left: tuple[float, float] | None, amount: int) -> str:
+    def _exact_rejection_reason(self, left: tuple[float, float] | None, amount: int) -> str:
         asked = f"{self.label}: asked {self._amount(amount)}"
         if left is None:
             return f"{asked}, the host has none at all"
@@ -116,7 +116,7 @@ class LimitFilter(HostFilter):
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         return getattr(states, self.column) < self.limit(states)
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         most = np.broadcast_to(self.limit(states), states.size)[index]
         return f"{self.label}: the host has {getattr(states, self.column)[index]}, {most:g} allowed"
 
@@ -156,7 +156,7 @@ class AggregateCapacityFilter(CapacityFilter):
         resource = states.resources[self.resource_class]
         return capacity_rule.capacity(resource.total, resource.reserved, states.aggregates.least(self.ratio_key, resource.ratio))
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         if super().passes(states, spec)[index]:
             amount = spec.resources[self.resource_class]
             capacity = float(self._capacity(states)[index])
@@ -165,4 +165,4 @@ class AggregateCapacityFilter(CapacityFilter):
                 f"{self.label}: asked {amount} {self.unit}, {number(free)} {self.unit} free of {number(capacity)}"
                 f" by the {self.ratio_key} of its aggregates"
             )
-        return super().lacks(states, spec, index)
+        return super().rejection_reason(states, spec, index)

@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
 
 
-class Distinct:
+class Categorical:
     """A column as a list of distinct values and, per row, which of them it has.
 
     values: list of Python objects; codes: int64 array of length n.
@@ -23,7 +23,7 @@ class Distinct:
         self.codes = codes
 
     @classmethod
-    def of(cls, column: Sequence[Any] | np.ndarray) -> Distinct:
+    def of(cls, column: Sequence[Any] | np.ndarray) -> Categorical:
         """From a list of values; those that cannot be hashed are told apart by their JSON."""
         numbers: dict[Any, int] = {}
         values: list[Any] = []
@@ -38,7 +38,7 @@ class Distinct:
         return cls(values, codes)
 
     @classmethod
-    def constant(cls, value: Any, size: int) -> Distinct:
+    def constant(cls, value: Any, size: int) -> Categorical:
         """A column that has one value everywhere."""
         return cls([value], np.zeros(size, dtype=np.int64))
 
@@ -48,9 +48,9 @@ class Distinct:
             return np.zeros(0, dtype=bool)
         return np.array([bool(predicate(value)) for value in self.values], dtype=bool)[self.codes]
 
-    def map(self, function: Callable[[Any], Any]) -> Distinct:
-        """A Distinct of function(value) (two values may become equal)."""
-        return Distinct([function(value) for value in self.values], self.codes)
+    def map(self, function: Callable[[Any], Any]) -> Categorical:
+        """A Categorical of function(value) (two values may become equal)."""
+        return Categorical([function(value) for value in self.values], self.codes)
 
     def reorder(self, order: IntArray) -> None:
         """Put the rows in another order (int array of old row numbers)."""

@@ -40,7 +40,7 @@ class Component:
     #: Optional columns of the host states (attributes.OPTIONAL, node_flavors, ...) that it reads.
     reads: tuple[str, ...] = ()
     #: True when placing an instance changes no answer, so that alike instances share one.
-    once = False
+    run_filter_once_per_request = False
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         chosen = options or {}
@@ -66,7 +66,7 @@ class HostFilter(Component):
         """bool array of length states.size: True where the instance may go."""
         return states.mask(lambda index: self._one(states, spec, index))
 
-    def idle(self, spec: RequestSpec) -> bool:
+    def not_applicable(self, spec: RequestSpec) -> bool:
         """True when this request gives it nothing to do, so that every host passes whatever happens."""
         return False
 
@@ -86,7 +86,7 @@ class HostFilter(Component):
                 f"{type(problem).__name__}: {problem}. Correct the filter or take it out of enabled_filters."
             ) from None
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         """In words, why this filter rejects row ``index``. Only called where it does."""
         return f"{self.name} says no"
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import FloatArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import attributes, filter_scheduler
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Narrowing
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Filtering
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.compute_filter import ComputeFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.isolated_hosts_filter import (
     IsolatedHostsFilter,
@@ -55,7 +55,7 @@ class _Drivers:
             driver.finish()
 
 
-class Chooser:
+class HostOrdering:
     """Orders the hosts for one instance, best first."""
 
     def __init__(self, states: HostStates, policy: Policy) -> None:
@@ -97,14 +97,14 @@ class Chooser:
         would only fail later here.
         """
         plain = self.policy.bare([ComputeFilter()])
-        narrowing = Narrowing(self.states, spec, plain)
-        rows = narrowing.passed()
+        filtering = Filtering(self.states, spec, plain)
+        rows = filtering.passed()
         if not len(rows):
             raise self.failure(spec, plain)
         return rows
 
 
-class Chance(Chooser):
+class Chance(HostOrdering):
     """Any host that is enabled and up, by chance (N4.1).
 
     No host filter is asked and nothing is weighed. Hosts of a batch differ while there are enough.
@@ -124,7 +124,7 @@ class Chance(Chooser):
         return np.array(order), lambda row: 0.0
 
 
-class Simple(Chooser):
+class Simple(HostOrdering):
     """The host with the fewest vCPUs in use, up to max_cores (N4.2).
 
     Isolated images and hosts keep to each other as in IsolatedHostsFilter with restrict. When even
@@ -168,7 +168,7 @@ def _noop(states: HostStates, spec: RequestSpec) -> FloatArray:
 COSTS = {"compute_fill_first": _fill_first, "noop": _noop}
 
 
-class LeastCost(Chooser):
+class LeastCost(HostOrdering):
     """The lowest sum of weight * cost wins (N4.3, Essex and Folsom).
 
     Option least_cost_functions: {function: weight}, compute_fill_first (free_ram_mb) at -1.0 by
@@ -177,8 +177,8 @@ class LeastCost(Chooser):
     """
 
     def order(self, spec: RequestSpec) -> tuple[IntArray, Callable[[int], float]]:
-        narrowing = Narrowing(self.states, spec, self.policy)
-        rows = narrowing.passed()
+        filtering = Filtering(self.states, spec, self.policy)
+        rows = filtering.passed()
         if not len(rows):
             raise self.failure(spec, self.policy)
         cost = np.zeros(self.states.size, dtype=np.float64)

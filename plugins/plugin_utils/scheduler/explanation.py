@@ -13,7 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import node_
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import ClassFilter, number
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Limit, Mask, Narrowing, asked
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Filtering, Limit, Mask, ask_filter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.prefilters import traits_asked
@@ -32,12 +32,12 @@ def explain_failure(states: HostStates, spec: RequestSpec, policy: Policy, limit
             f"{head}: the store has no compute node; run the playbook drover.compute.discover first.",
             {"hosts": 0, "filters": [], "nearest": [], "never": False},
         )
-    narrowing = Narrowing(states, spec, policy, limits)
-    stages = narrowing.stages()[1]
-    filters = narrowing.filters
-    all_limits = narrowing.before + narrowing.room
+    filtering = Filtering(states, spec, policy, limits)
+    stages = filtering.stages()[1]
+    filters = filtering.filters
+    all_limits = filtering.before + filtering.room
     # That all classes do not fit together says less than which of them is short.
-    nearest = _nearest(states, spec, filters, all_limits if states.rooms is None else narrowing.before)
+    nearest = _nearest(states, spec, filters, all_limits if states.provider_capacity is None else filtering.before)
     never = _never(states, spec)
     explanation: FailureExplanation = {"hosts": states.size, "filters": stages, "nearest": nearest, "never": never is not None}
     counts = _counts(states, spec, policy, filters, all_limits, stages, nearest)
@@ -73,7 +73,7 @@ def _counts(
     parts = []
     for stage in stages:
         name = stage["name"]
-        keep = masks[name] if name in masks else asked(by_name[name], states, spec)
+        keep = masks[name] if name in masks else ask_filter(by_name[name], states, spec)
         fell = np.flatnonzero(alive & ~keep)
         alive &= keep
         if not stage["rejected"]:
@@ -84,7 +84,7 @@ def _counts(
             text += f" (asked {traits})"
         if name in by_name:
             shown = [i for i in fell.tolist()[: SHOWN * 2] if (states.host[i], states.node[i]) not in told][:SHOWN]
-            examples = [f"{states.label(i)}: {by_name[name].lacks(states, spec, i)}" for i in shown]
+            examples = [f"{states.label(i)}: {by_name[name].rejection_reason(states, spec, i)}" for i in shown]
             # More than a handful of hosts is a fleet: the count says more than two names of it.
             if isinstance(by_name[name], ClassFilter) and not keep.any():
                 text += f" (asked {spec.resources[name]}, no host has that free)"
@@ -106,7 +106,7 @@ def _nearest(states: HostStates, spec: RequestSpec, filters: Sequence[HostFilter
     failed = np.zeros(states.size, dtype=np.int64)
     rejects = []
     for each in filters:
-        falls = ~asked(each, states, spec)
+        falls = ~ask_filter(each, states, spec)
         failed += falls
         rejects.append((each, falls))
     # Of a large fleet look closely only at those that fell at the fewest filters.
@@ -125,7 +125,7 @@ def _nearest(states: HostStates, spec: RequestSpec, filters: Sequence[HostFilter
         {
             "host": states.host[index],
             "node": states.node[index],
-            "lacks": [{"filter": each.name, "text": each.lacks(states, spec, index)} for each in lacking],
+            "lacks": [{"filter": each.name, "text": each.rejection_reason(states, spec, index)} for each in lacking],
         }
         for _count, _far, index, lacking in ranked[:NEAREST]
     ]
@@ -134,7 +134,11 @@ def _nearest(states: HostStates, spec: RequestSpec, filters: Sequence[HostFilter
 def _never(states: HostStates, spec: RequestSpec) -> str | None:
     """A clause when no host could hold the request even if it were empty, else None."""
     possible = np.ones(states.size, dtype=bool)
-    told = {rc: amount for rc, amount in spec.resources.items() if states.rooms is None or not states.rooms.decides(rc, spec)}
+    told = {
+        rc: amount
+        for rc, amount in spec.resources.items()
+        if states.provider_capacity is None or not states.provider_capacity.decides(rc, spec)
+    }
     for rc, amount in told.items():
         resource = states.resources.get(rc)
         possible &= np.zeros(states.size, dtype=bool) if resource is None else resource.fits_empty(amount)

@@ -12,7 +12,7 @@ from typing import Protocol
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost, RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.explanation import explain_failure
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Limit, Narrowing
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Filtering, Limit
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
@@ -39,7 +39,7 @@ class Driver(Protocol):
 class Ranking:
     """The hosts that passed for one instance, with their weights.
 
-    passed: int array of rows; weights: float64 array; stages, parts: see Narrowing and Weighing, empty
+    passed: int array of rows; weights: float64 array; stages, parts: see Filtering and Weighing, empty
     without detail.
     """
 
@@ -49,20 +49,20 @@ class Ranking:
         spec: RequestSpec,
         policy: Policy,
         limits: Sequence[Limit] = (),
-        series: Series | None = None,
+        request_class: RequestClass | None = None,
         detail: bool = True,
     ) -> None:
-        series = series or Series(states, spec, policy, limits)
-        self._narrowing = series.narrowing
-        series.narrowing.turn_to(spec)
+        request_class = request_class or RequestClass(states, spec, policy, limits)
+        self._filtering = request_class.filtering
+        request_class.filtering.next_instance(spec)
         self.stages: list[Stage] = []
         self.parts: list[Part] = []
-        self.passed = series.narrowing.passed()
+        self.passed = request_class.filtering.passed()
         if detail or not len(self.passed):
-            self.stages = series.narrowing.stages()[1]
+            self.stages = request_class.filtering.stages()[1]
         self.weights = np.zeros(0)
         if len(self.passed):
-            self.weights, self.parts = series.weighing.weigh(self.passed, detail)
+            self.weights, self.parts = request_class.weighing.weigh(self.passed, detail)
 
     def choose(self, spec: RequestSpec, policy: Policy) -> int | None:
         """Position (in passed) of the host to take, None when none of them has room left.
@@ -74,11 +74,11 @@ class Ranking:
         if not len(self.passed):
             return None
         position = self._first(spec, policy)
-        if self._narrowing.room_left(int(self.passed[position])):
+        if self._filtering.has_capacity_left(int(self.passed[position])):
             return position
         # Rare: a host that an alike instance of this batch has filled is still weighed.
         for position in np.argsort(-self.weights, kind="stable"):
-            if self._narrowing.room_left(int(self.passed[position])):
+            if self._filtering.has_capacity_left(int(self.passed[position])):
                 return int(position)
         return None
 
@@ -92,12 +92,12 @@ class Ranking:
         return int(among[random.Random(spec.key).randrange(len(among))])
 
 
-class Series:
+class RequestClass:
     """What alike instances that are placed one after the other have in common."""
 
     def __init__(self, states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()) -> None:
         self.spec = spec
-        self.narrowing = Narrowing(states, spec, policy, limits)
+        self.filtering = Filtering(states, spec, policy, limits)
         self.weighing = Weighing(states, spec, policy)
 
 
@@ -128,15 +128,15 @@ class FilterScheduler:
         self._policy = policy
         self._explain = explain
         self._alone = len(specs) == 1
-        self._series: Series | None = None
+        self._request_class: RequestClass | None = None
         self._kept: list[tuple[int, RequestSpec, Policy, Selection, Ranking | None]] = []
 
     def place(self, spec: RequestSpec, done: int, total: int) -> tuple[int, Selection]:
         """(row, selection without alternates) of the host for an instance; see place_batch."""
         policy = self._policy.of(spec)
-        if self._series is None or not self._series.spec.alike(spec):
-            self._series = Series(self._states, spec, policy)
-        ranking = Ranking(self._states, spec, policy, series=self._series, detail=self._explain)
+        if self._request_class is None or not self._request_class.spec.is_equivalent(spec):
+            self._request_class = RequestClass(self._states, spec, policy)
+        ranking = Ranking(self._states, spec, policy, request_class=self._request_class, detail=self._explain)
         position = ranking.choose(spec, policy)
         if position is None:
             raise failure(self._states, spec, policy, done, total)
@@ -221,8 +221,8 @@ def place(states: HostStates, index: int, weight: float) -> Destination:
 def alternate(states: HostStates, spec: RequestSpec, index: int, weight: float) -> Destination:
     """An alternate, with what it would take where that is not plain; the instance must not be on its host yet."""
     found = place(states, index, weight)
-    if states.rooms is not None:
-        found["allocations"] = states.rooms.choose(spec, index)
+    if states.provider_capacity is not None:
+        found["allocations"] = states.provider_capacity.choose(spec, index)
     return found
 
 
@@ -274,7 +274,7 @@ def _explanation(states: HostStates, ranking: Ranking) -> Explanation:
 
 
 def _alternates(states: HostStates, spec: RequestSpec, policy: Policy, index: int, ranking: Ranking | None = None) -> list[Destination]:
-    if ranking is not None and states.rooms is None:
+    if ranking is not None and states.provider_capacity is None:
         return _spares(states, spec, policy, index, ranking)
     allocations = states.release(index, spec)
     try:

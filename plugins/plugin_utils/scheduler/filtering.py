@@ -50,7 +50,7 @@ def request_limits(states: HostStates, spec: RequestSpec) -> list[Limit]:
     return limits
 
 
-def asked(each: HostFilter, states: HostStates, spec: RequestSpec) -> BoolArray:
+def ask_filter(each: HostFilter, states: HostStates, spec: RequestSpec) -> BoolArray:
     """The answer of a host filter, checked.
 
     :raises SchedulerError: the filter raises something, or gives no bool per host; it is named.
@@ -71,11 +71,11 @@ def asked(each: HostFilter, states: HostStates, spec: RequestSpec) -> BoolArray:
     return keep if keep.dtype == bool else keep.astype(bool)
 
 
-class Narrowing:
+class Filtering:
     """Narrows for one request, any number of times while alike instances are placed.
 
     What placing an instance does not change is asked once: limits, pre-filters, host filters that
-    say ``once``, and the room by the claim's rule of classes for which no host filter is enabled.
+    say ``run_filter_once_per_request``, and the room by the claim's rule of classes for which no host filter is enabled.
     Like Nova with Placement (N1.5) the last keeps weighing hosts that filled up
     since; whoever picks must look at ``room_left``.
     """
@@ -100,7 +100,7 @@ class Narrowing:
         self._changing: list[HostFilter] = []
         self._last: tuple[bytes, IntArray] | None = None
 
-    def turn_to(self, spec: RequestSpec) -> None:
+    def next_instance(self, spec: RequestSpec) -> None:
         """Go on with an instance that is alike but for name and uuid."""
         self._spec = spec
 
@@ -117,7 +117,7 @@ class Narrowing:
     @property
     def room(self) -> list[Mask]:
         """The same of the room that no host filter looks at."""
-        return [("room", self._room_mask())] if self._looks_at_room else []
+        return [("room", self._capacity_mask())] if self._looks_at_capacity else []
 
     def passed(self) -> IntArray:
         """Rows left (int array), without counting; the same object as long as nothing changes."""
@@ -126,13 +126,15 @@ class Narrowing:
             for _name, keep in self._before:
                 alive &= keep
             for each in self._filters:
-                if each.once:
+                if each.run_filter_once_per_request:
                     alive &= self._ask(each)
-            self._static = alive & self._room_mask()
-            self._changing = [each for each in self._filters if not each.once and not each.idle(self._spec)]
+            self._static = alive & self._capacity_mask()
+            self._changing = [
+                each for each in self._filters if not each.run_filter_once_per_request and not each.not_applicable(self._spec)
+            ]
         alive = self._static
         for each in self._changing:
-            alive = alive & asked(each, self._states, self._spec)
+            alive = alive & ask_filter(each, self._states, self._spec)
         key = alive.tobytes()
         if self._last is None or key != self._last[0]:
             self._last = (key, np.flatnonzero(alive))
@@ -153,42 +155,42 @@ class Narrowing:
                 break
         return np.flatnonzero(alive), stages
 
-    def room_left(self, index: int) -> bool:
+    def has_capacity_left(self, index: int) -> bool:
         """Has a row room now for the classes that no host filter looks at, and for all of them together?"""
         return self._states.fits_at(index, self._spec, self.uncovered)
 
     @property
-    def _looks_at_room(self) -> bool:
-        return bool(self.uncovered) or self._states.rooms is not None
+    def _looks_at_capacity(self) -> bool:
+        return bool(self.uncovered) or self._states.provider_capacity is not None
 
     def _steps(self) -> Iterator[Mask]:
         yield from self._before
         for each in self._filters:
             yield each.name, self._ask(each)
-        if self._looks_at_room:
-            yield "room", self._room_mask()
+        if self._looks_at_capacity:
+            yield "room", self._capacity_mask()
 
     def _ask(self, each: HostFilter) -> BoolArray:
-        if not each.once:
-            return asked(each, self._states, self._spec)
+        if not each.run_filter_once_per_request:
+            return ask_filter(each, self._states, self._spec)
         if each.name not in self._kept:
-            self._kept[each.name] = asked(each, self._states, self._spec)
+            self._kept[each.name] = ask_filter(each, self._states, self._spec)
         return self._kept[each.name]
 
-    def _room_mask(self) -> BoolArray:
+    def _capacity_mask(self) -> BoolArray:
         if self._room is None:
             room = np.ones(self._states.size, dtype=bool)
             for rc in self.uncovered:
                 room &= self._states.fits(self._spec, rc)
-            if self._states.rooms is not None:
-                room &= self._states.rooms.fits(self._spec)
+            if self._states.provider_capacity is not None:
+                room &= self._states.provider_capacity.fits(self._spec)
             self._room = room
         return self._room
 
 
-def narrow(states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()) -> tuple[IntArray, list[Stage]]:
+def filter_hosts(states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()) -> tuple[IntArray, list[Stage]]:
     """Run the limits, the pre-filters and then the host filters, in the policy's order.
 
     :param limits: further ones of the caller's, looked at first.
     """
-    return Narrowing(states, spec, policy, limits).stages()
+    return Filtering(states, spec, policy, limits).stages()

@@ -13,7 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolA
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import node_label
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.aggregates import Aggregates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.attributes import OPTIONAL
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.categorical import Distinct, decoded
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.categorical import Categorical, decoded
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError, SchedulerError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec, ServerGroupRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.resource_columns import ResourceColumns
@@ -23,7 +23,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.selection
 ZONE_KEY = "availability_zone"
 
 
-class ExactRoom(Protocol):
+class ProviderCapacity(Protocol):
     """Knows more of room than the columns do: where it decides about a class, it is used in their place."""
 
     def decides(self, rc: str, spec: RequestSpec) -> bool: ...
@@ -72,7 +72,7 @@ class HostStates:
     resources ({class: ResourceColumns}); num_io_ops, failed_builds, hypervisor_version (int64, 0
     where unknown); aggregates (Aggregates).
 
-    rooms: None, or an ExactRoom.
+    provider_capacity: None, or a ProviderCapacity.
 
     A fleet need not have: host_ip, hypervisor_type, cpu_info, supported_instances, stats, metrics
     (lists, structures as such or as JSON text, see ``distinct``); aggregates ([{name, metadata,
@@ -101,13 +101,13 @@ class HostStates:
         else:
             self.disk_available_least = np.array([np.inf if gb is None else gb for gb in least], dtype=np.float64)
         self._optional = {name: columns[name] for name in OPTIONAL if columns.get(name) is not None}
-        self._distinct: dict[str, Distinct] = {}
+        self._categorical: dict[str, Categorical] = {}
         self._node_flavors = columns.get("node_flavors")
         self._node_images = columns.get("node_images")
         self._flavor_counts: dict[str, IntArray] | None = None
         self._image_counts: dict[tuple[str, str], IntArray] | None = None
         self.resources = {rc: ResourceColumns(resource, self.size) for rc, resource in columns.get("resources", {}).items()}
-        self.rooms: ExactRoom | None = None
+        self.provider_capacity: ProviderCapacity | None = None
         self._base_where = columns.get("instances") or {}
         self._sort()
         numbers: dict[str, int] = {}
@@ -168,21 +168,21 @@ class HostStates:
 
     # Columns that few requests need
 
-    def distinct(self, name: str) -> Distinct:
-        """A column of text or structures as a Distinct; JSON text is read, None where unknown.
+    def categorical(self, name: str) -> Categorical:
+        """A column of text or structures as a Categorical; JSON text is read, None where unknown.
 
         :raises SchedulerError: the store has text there that is not JSON.
         """
-        found = self._distinct.get(name)
+        found = self._categorical.get(name)
         if found is None:
             if name in OPTIONAL:
                 column = self._optional.get(name)
-                found = Distinct.constant(None, self.size) if column is None else Distinct.of(column)
+                found = Categorical.constant(None, self.size) if column is None else Categorical.of(column)
                 if name in STRUCTURES:
                     found = found.map(lambda value: _structure(name, value))
             else:
-                found = Distinct.of(getattr(self, name))
-            self._distinct[name] = found
+                found = Categorical.of(getattr(self, name))
+            self._categorical[name] = found
         return found
 
     @property
@@ -396,10 +396,10 @@ class HostStates:
     def allocations(self, index: int, spec: RequestSpec) -> Allocations | None:
         """What an instance would take on a node, whether there is room or not: {provider uuid: {class: amount}}.
 
-        Where it was at first it takes what it held there. None when ``rooms`` has no room.
+        Where it was at first it takes what it held there. None when ``provider_capacity`` has no room.
         """
-        if self.rooms is not None:
-            return self.rooms.choose(spec, index)
+        if self.provider_capacity is not None:
+            return self.provider_capacity.choose(spec, index)
         if self._base_where.get(spec.key) == index:
             return self._first(index, spec)
         found: Allocations = {}
@@ -415,13 +415,13 @@ class HostStates:
         """Put an instance on a node, in memory (N1.1, consuming a request).
 
         :param allocations: what it takes of which provider; None leaves that to allocations().
-        :returns: {provider uuid: {class: amount}} as ``rooms`` decided, None without it.
+        :returns: {provider uuid: {class: amount}} as ``provider_capacity`` decided, None without it.
         """
         allocations = allocations or self.allocations(index, spec)
         if allocations is None:
             raise ValueError(f"{self.label(index)} has no room for instance {spec.name}")
-        if self.rooms is not None:
-            self.rooms.count(allocations, 1)
+        if self.provider_capacity is not None:
+            self.provider_capacity.count(allocations, 1)
         self._change(index, spec, 1, allocations)
         self._taken[spec.key, index] = allocations
         self._where[spec.key] = self.where(spec.key) + (index,)
@@ -430,7 +430,7 @@ class HostStates:
         if group is not None:
             group.members.add(spec.key)
             group.per_host[self.host_of[index]] += 1
-        return None if self.rooms is None else allocations
+        return None if self.provider_capacity is None else allocations
 
     def release(self, index: int, spec: RequestSpec) -> Allocations | None:
         """Take an instance off a node: the exact opposite of consume.
@@ -443,8 +443,8 @@ class HostStates:
             raise ValueError(f"instance {spec.name} is not on {self.label(index)}")
         allocations = self.holding(index, spec)
         placed = self._taken.pop((spec.key, index), None)
-        if placed is not None and self.rooms is not None:
-            self.rooms.count(allocations, -1)
+        if placed is not None and self.provider_capacity is not None:
+            self.provider_capacity.count(allocations, -1)
         places.remove(index)
         self._where[spec.key] = tuple(places)
         self._change(index, spec, -1, allocations)
@@ -456,12 +456,12 @@ class HostStates:
             group.per_host[self.host_of[index]] -= 1
             if not places:
                 group.members.discard(spec.key)
-        return None if self.rooms is None else placed
+        return None if self.provider_capacity is None else placed
 
     def fits(self, spec: RequestSpec, rc: str) -> BoolArray:
         """bool array: is there room now for what a spec asks of one class?"""
-        if self.rooms is not None and self.rooms.decides(rc, spec):
-            return self.rooms.fits(spec, rc)
+        if self.provider_capacity is not None and self.provider_capacity.decides(rc, spec):
+            return self.provider_capacity.fits(spec, rc)
         column = self.resources.get(rc)
         if column is None:
             return np.zeros(self.size, dtype=bool)
@@ -470,11 +470,11 @@ class HostStates:
         return fits if held is None else fits | held
 
     def fits_at(self, index: int, spec: RequestSpec, classes: Iterable[str]) -> bool:
-        """Is there room now on one row for what a spec asks of some classes, and as ``rooms`` says of all?"""
-        if self.rooms is not None and not self.rooms.fits(spec)[index]:
+        """Is there room now on one row for what a spec asks of some classes, and as ``provider_capacity`` says of all?"""
+        if self.provider_capacity is not None and not self.provider_capacity.fits(spec)[index]:
             return False
         for rc in classes:
-            if self.rooms is not None and self.rooms.decides(rc, spec):
+            if self.provider_capacity is not None and self.provider_capacity.decides(rc, spec):
                 continue
             column = self.resources.get(rc)
             if column is None:

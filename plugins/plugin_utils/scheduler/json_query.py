@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import attributes
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.attributes import Numbers
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.categorical import Distinct
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.categorical import Categorical
 
 if TYPE_CHECKING:
     from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
@@ -101,13 +101,13 @@ def evaluate(query: list[Any], states: HostStates) -> BoolArray:
     return result
 
 
-def _column(states: HostStates, path: tuple[str, ...]) -> Numbers | Distinct | None:
+def _column(states: HostStates, path: tuple[str, ...]) -> Numbers | Categorical | None:
     if path[0] == "stats" and len(path) > 1:
         return attributes.stat(states, path[1])
     return attributes.lookup(states, path[0])
 
 
-def _at(column: Numbers | Distinct | None, path: tuple[str, ...], index: int) -> Any:
+def _at(column: Numbers | Categorical | None, path: tuple[str, ...], index: int) -> Any:
     value = None if column is None else column[index]
     # Values inside stats are text and are not looked into.
     for key in () if path[0] == "stats" else path[1:]:

@@ -197,7 +197,7 @@ class Policy:
         wanted: set[str] = set()
         before = None
         for spec in specs:
-            if spec.alike(before):
+            if spec.is_equivalent(before):
                 continue
             before = spec
             policy = self.of(spec)

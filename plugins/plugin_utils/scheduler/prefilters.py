@@ -60,7 +60,7 @@ def pre_filters(states: HostStates, spec: RequestSpec, policy: Policy, enabled: 
         required = required_traits(spec)
         found.append(("isolated_aggregates", states.aggregates.each(lambda each: _asked_traits(each) <= required)))
     for name, wanted, unwanted in _traits(spec, option):
-        found.append((name, states.distinct("traits").each(partial(_has_traits, wanted, unwanted))))
+        found.append((name, states.categorical("traits").each(partial(_has_traits, wanted, unwanted))))
     return found
 
 

@@ -144,9 +144,9 @@ class RequestSpec:
     def image_properties(self) -> Mapping[str, Any]:
         return self.image.properties if self.image is not None else {}
 
-    def alike(self, other: RequestSpec | None) -> bool:
+    def is_equivalent(self, other: RequestSpec | None) -> bool:
         """Do two requests differ in name and uuid at most, so that one answer serves both?"""
-        return other is not None and (self is other or _ALIKE(self) == _ALIKE(other))
+        return other is not None and (self is other or _EQUIVALENCE(self) == _EQUIVALENCE(other))
 
     @property
     def key(self) -> str:
@@ -259,7 +259,7 @@ class RequestSpec:
 
 
 #: Everything of a spec but its name and uuid.
-_ALIKE = operator.attrgetter(*(each.name for each in fields(RequestSpec) if each.name not in ("name", "uuid")))
+_EQUIVALENCE = operator.attrgetter(*(each.name for each in fields(RequestSpec) if each.name not in ("name", "uuid")))
 
 
 def is_line(value: Any) -> bool:

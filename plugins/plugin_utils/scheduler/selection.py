@@ -41,7 +41,7 @@ class NearMiss(TypedDict):
 
     host: str
     node: str
-    lacks: list[Lack]
+    rejection_reason: list[Lack]
 
 
 class FailureExplanation(TypedDict):

@@ -43,7 +43,7 @@ class Weighing:
     """Weighs for one request, any number of times while alike instances are placed.
 
     Keeps what placing an instance does not change: multipliers, the raw values of weighers that say
-    ``once``, and their share in the weights as long as the same hosts pass.
+    ``run_filter_once_per_request``, and their share in the weights as long as the same hosts pass.
     """
 
     def __init__(self, states: HostStates, spec: RequestSpec, policy: Policy) -> None:
@@ -97,7 +97,7 @@ class Weighing:
                 continue
             share = self._share(weigher, multiplier, passed)
             # Of our own weighers one that tells no host from another does so for all alike instances.
-            if weigher.once or (share[0] is None and _ours(weigher)):
+            if weigher.run_filter_once_per_request or (share[0] is None and _ours(weigher)):
                 self._kept[weigher.name] = share
                 if share[0] is not None:
                     base += share[0]
@@ -144,7 +144,7 @@ class Weighing:
                     f"The weigher {weigher.name} must give one finite number per host; correct it or take it out of weighers."
                 )
         # The figures of whoever falls out of the list later were looked at before.
-        if weigher.once:
+        if weigher.run_filter_once_per_request:
             self._raw[weigher.name] = raw
         return raw
 

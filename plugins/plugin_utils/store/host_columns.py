@@ -32,7 +32,7 @@ ON_WISH = ("host_ip", "hypervisor_type", "hypervisor_version", "cpu_info", "supp
 
 
 @dataclass
-class Wanted:
+class ColumnQuery:
     """What to read beside what is always read.
 
     columns: names out of ON_WISH, traits, node_flavors, node_images and num_io_ops (which without being
@@ -63,7 +63,7 @@ def read_columns(connection, now, service_down_time=0, wanted=None):
         -> dict, members of those that are wanted). Numbers are NumPy arrays.
     """
     with column_reader.uncollected():
-        return _read(connection, now, service_down_time, wanted or Wanted())
+        return _read(connection, now, service_down_time, wanted or ColumnQuery())
 
 
 def _read(connection, now, service_down_time, wanted):

@@ -29,7 +29,7 @@ def made(store, asked, *providers):
     with store.read() as connection:
         read = response.read_providers(connection, asked)
     roots = [each["uuid"] for each in providers if not each["parent"]]
-    return batch.Rooms(read, [*roots, "uuid-unknown"])
+    return batch.CandidateCapacity(read, [*roots, "uuid-unknown"])
 
 
 def test_flat_nodes_and_a_custom_class(store):

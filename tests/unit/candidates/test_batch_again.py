@@ -49,7 +49,7 @@ def test_as_a_fresh_look(store, seed):
     with store.read() as connection:
         read = response.read_providers(connection, everything)
     roots = [each["uuid"] for each in providers if not each["parent"]]
-    found, held = batch.Rooms(read, roots), []
+    found, held = batch.CandidateCapacity(read, roots), []
     for _step in range(60):
         if held and chance.random() < 0.3:
             found.count(held.pop(chance.randrange(len(held))), -1)
@@ -60,7 +60,7 @@ def test_as_a_fresh_look(store, seed):
             assert (taken is not None) == fits
             if taken:
                 held.append(taken)
-        fresh = batch.Rooms(read, roots)
+        fresh = batch.CandidateCapacity(read, roots)
         for one in asked:
             assert found.fits(one).tolist() == fresh.fits(one).tolist()
         for each in read.inventories.values():

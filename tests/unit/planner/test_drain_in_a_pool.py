@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import board_of
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import packing_state_of
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.packing_state import Board
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.packing_state import PackingState
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.planner.guests import guest
@@ -76,20 +76,20 @@ def test_the_board_counts_a_pool_once():
     guests = [guest("a", disk_gb=10), guest("b", host="kvm3", disk_gb=4)]
     nodes = [host("kvm1"), host("kvm2"), host("kvm3", disk_gb=4)]
     columns = on_pools({"kvm1": (0, 20), "kvm2": (0, 20)}, nodes, guests)
-    board, (a, b) = board_of(HostStates(columns), POLICY, guests)
-    disk = board.classes.index("DISK_GB")
-    assert isinstance(board, Board) and board.free[:, disk].tolist() == [10, 10, 0]
-    assert board.fits(a).tolist() == [False, True, False] and board.fits(b).tolist() == [True, True, False]
-    board.put(b, 1)
-    assert board.free[:, disk].tolist() == [6, 6, 0]
-    board.take(b, 1)
-    board.move(a, 1)
-    assert board.free[:, disk].tolist() == [10, 10, 0]
-    board.move(b, 0)
-    assert board.free[:, disk].tolist() == [6, 6, 4]
-    board.move(b, 2)
-    board.move(a, 0)
-    assert board.free[:, disk].tolist() == [10, 10, 0]
+    packing_state, (a, b) = packing_state_of(HostStates(columns), POLICY, guests)
+    disk = packing_state.classes.index("DISK_GB")
+    assert isinstance(packing_state, PackingState) and packing_state.free[:, disk].tolist() == [10, 10, 0]
+    assert packing_state.fits(a).tolist() == [False, True, False] and packing_state.fits(b).tolist() == [True, True, False]
+    packing_state.put(b, 1)
+    assert packing_state.free[:, disk].tolist() == [6, 6, 0]
+    packing_state.take(b, 1)
+    packing_state.move(a, 1)
+    assert packing_state.free[:, disk].tolist() == [10, 10, 0]
+    packing_state.move(b, 0)
+    assert packing_state.free[:, disk].tolist() == [6, 6, 4]
+    packing_state.move(b, 2)
+    packing_state.move(a, 0)
+    assert packing_state.free[:, disk].tolist() == [10, 10, 0]
 
 
 def test_what_more_fits_counts_a_pool_once():

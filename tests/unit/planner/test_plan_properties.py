@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import milp, rolling
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import board_of
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import packing_state_of
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import is_to_shut_down, why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
@@ -172,18 +172,18 @@ def test_places_that_are_kept_are_places(crowd, spare):
     columns, guests, _host = crowd
     states = HostStates(columns)
     moving = [each for each in guests if why_unmovable(each) is None and not is_to_shut_down(each)]
-    board, items = board_of(states, POLICY, moving)
-    before = board.free.copy()
-    batch = rolling._Batch(rolling._World(board, items, spare))
+    packing_state, items = packing_state_of(states, POLICY, moving)
+    before = packing_state.free.copy()
+    batch = rolling._Batch(rolling._World(packing_state, items, spare))
     for name in sorted(set(states.host)):
         batch.add(name)
-        assert (board.free == before).all() and board.open.all()
+        assert (packing_state.free == before).all() and packing_state.open.all()
         rows = [row for row in range(states.size) if states.host[row] in batch.names]
-        leaving = {item for item in items if states.host[board.at[item]] in batch.names}
+        leaving = {item for item in items if states.host[packing_state.at[item]] in batch.names}
         assert set(batch.placed) == leaving and not set(batch.placed.values()) & set(rows)
         free = before.copy()
         for item, node in batch.placed.items():
-            free[node] -= board.need[item]
+            free[node] -= packing_state.need[item]
         assert (free == batch._load[0]).all()
         assert all((free[node] >= 0).all() for node in batch.placed.values())
 

@@ -75,7 +75,7 @@ class Browser:
         named = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
         self.command("Emulation.setEmulatedMedia", media=kind, features=named)
 
-    def picture(self, path):
+    def view(self, path):
         """A picture of the whole page, for people."""
         data = self.command("Page.captureScreenshot", captureBeyondViewport=True)["data"]
         pathlib.Path(path).write_bytes(base64.b64decode(data))

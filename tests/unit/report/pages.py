@@ -30,7 +30,7 @@ NOW = fleets.NOW
 NASTY = "<script>alert('x')</script>\"&\u202eevil データ"
 
 
-def picture(url, now=NOW, service_down_time=0, plans=()):
+def view(url, now=NOW, service_down_time=0, plans=()):
     """What the page of a store shows."""
     with Store.open(url).read() as connection:
         return report_data.read(connection, Policy.from_mapping({}), now, service_down_time, plans)

@@ -70,7 +70,7 @@ def stores(prepared_sqlite, tmp_path_factory):
         if name not in made:
             shutil.copyfile(prepared_sqlite, folder / f"{name}.db")
             url = getattr(pages, name)(f"sqlite:///{folder / name}.db")
-            (folder / f"{name}.html").write_bytes(html.page(pages.picture(url, plans=plans), pages.NOW))
+            (folder / f"{name}.html").write_bytes(html.page(pages.view(url, plans=plans), pages.NOW))
             made[name] = (folder / f"{name}.html", url)
         return made[name]
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting, html, view
-from ansible_collections.drover.compute.plugins.plugin_utils.report.plan import DRAWN, plan_picture
+from ansible_collections.drover.compute.plugins.plugin_utils.report.plan import DRAWN, plan_view
 from ansible_collections.drover.compute.plugins.plugin_utils.report.summary import SHOWN, report_lines
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, bulk, rolling, services, tables
 from ansible_collections.drover.compute.tests.unit.report import pages
@@ -23,7 +23,7 @@ from ansible_collections.drover.compute.tests.unit.store.fleets import domain, h
 
 
 def page(url, **keywords):
-    return html.page(pages.picture(url, **keywords), NOW)
+    return html.page(pages.view(url, **keywords), NOW)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_the_sums_are_the_stores(small_url):
     read = Reader(page(small_url))
     wanted = {"hosts": 6, "up": 5, "down": 1, "maintenance": 1, "disabled": 1, "instances": 7, "missing": 0}
     assert {key: int(read.values[f"sum-{key}"]) for key in wanted} == wanted
-    summary = {each["name"]: each for each in pages.picture(small_url)["summary"]["figures"]}
+    summary = {each["name"]: each for each in pages.view(small_url)["summary"]["figures"]}
     for name in ("vcpus", "memory_mb", "disk_gb"):
         parts = [each[name].split("/") for each in truth(small_url).values()]
         assert summary[name]["used"] == sum(int(used) for used, _capacity in parts)
@@ -54,7 +54,7 @@ def test_the_sums_are_the_stores(small_url):
 
 
 def test_what_is_not_well_comes_first(small_url):
-    found = pages.picture(small_url)
+    found = pages.view(small_url)
     assert [each["host"] for each in found["hosts"]] == ["kvm5", "kvm3", "kvm4", "kvm1", "kvm2", "kvm6"]
     assert [each["host"] for each in found["attention"]["hosts"]] == ["kvm5", "kvm3", "kvm4"]
     assert [each["instance_name"] for each in found["attention"]["migrations"]] == ["batch"]
@@ -95,7 +95,7 @@ def test_decisions_are_the_stores(decided_url):
 
 
 def test_decisions_in_a_terminal(decided_url):
-    lines = report_lines(pages.picture(decided_url))
+    lines = report_lines(pages.view(decided_url))
     told = lines[lines.index("Newest decisions:") + 1 :]
     assert [line.split()[0] for line in told] == ["WHEN", *["2027-01-15"] * 4]
     assert told[1].split()[-4:] == ["resize", "web1", "kvm2", "-"]
@@ -107,7 +107,7 @@ def test_decisions_in_a_terminal(decided_url):
 def test_names_are_sorted_by_their_numbers(prepared_url):
     fleets.discover(prepared_url, *(host(f"kvm{n}", domain(f"web{n}")) for n in (10, 2, 1)), host("kvm02"))
     fleets.discover(prepared_url, host("kvm10", domain("web10"), domain("web9")))
-    found = pages.picture(prepared_url)
+    found = pages.view(prepared_url)
     order = ["kvm1", "kvm02", "kvm2", "kvm10"]
     assert [each["host"] for each in found["hosts"]] == [each["host"] for each in found["map"][0]["hosts"]] == order
     assert [each["name"] for each in found["hosts"][3]["instance_rows"]] == ["web9", "web10"]
@@ -162,7 +162,7 @@ def test_tables_have_captions_and_scopes(decided_url):
 
 
 def test_an_empty_store(prepared_url):
-    found = pages.picture(prepared_url)
+    found = pages.view(prepared_url)
     read = Reader(html.page(found, NOW))
     assert read.values["sum-hosts"] == "0" and "The store has no hosts yet" in read.text
     assert report_lines(found)[0] == "0 hosts: 0 up; 0 instances"
@@ -171,7 +171,7 @@ def test_an_empty_store(prepared_url):
 
 def test_hosts_without_instances(prepared_url):
     fleets.discover(prepared_url, host("kvm1"), host("kvm2"))
-    found = pages.picture(prepared_url)
+    found = pages.view(prepared_url)
     assert [each["full"] for each in found["hosts"]] == [0, 0]
     assert found["hosts"][0]["instance_rows"] == []
     assert "Nothing has been moved yet" in Reader(html.page(found, NOW)).text
@@ -179,7 +179,7 @@ def test_hosts_without_instances(prepared_url):
 
 def test_shared_pools_count_once(prepared_url):
     pages.pooled(prepared_url)
-    found = pages.picture(prepared_url)
+    found = pages.view(prepared_url)
     (pool,) = found["pools"]
     assert (pool["hosts"], pool["used"], pool["capacity"]) == (3, 120, 500)
     disk = found["summary"]["figures"][2]
@@ -195,7 +195,7 @@ def test_a_host_that_was_never_reached(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("web")))
     with Store.open(prepared_url).write() as connection:
         services.record_unreachable(connection, "kvm2", "no such name", NOW)
-    found = pages.picture(prepared_url)
+    found = pages.view(prepared_url)
     assert [(each["host"], each["full"], each["down"]) for each in found["hosts"]] == [
         ("kvm2", None, True),
         ("kvm1", 25, False),
@@ -211,7 +211,7 @@ def test_who_is_at_work_is_told(prepared_url):
     with Store.open(prepared_url).write() as connection:
         bulk.insert(connection, tables.leases, [{**lease, "acquired_at": NOW, "renewed_at": NOW, "expires_at": NOW}])
         rolling.write(connection, "kvm1", {"stage": "reboot", "message": "slow"}, NOW)
-    text = Reader(html.page(pages.picture(prepared_url), NOW)).text
+    text = Reader(html.page(pages.view(prepared_url), NOW)).text
     assert "kvm1: ada@<desk>, drain, since 2027-01-15 08:00 UTC" in text and "secret" not in text
     assert "The rolling maintenance that is under way" in text and "slow" in text
 
@@ -219,13 +219,13 @@ def test_who_is_at_work_is_told(prepared_url):
 def test_a_missing_instance_is_told(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("web"), domain("db")))
     fleets.discover(prepared_url, host("kvm1", domain("web")))
-    found = pages.picture(prepared_url)
+    found = pages.view(prepared_url)
     assert [each["name"] for each in found["attention"]["missing"]] == ["db"]
     assert found["summary"]["missing"] == 1
 
 
 def test_migrations_by_day(small_url):
-    found = pages.picture(small_url)["days"]
+    found = pages.view(small_url)["days"]
     told = {each["date"]: (each["well"], each["open"], each["failed"]) for each in found["days"] if each["total"]}
     assert told == {formatting.date(NOW // 86400): (1, 1, 0), formatting.date(NOW // 86400 - 1): (1, 0, 1)}
     assert (found["most"], found["dropped"], len(found["days"])) == (2, 1, view.DAYS)
@@ -236,13 +236,13 @@ def test_the_same_store_gives_the_same_bytes(small_url):
     with Store.open(small_url).write() as connection:
         connection.execute(sa.update(tables.services).values(last_seen_up=NOW - 1000))
     # An age is no news.
-    later = [html.page(pages.picture(small_url, now=NOW + more, service_down_time=60), NOW) for more in (0, 1, 50)]
+    later = [html.page(pages.view(small_url, now=NOW + more, service_down_time=60), NOW) for more in (0, 1, 50)]
     assert later[0] == later[1] == later[2]
     assert b"last seen 2027-01-15" in later[0] and b"s ago" not in later[0]
 
 
 def test_a_plan_before_and_after(small_url):
-    found = pages.picture(small_url, plans=[pages.plan()])["plans"][0]
+    found = pages.view(small_url, plans=[pages.plan()])["plans"][0]
     assert found["title"] == "Drain of kvm1" and not found["stale"]
     told = {each["host"]: each for each in found["hosts"]}
     stored = truth(small_url)
@@ -263,7 +263,7 @@ def test_a_plan_that_is_old_says_so(small_url):
     plan = pages.plan()
     plan["moves"][0]["from_host"] = "kvm3"
     plan["moves"][1]["uuid"] = uuid_of("gone")
-    found = pages.picture(small_url, plans=[plan])
+    found = pages.view(small_url, plans=[plan])
     assert found["plans"][0]["stale"] == ["web1 is on kvm1 now, not on kvm3.", "db1 is no longer in the store."]
     assert "This plan is older than the store" in Reader(html.page(found, NOW)).text
 
@@ -279,7 +279,7 @@ def test_rolling_rebalance_and_the_way_home(small_url):
         {"score_before": 0.25, "score_after": 0.125, "moves": moves, "waves": 2, "seconds": 24.0, "reason": "enough"},
         {"moves": [], "staying": [{"uuid": "u", "name": "web1", "reason": "no room"}], "waves": 0, "seconds": 0},
     ]
-    found = pages.picture(small_url, plans=plans)
+    found = pages.view(small_url, plans=plans)
     assert [each["kind"] for each in found["plans"]] == ["rolling", "rebalance", "home"]
     text = Reader(html.page(found, NOW)).text
     assert "0.2500" in text and "old cannot move" in text and "web1: no room" in text
@@ -289,19 +289,19 @@ def test_rolling_rebalance_and_the_way_home(small_url):
 @pytest.mark.parametrize("plan", [{}, {"host": "kvm1"}, [], {"moves": [{"name": "x"}]}, {"moves": "x"}, {"moves": [], "unmovable": [1]}])
 def test_what_is_no_plan_is_refused(plan):
     with pytest.raises(DroverError, match="Give what"):
-        plan_picture(plan, [], [])
+        plan_view(plan, [], [])
 
 
 def test_a_drawing_of_many_hosts_leaves_some_out():
     moves = [{"uuid": None, "name": f"vm{n}", "from_host": "kvm0", "host": f"kvm{n + 1}"} for n in range(DRAWN + 9)]
-    found = plan_picture({"moves": moves}, [], [])
+    found = plan_view({"moves": moves}, [], [])
     assert len(found["drawing"]["rows"]) == DRAWN and found["drawing"]["left_out"] == 10
     assert len(found["hosts"]) == DRAWN + 10
 
 
 def test_the_summary_does_not_grow_with_the_fleet(prepared_url):
     pages.large(prepared_url, hosts=60, instances=1)
-    lines = report_lines(pages.picture(prepared_url))
+    lines = report_lines(pages.view(prepared_url))
     assert len(lines) < SHOWN + 12 and lines[-1] == "  and 40 more"
 
 

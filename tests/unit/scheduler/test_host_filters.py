@@ -20,8 +20,8 @@ def passing(name, columns, spec, options=None):
     mask = each.passes(states, spec)
     assert len(mask) == states.size
     passed = [states.label(i) for i in range(states.size) if mask[i]]
-    lacks = {states.label(i): each.lacks(states, spec, i) for i in range(states.size) if not mask[i]}
-    return passed, lacks
+    rejection_reason = {states.label(i): each.rejection_reason(states, spec, i) for i in range(states.size) if not mask[i]}
+    return passed, rejection_reason
 
 
 def test_compute_filter_wants_enabled_and_up():
@@ -31,9 +31,9 @@ def test_compute_filter_wants_enabled_and_up():
         host("c", down="forced down"),
         host("d", disabled="", down="unreachable"),
     )
-    passed, lacks = passing("ComputeFilter", columns, request())
+    passed, rejection_reason = passing("ComputeFilter", columns, request())
     assert passed == ["a"]
-    assert lacks == {"b": "disabled, 'patching'", "c": "down, forced down", "d": "disabled and down, unreachable"}
+    assert rejection_reason == {"b": "disabled, 'patching'", "c": "down, forced down", "d": "disabled and down, unreachable"}
 
 
 ZONED = [host("a", zones=["az1"]), host("b", zones=["az1", "az2"]), host("c")]
@@ -44,13 +44,13 @@ ZONED = [host("a", zones=["az1"]), host("b", zones=["az1", "az2"]), host("c")]
     [(None, ["a", "b", "c"]), ("az1", ["a", "b"]), ("az2", ["b"]), ("nova", ["c"]), ("az9", [])],
 )
 def test_availability_zone(zone, passes):
-    passed, lacks = passing("AvailabilityZoneFilter", fleet(*ZONED), request(availability_zone=zone))
+    passed, rejection_reason = passing("AvailabilityZoneFilter", fleet(*ZONED), request(availability_zone=zone))
     assert passed == passes
     if zone == "az9":
-        assert lacks["a"] == "zone: asked az9, which no host is in (zones: az1, az2)"
+        assert rejection_reason["a"] == "zone: asked az9, which no host is in (zones: az1, az2)"
     if zone == "az2":
-        assert lacks["a"] == "zone: asked az2, the host is in az1"
-        assert lacks["c"] == "zone: asked az2, the host is in none"
+        assert rejection_reason["a"] == "zone: asked az2, the host is in az1"
+        assert rejection_reason["c"] == "zone: asked az2, the host is in none"
 
 
 def test_the_zone_of_hosts_without_one_is_an_option():
@@ -88,9 +88,9 @@ CAPACITY = [("CoreFilter", "vcpus"), ("RamFilter", "memory_mb"), ("DiskFilter", 
 def test_capacity_is_placement_s(name, key, columns, amount, fits):
     more = {field: {key: value} for field, value in columns.items() if field != "total"}
     node = host("a", **{key: columns["total"]}, **more)
-    passed, lacks = passing(name, fleet(node), request(**{key: amount}))
+    passed, rejection_reason = passing(name, fleet(node), request(**{key: amount}))
     assert passed == (["a"] if fits else [])
-    assert fits or f"asked {amount} " in lacks["a"]
+    assert fits or f"asked {amount} " in rejection_reason["a"]
 
 
 def test_what_capacity_filters_say():
@@ -101,8 +101,8 @@ def test_what_capacity_filters_say():
         host("d", min_unit={"memory_mb": 8000}),
         host("e", step_size={"memory_mb": 1000}),
     ]
-    _passed, lacks = passing("RamFilter", fleet(*nodes), request(memory_mb=4096))
-    assert lacks == {
+    _passed, rejection_reason = passing("RamFilter", fleet(*nodes), request(memory_mb=4096))
+    assert rejection_reason == {
         "a": "RAM: asked 4096 MiB, 1024 MiB free of 8192",
         "b": "RAM: asked 4096 MiB, the host reports none at all",
         "c": "RAM: asked 4096 MiB, one instance may have 2048 MiB at most",
@@ -144,17 +144,17 @@ PEERS = fleet(
 )
 def test_same_host_and_different_host(named, same, different):
     spec = request(hints={"same_host": named, "different_host": named} if named else None)
-    passed, lacks = passing("SameHostFilter", PEERS, spec)
+    passed, rejection_reason = passing("SameHostFilter", PEERS, spec)
     assert passed == same
-    assert all(text.startswith("same_host: ") for text in lacks.values())
-    passed, lacks = passing("DifferentHostFilter", PEERS, spec)
+    assert all(text.startswith("same_host: ") for text in rejection_reason.values())
+    passed, rejection_reason = passing("DifferentHostFilter", PEERS, spec)
     assert passed == different
-    assert all(text.startswith("different_host: the host holds ") for text in lacks.values())
+    assert all(text.startswith("different_host: the host holds ") for text in rejection_reason.values())
 
 
 def test_a_hint_nobody_can_follow_says_so():
-    _passed, lacks = passing("SameHostFilter", PEERS, request(hints={"same_host": "nobody"}))
-    assert lacks["a"] == "same_host: no host holds nobody"
+    _passed, rejection_reason = passing("SameHostFilter", PEERS, request(hints={"same_host": "nobody"}))
+    assert rejection_reason["a"] == "same_host: no host holds nobody"
 
 
 def grouped(policy, most=None):
@@ -168,10 +168,10 @@ def grouped(policy, most=None):
 
 @pytest.mark.parametrize(("most", "passes"), [(None, ["c"]), (1, ["c"]), (2, ["b", "c"]), (3, ["a", "b", "c"])])
 def test_anti_affinity(most, passes):
-    passed, lacks = passing("ServerGroupAntiAffinityFilter", grouped("anti-affinity", most), request(server_group="g"))
+    passed, rejection_reason = passing("ServerGroupAntiAffinityFilter", grouped("anti-affinity", most), request(server_group="g"))
     assert passed == passes
     if most == 2:
-        assert lacks == {"a": "anti-affinity: the host holds 2 of server group g, 2 allowed"}
+        assert rejection_reason == {"a": "anti-affinity: the host holds 2 of server group g, 2 allowed"}
 
 
 def test_anti_affinity_lets_an_instance_stay_where_it_is():
@@ -180,9 +180,9 @@ def test_anti_affinity_lets_an_instance_stay_where_it_is():
 
 
 def test_affinity():
-    passed, lacks = passing("ServerGroupAffinityFilter", grouped("affinity"), request(server_group="g"))
+    passed, rejection_reason = passing("ServerGroupAffinityFilter", grouped("affinity"), request(server_group="g"))
     assert passed == ["a", "b"]
-    assert lacks == {"c": "affinity: server group g is on a, b"}
+    assert rejection_reason == {"c": "affinity: server group g is on a, b"}
 
 
 @pytest.mark.parametrize("name", ["ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter"])

@@ -25,7 +25,7 @@ def passing(name, columns, spec, **options):
     assert mask.dtype == bool and len(mask) == states.size
     for index in range(states.size):
         if not mask[index]:
-            words = each.lacks(states, spec, index)
+            words = each.rejection_reason(states, spec, index)
             assert words and "says no" not in words, words
     return "".join(states.host[index] for index in range(states.size) if mask[index])
 
@@ -453,4 +453,4 @@ def test_every_filter_works_on_a_fleet_that_has_no_optional_column():
     for each in find("host_filters").values():
         mask = each().passes(states, spec)
         for index in range(2):
-            assert mask[index] or each().lacks(states, spec, index)
+            assert mask[index] or each().rejection_reason(states, spec, index)

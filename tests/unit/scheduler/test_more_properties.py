@@ -143,8 +143,8 @@ def test_force_and_ignore_always_hold(found, spec, driver, ignored, forced):
 
 @settings(max_examples=40, deadline=None)
 @given(tagged_hosts(), requests(), st.booleans())
-def test_explaining_changes_nothing(found, batch, alike):
-    if alike:
+def test_explaining_changes_nothing(found, batch, is_equivalent):
+    if is_equivalent:
         batch = [type(batch[0])(**{**vars(batch[0]), "name": each.name, "uuid": None}) for each in batch]
     policy = Policy.from_mapping()
     answers = []

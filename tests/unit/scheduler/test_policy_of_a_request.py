@@ -77,7 +77,7 @@ def test_alike_instances_of_a_request_share_it():
     asked = {"name": "w", "vcpus": 1, "memory_mb": 64, "num_instances": 3, "scheduler": PACK}
     specs = RequestSpec.expand(asked)
     assert decide(*specs, weighers=["RAMWeigher"]) == ["a", "a", "a"]
-    assert specs[0].alike(specs[1]) and not specs[0].alike(request())
+    assert specs[0].is_equivalent(specs[1]) and not specs[0].is_equivalent(request())
 
 
 def test_what_it_reads_is_wanted():

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import find
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.explanation import NEAREST, explain_failure
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Narrowing
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Filtering
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request, uuid_of
@@ -113,10 +113,10 @@ def test_a_reason_is_given_exactly_where_a_filter_rejects(name):
         states, spec = HostStates(a_fleet(rng)), a_request(rng)
         (each,) = policy.filters
         passes = each.passes(states, spec)
-        narrowing = Narrowing(states, spec, policy)
+        filtering = Filtering(states, spec, policy)
         # Hosts that a pre-filter or the room of other classes excludes are no near misses.
         considered = np.ones(states.size, dtype=bool)
-        for _name, keep in narrowing.before + narrowing.room:
+        for _name, keep in filtering.before + filtering.room:
             considered &= keep
         explained = explain_failure(states, spec, policy).explanation["nearest"]
         reasons = {miss["host"]: miss["lacks"] for miss in explained}

@@ -71,7 +71,7 @@ def build(url):
 
 def columns(url, now=NOW, service_down_time=0):
     """The fleet as a drain gets it, in the order of hosts and nodes, as plain lists and with zones."""
-    wanted = host_columns.Wanted(instances=host_columns.ALL, groups=host_columns.ALL)
+    wanted = host_columns.ColumnQuery(instances=host_columns.ALL, groups=host_columns.ALL)
     with Store.open(url).read() as connection:
         found = host_columns.read_columns(connection, now, service_down_time, wanted)
         zones = instances_for_plans.read_zones(connection)

@@ -46,7 +46,7 @@ def reports(count, **more):
 
 
 def wanted(**more):
-    return host_columns.Wanted(columns={*host_columns.ON_WISH, "traits", "node_flavors", "node_images"}, **more)
+    return host_columns.ColumnQuery(columns={*host_columns.ON_WISH, "traits", "node_flavors", "node_images"}, **more)
 
 
 def test_columns_are_those_that_were_reported(store):
@@ -141,7 +141,7 @@ def test_builds_and_moves_under_way_are_counted_when_wanted(store):
 
     def io_ops(**more):
         with store.read() as connection:
-            columns = host_columns.read_columns(connection, NOW, 0, host_columns.Wanted(**more))
+            columns = host_columns.read_columns(connection, NOW, 0, host_columns.ColumnQuery(**more))
         return HostStates(columns).num_io_ops.tolist()
 
     # kvm1 reports 3 of its own.
@@ -163,7 +163,7 @@ def test_every_instance_and_group_when_wanted(store):
 
     def read(**more):
         with store.read() as connection:
-            columns = host_columns.read_columns(connection, NOW, 0, host_columns.Wanted(**more))
+            columns = host_columns.read_columns(connection, NOW, 0, host_columns.ColumnQuery(**more))
         names = {name: columns["host"][columns["instances"][key]] for name, (key,) in columns["instance_names"].items()}
         return names, set(columns["server_groups"]["g"]["members"])
 

@@ -112,9 +112,9 @@ def test_the_same_answers_as_the_candidates(pool_url):
     spec = scheduling.read_specs(None, [asked("new", disk_gb=6)])[0]
     with Store.open(pool_url).read() as connection:
         states = scheduling.read_states(connection, [spec], POLICY, NOW)
-        assert states.rooms is None
+        assert states.provider_capacity is None
         arrays = host_columns.read_columns(connection, NOW)["provider_arrays"]
-    exact = scheduling.ExactRoom(batch.Rooms(arrays, states.uuid), set())
+    exact = scheduling.ProviderCapacity(batch.CandidateCapacity(arrays, states.uuid), set())
     for name in ("VCPU", "MEMORY_MB", "DISK_GB"):
         assert exact.fits(spec, name).tolist() == states.fits(spec, name).tolist()
     assert exact.fits(spec).tolist() == [False, False, True]
@@ -145,7 +145,7 @@ def test_a_full_pool_can_be_drained_from_host_to_host(prepared_url):
     )
     with Store.open(prepared_url).read() as connection:
         there = read_host_instances(connection, "kvm1")
-        wanted = scheduling.wanted_to_move(there, POLICY)
+        wanted = scheduling.columns_for_moves(there, POLICY)
         columns = host_columns.read_columns(connection, NOW, wanted=wanted)
     plan = plan_drain(columns, there, "kvm1", POLICY)
     assert plan["status"] == "ok"

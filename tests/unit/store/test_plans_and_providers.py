@@ -283,7 +283,7 @@ def test_capacity_counts_nested_classes(gpu_url):
     def count(**more):
         with Store.open(gpu_url).read() as connection:
             (spec,) = scheduling.read_specs(connection, [{"name": "x", "vcpus": 1, "memory_mb": 64, "disk_gb": 0, **more}])
-            wanted, instances = scheduling.wanted([spec], POLICY), read_amounts(connection)
+            wanted, instances = scheduling.columns_for_specs([spec], POLICY), read_amounts(connection)
             wanted.groups = wanted.instances = ALL
             wanted.classes |= scheduling.classes_of(instances)
             columns = scheduling.read_columns(connection, NOW, 0, wanted)

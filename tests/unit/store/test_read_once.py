@@ -52,7 +52,7 @@ def test_instances_that_are_known_are_where_they_would_be_read(url):
         with Store.open(url).read() as connection:
             known = instances_for_plans.read_instances(connection)
             found = host_columns.read_columns(
-                connection, NOW, 0, host_columns.Wanted(instances=known if wanted is None else wanted, groups=host_columns.ALL)
+                connection, NOW, 0, host_columns.ColumnQuery(instances=known if wanted is None else wanted, groups=host_columns.ALL)
             )
         for group in found["server_groups"].values():
             group["members"].sort()

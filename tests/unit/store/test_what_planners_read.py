@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import wanted_to_move
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import columns_for_moves
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
@@ -95,7 +95,7 @@ def test_all_resource_classes_and_none_of_those_that_hold_two_places(prepared_ur
     assert read(prepared_url)["web"]["resources"]["CUSTOM_GOLD"] == 3
     with Store.open(prepared_url).read() as connection:
         instances = read_host_instances(connection, "kvm1")
-        wanted = wanted_to_move(instances, Policy.from_mapping({}))
+        wanted = columns_for_moves(instances, Policy.from_mapping({}))
         columns = host_columns.read_columns(connection, fleets.NOW, 0, wanted)
     assert "CUSTOM_GOLD" in columns["resources"]
     plan = plan_drain(columns, instances, "kvm1", Policy.from_mapping({}))
@@ -176,7 +176,7 @@ def test_safety_02_a_disk_that_others_are_backed_by_is_planned_as_one_that_canno
         fleets.discover(prepared_url, host("kvm1", *domains, **more), host("kvm2", other, vcpus=16))
         with Store.open(prepared_url).read() as connection:
             instances, policy = read_host_instances(connection, "kvm1"), Policy.from_mapping({})
-            columns = host_columns.read_columns(connection, fleets.NOW, 0, wanted_to_move(instances, policy))
+            columns = host_columns.read_columns(connection, fleets.NOW, 0, columns_for_moves(instances, policy))
             found = plan_drain(columns, instances, "kvm1", policy)
         return {each["name"]: each["reason"] for each in found["unmovable"]}
 

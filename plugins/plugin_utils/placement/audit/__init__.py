@@ -42,7 +42,7 @@ def audit(connection, now, mend=False, release_expired=False):
 
 
 def examine(seen, now, release_expired=False):
-    """All findings of a Picture, with what would mend the safe ones, as Findings."""
+    """All findings of a Snapshot, with what would mend the safe ones, as Findings."""
     found = Findings()
     checks.examine_domains(seen, found)
     checks.examine_instances(seen, found)

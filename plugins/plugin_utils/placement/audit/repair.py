@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 def apply(connection, mends, now):
     """Write what mends findings. No domain is touched: this changes records only.
 
-    :param mends: findings.Mends of a picture read in this same transaction.
+    :param mends: findings.Mends of a snapshot read in this same transaction.
     """
     # As discovery does: what runs has its room, over capacity or not.
     allocations.replace(connection, mends.holdings, now, owners=mends.owners)

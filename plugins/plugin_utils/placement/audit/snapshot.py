@@ -17,7 +17,7 @@ NODE_TRAIT = "COMPUTE_NODE"
 
 
 @dataclasses.dataclass
-class Picture:
+class Snapshot:
     """Rows by what they are looked up with. Data only: the checks need no database.
 
     ``held`` is dict consumer uuid -> provider id -> class -> amount, ``domains`` dict uuid -> node id ->
@@ -77,8 +77,8 @@ class Picture:
 
 
 def read(connection):
-    """The Picture of what a transaction sees."""
-    return Picture(
+    """The Snapshot of what a transaction sees."""
+    return Snapshot(
         instances=_by(
             connection,
             _columns(tables.instances, "uuid id name compute_node_id state order_uuid vcpus memory_mb disk_gb project user"),

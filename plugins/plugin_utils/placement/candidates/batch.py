@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidate
 FEW = 8
 
 
-class Rooms:
+class CandidateCapacity:
     """The room of nodes.
 
     :param topology: ProviderArrays read for all queries that will be asked; its ``used`` changes.
@@ -97,7 +97,7 @@ class Rooms:
     def _of(self, query):
         # The query is kept, so that its id remains its own.
         if id(query) not in self._asked:
-            self._asked[id(query)] = (query, _Asked(self._topology, self._at, query))
+            self._asked[id(query)] = (query, _QueryState(self._topology, self._at, query))
         return self._asked[id(query)][1]
 
     def _best(self, rows, slots, root):
@@ -114,7 +114,7 @@ class Rooms:
         return int(np.lexsort((-left, lent))[0])
 
 
-class _Asked:
+class _QueryState:
     """One query.
 
     roots: bool array over the providers, and one more that is false: the anchors that have a candidate.
@@ -129,11 +129,11 @@ class _Asked:
         self.roots = np.zeros(topology.size + 1, dtype=bool)
         self._several = len({name for slot in self._slots for name in slot.resources}) < sum(len(slot.resources) for slot in self._slots)
         if self._options is not None:
-            self._room = [self._has_room(slot, option.places) for slot, option in zip(self._slots, self._options)]
+            self._fitting = [self._fits(slot, option.places) for slot, option in zip(self._slots, self._options)]
             # The pairs in the order of their providers.
             self._orders = [np.argsort(option.places, kind="stable") for option in self._options]
             self._sorted = [option.places[order] for option, order in zip(self._options, self._orders)]
-            for anchors, _rows in self._candidates(self._options, self._room):
+            for anchors, _rows in self._candidates(self._options, self._fitting):
                 self.roots[anchors] = True
 
     def rows(self, place):
@@ -147,8 +147,8 @@ class _Asked:
         options = [
             viable.Option(option.anchors[first:last], option.places[first:last]) for option, (first, last) in zip(self._options, ranges)
         ]
-        rooms = [room[first:last] for room, (first, last) in zip(self._room, ranges)]
-        found = [rows for _anchors, rows in self._candidates(options, rooms)]
+        fittings = [fitting[first:last] for fitting, (first, last) in zip(self._fitting, ranges)]
+        found = [rows for _anchors, rows in self._candidates(options, fittings)]
         return np.concatenate(found) if found else ()
 
     def look_again(self, place, names):
@@ -162,16 +162,16 @@ class _Asked:
             first, last = np.searchsorted(self._sorted[number], [place, place + 1])
             if first == last:
                 continue
-            pairs, room = self._orders[number][first:last], self._room[number]
-            now = bool(self._has_room(slot, np.array([place]))[0])
+            pairs, fitting = self._orders[number][first:last], self._fitting[number]
+            now = bool(self._fits(slot, np.array([place]))[0])
             # Where slots share a class, what is left for both matters too.
-            if now != room[pairs[0]] or self._several:
-                room[pairs] = now
+            if now != fitting[pairs[0]] or self._several:
+                fitting[pairs] = now
                 stale.append(self._options[number].anchors[pairs])
         if stale:
             self._find(np.unique(np.concatenate(stale)))
 
-    def _has_room(self, slot, places):
+    def _fits(self, slot, places):
         found = np.ones(len(places), dtype=bool)
         for name, amount in slot.resources.items():
             inventory, at = self._topology.inventories[name], self._at[name][places]
@@ -187,9 +187,9 @@ class _Asked:
         self.roots[stale] = False
         only = np.zeros(self._topology.size, dtype=bool)
         only[stale] = True
-        for anchors, _rows in self._candidates(self._options, self._room, only):
+        for anchors, _rows in self._candidates(self._options, self._fitting, only):
             self.roots[anchors] = True
 
-    def _candidates(self, options, rooms, only=None):
-        kept = [viable.Option(option.anchors[room], option.places[room]) for option, room in zip(options, rooms)]
+    def _candidates(self, options, fittings, only=None):
+        kept = [viable.Option(option.anchors[fitting], option.places[fitting]) for option, fitting in zip(options, fittings)]
         return search.anchored(self._topology, self._query, kept, only)

@@ -105,10 +105,10 @@ class _Sum:
 
     def __init__(self, size, inventory, askers):
         self._askers = askers
-        room, most = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
-        room[inventory.places] = inventory.capacity - inventory.used
+        free, most = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+        free[inventory.places] = inventory.capacity - inventory.used
         most[inventory.places] = inventory.max_unit
-        self._most = np.minimum(room, most)
+        self._most = np.minimum(free, most)
 
     def __call__(self, rows):
         number, amount = self._askers[-1]

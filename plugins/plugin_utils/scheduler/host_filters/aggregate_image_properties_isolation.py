@@ -24,7 +24,7 @@ class AggregateImagePropertiesIsolation(HostFilter):
     """
 
     name = "AggregateImagePropertiesIsolation"
-    once = True
+    run_filter_once_per_request = True
     reads = ("aggregates",)
     options = {
         "aggregate_image_properties_isolation_namespace": "",
@@ -37,7 +37,7 @@ class AggregateImagePropertiesIsolation(HostFilter):
             return np.ones(states.size, dtype=bool)
         return states.aggregates.each(lambda each: self._wrong(each, properties) is None)
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         membership = states.aggregates.at(index)
         key = self._wrong(membership, spec.image_properties) or ""
         values = ", ".join(sorted(membership.split[key]))

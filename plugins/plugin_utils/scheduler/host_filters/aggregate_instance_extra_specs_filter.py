@@ -26,7 +26,7 @@ class AggregateInstanceExtraSpecsFilter(HostFilter):
     """
 
     name = "AggregateInstanceExtraSpecsFilter"
-    once = True
+    run_filter_once_per_request = True
     reads = ("aggregates",)
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
@@ -35,7 +35,7 @@ class AggregateInstanceExtraSpecsFilter(HostFilter):
             return np.ones(states.size, dtype=bool)
         return states.aggregates.each(lambda each: not self._missing(each, wanted))
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         key, text = self._missing(states.aggregates.at(index), self._wanted(spec)) or ("", "")
         values = states.aggregates.at(index).split.get(key)
         return f"aggregate key {key}: asked '{text}', the host's aggregates have {', '.join(sorted(values)) if values else 'none'}"

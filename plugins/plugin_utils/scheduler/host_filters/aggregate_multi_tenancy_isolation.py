@@ -22,7 +22,7 @@ class AggregateMultiTenancyIsolation(HostFilter):
     """
 
     name = "AggregateMultiTenancyIsolation"
-    once = True
+    run_filter_once_per_request = True
     reads = ("aggregates",)
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
@@ -35,7 +35,7 @@ class AggregateMultiTenancyIsolation(HostFilter):
 
         return states.aggregates.each(allowed)
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         projects = ", ".join(sorted(self._projects(states.aggregates.at(index)) or ()))
         return f"project: is {spec.project or 'not given'}, the host is for {projects}"
 

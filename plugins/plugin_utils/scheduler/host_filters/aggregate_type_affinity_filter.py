@@ -20,7 +20,7 @@ class AggregateTypeAffinityFilter(HostFilter):
     """
 
     name = "AggregateTypeAffinityFilter"
-    once = True
+    run_filter_once_per_request = True
     reads = ("aggregates",)
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
@@ -34,6 +34,6 @@ class AggregateTypeAffinityFilter(HostFilter):
 
         return states.aggregates.each(allowed)
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         flavors = ", ".join(sorted(states.aggregates.at(index).split["instance_type"]))
         return f"flavor: is {spec.flavor.name if spec.flavor else 'not given'}, the host is for {flavors}"

@@ -16,7 +16,7 @@ class AllHostsFilter(HostFilter):
     """
 
     name = "AllHostsFilter"
-    once = True
+    run_filter_once_per_request = True
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         return np.ones(states.size, dtype=bool)

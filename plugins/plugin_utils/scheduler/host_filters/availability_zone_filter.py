@@ -21,7 +21,7 @@ class AvailabilityZoneFilter(HostFilter):
 
     name = "AvailabilityZoneFilter"
     options = {"default_availability_zone": "nova"}
-    once = True
+    run_filter_once_per_request = True
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         zone = spec.availability_zone
@@ -31,7 +31,7 @@ class AvailabilityZoneFilter(HostFilter):
             return states.in_zone(zone) | states.in_zone(None)
         return states.in_zone(zone)
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         asked = f"zone: asked {spec.availability_zone}"
         if not self.passes(states, spec).any():
             zones = ", ".join(states.zone_names)

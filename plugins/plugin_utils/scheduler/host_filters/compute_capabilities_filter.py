@@ -26,7 +26,7 @@ class ComputeCapabilitiesFilter(HostFilter):
     """
 
     name = "ComputeCapabilitiesFilter"
-    once = True
+    run_filter_once_per_request = True
 
     def needs(self, spec: RequestSpec) -> Collection[str]:
         wanted: set[str] = set()
@@ -42,7 +42,7 @@ class ComputeCapabilitiesFilter(HostFilter):
                 result &= keep
         return result
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         for key, text in self._specs(spec):
             keep = self._meets(states, key, text)
             if keep is not None and not keep[index]:

@@ -17,12 +17,12 @@ class ComputeFilter(HostFilter):
     """
 
     name = "ComputeFilter"
-    once = True
+    run_filter_once_per_request = True
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         return states.enabled & states.up
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         found = []
         if not states.enabled[index]:
             reason = states.disabled_reason[index]

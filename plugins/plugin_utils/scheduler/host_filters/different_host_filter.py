@@ -19,13 +19,13 @@ class DifferentHostFilter(HostFilter):
 
     name = "DifferentHostFilter"
 
-    def idle(self, spec: RequestSpec) -> bool:
+    def not_applicable(self, spec: RequestSpec) -> bool:
         return not spec.hints.get("different_host")
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         named = spec.hints.get("different_host")
         return ~states.holds(named) if named else np.ones(states.size, dtype=bool)
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         held = [name for name in spec.hints["different_host"] if states.holds((name,))[index]]
         return f"different_host: the host holds {', '.join(held)}"

@@ -21,7 +21,7 @@ class ExactCoreFilter(HostFilter):
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         return self._has(states) == spec.resources.get("VCPU", 0)
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         return f"CPU: asked exactly {spec.resources.get('VCPU', 0)} vCPU, the host has {self._has(states)[index]:g}"
 
     @staticmethod

@@ -21,7 +21,7 @@ class ExactDiskFilter(HostFilter):
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         return self._has(states) == spec.resources.get("DISK_GB", 0)
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         return f"disk: asked exactly {spec.resources.get('DISK_GB', 0)} GiB, the host has {self._has(states)[index]:g}"
 
     @staticmethod

@@ -21,7 +21,7 @@ class ExactRamFilter(HostFilter):
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         return self._has(states) == spec.resources.get("MEMORY_MB", 0)
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         return f"RAM: asked exactly {spec.resources.get('MEMORY_MB', 0)} MiB, the host has {self._has(states)[index]:g}"
 
     @staticmethod

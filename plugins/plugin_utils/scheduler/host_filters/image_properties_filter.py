@@ -40,7 +40,7 @@ class ImagePropertiesFilter(HostFilter):
     """
 
     name = "ImagePropertiesFilter"
-    once = True
+    run_filter_once_per_request = True
     options = {"image_properties_default_architecture": ""}
 
     def needs(self, spec: RequestSpec) -> Collection[str]:
@@ -52,7 +52,7 @@ class ImagePropertiesFilter(HostFilter):
         wanted = self._wanted(spec)
         if not wanted:
             return np.ones(states.size, dtype=bool)
-        result = states.distinct("supported_instances").each(
+        result = states.categorical("supported_instances").each(
             lambda entries: any(all(each in entry for each in wanted) for entry in entries or ())
         )
         version = spec.image_properties.get("img_hv_requested_version")
@@ -67,12 +67,12 @@ class ImagePropertiesFilter(HostFilter):
                 found = follow(info, ("maxphysaddr", "bits"))
                 return not found or int(found) >= int(bits)
 
-            result &= states.distinct("cpu_info").each(enough)
+            result &= states.categorical("cpu_info").each(enough)
         return result
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         wanted = self._wanted(spec)
-        entries = states.distinct("supported_instances")[index]
+        entries = states.categorical("supported_instances")[index]
         if not entries:
             return f"image: needs {'/'.join(wanted)}, the host reports nothing that it supports"
         if any(all(each in entry for each in wanted) for entry in entries):

@@ -20,7 +20,7 @@ class IsolatedHostsFilter(HostFilter):
     """
 
     name = "IsolatedHostsFilter"
-    once = True
+    run_filter_once_per_request = True
     options = {"isolated_images": (), "isolated_hosts": (), "restrict_isolated_hosts_to_isolated_images": True}
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
@@ -35,7 +35,7 @@ class IsolatedHostsFilter(HostFilter):
             return inside
         return ~inside if restrict else np.ones(states.size, dtype=bool)
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         if self._isolated(spec):
             return "isolated image: the host is not one of the isolated hosts"
         return "isolated host: it takes isolated images only"

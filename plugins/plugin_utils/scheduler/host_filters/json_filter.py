@@ -29,7 +29,7 @@ class JsonFilter(HostFilter):
             wanted.update(attributes.columns_of(path[0]) if path[0] in attributes.NAMES else ())
         return tuple(wanted)
 
-    def idle(self, spec: RequestSpec) -> bool:
+    def not_applicable(self, spec: RequestSpec) -> bool:
         return not spec.hints.get("query")
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
@@ -41,5 +41,5 @@ class JsonFilter(HostFilter):
         except ValueError as problem:
             raise RequestError(f"Request '{spec.name}': the hint 'query' cannot be answered: {problem}.") from None
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         return "query: is not true of the host"

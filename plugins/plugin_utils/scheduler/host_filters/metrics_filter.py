@@ -18,7 +18,7 @@ class MetricsFilter(HostFilter):
     """
 
     name = "MetricsFilter"
-    once = True
+    run_filter_once_per_request = True
     options = {"metrics_weight_setting": {}}
     reads = ("metrics",)
 
@@ -26,9 +26,9 @@ class MetricsFilter(HostFilter):
         wanted = set(self.option["metrics_weight_setting"])
         if not wanted:
             return np.ones(states.size, dtype=bool)
-        return states.distinct("metrics").each(lambda metrics: wanted <= set(by_name(metrics)))
+        return states.categorical("metrics").each(lambda metrics: wanted <= set(by_name(metrics)))
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
-        have = by_name(states.distinct("metrics")[index])
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+        have = by_name(states.categorical("metrics")[index])
         missing = sorted(set(self.option["metrics_weight_setting"]) - set(have))
         return f"metrics: the host does not report {', '.join(missing)}"

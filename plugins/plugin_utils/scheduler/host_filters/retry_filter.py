@@ -17,7 +17,7 @@ class RetryFilter(HostFilter):
     """
 
     name = "RetryFilter"
-    once = True
+    run_filter_once_per_request = True
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         if not spec.retry:
@@ -25,5 +25,5 @@ class RetryFilter(HostFilter):
         tried = set(spec.retry)
         return states.mask(lambda index: (states.host[index], states.node[index]) not in tried)
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         return "retry: tried already"

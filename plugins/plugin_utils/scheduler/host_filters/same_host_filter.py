@@ -19,14 +19,14 @@ class SameHostFilter(HostFilter):
 
     name = "SameHostFilter"
 
-    def idle(self, spec: RequestSpec) -> bool:
+    def not_applicable(self, spec: RequestSpec) -> bool:
         return not spec.hints.get("same_host")
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         named = spec.hints.get("same_host")
         return states.holds(named) if named else np.ones(states.size, dtype=bool)
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         named = spec.hints["same_host"]
         unknown = [name for name in named if not states.resolve(name)]
         if len(unknown) == len(named):

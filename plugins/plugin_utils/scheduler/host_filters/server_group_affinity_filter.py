@@ -20,7 +20,7 @@ class ServerGroupAffinityFilter(HostFilter):
 
     name = "ServerGroupAffinityFilter"
 
-    def idle(self, spec: RequestSpec) -> bool:
+    def not_applicable(self, spec: RequestSpec) -> bool:
         return spec.server_group is None
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
@@ -29,9 +29,9 @@ class ServerGroupAffinityFilter(HostFilter):
             return np.ones(states.size, dtype=bool)
         return (group.per_host > 0)[states.host_of]
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         group = states.group_of(spec)
         if group is None:
-            return super().lacks(states, spec, index)
+            return super().rejection_reason(states, spec, index)
         hosts = sorted({states.host[i] for i in np.flatnonzero(group.per_host[states.host_of] > 0)})
         return f"affinity: server group {group.name} is on {', '.join(hosts)}"

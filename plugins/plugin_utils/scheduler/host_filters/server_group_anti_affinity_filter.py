@@ -22,7 +22,7 @@ class ServerGroupAntiAffinityFilter(HostFilter):
 
     name = "ServerGroupAntiAffinityFilter"
 
-    def idle(self, spec: RequestSpec) -> bool:
+    def not_applicable(self, spec: RequestSpec) -> bool:
         return spec.server_group is None
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
@@ -34,9 +34,9 @@ class ServerGroupAntiAffinityFilter(HostFilter):
             allowed[states.host_of[index]] = True
         return allowed[states.host_of]
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         group = states.group_of(spec)
         if group is None:
-            return super().lacks(states, spec, index)
+            return super().rejection_reason(states, spec, index)
         held = int(group.per_host[states.host_of[index]])
         return f"anti-affinity: the host holds {held} of server group {group.name}, {group.max_server_per_host} allowed"

@@ -23,7 +23,7 @@ class SimpleCIDRAffinityFilter(HostFilter):
     """
 
     name = "SimpleCIDRAffinityFilter"
-    once = True
+    run_filter_once_per_request = True
 
     def needs(self, spec: RequestSpec) -> Collection[str]:
         return ("host_ip",) if "build_near_host_ip" in spec.hints else ()
@@ -41,10 +41,10 @@ class SimpleCIDRAffinityFilter(HostFilter):
             except (OSError, TypeError):
                 return False
 
-        return states.distinct("host_ip").each(near)
+        return states.categorical("host_ip").each(near)
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
-        return f"address: asked {self._network(spec)}, the host has {states.distinct('host_ip')[index] or 'none'}"
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+        return f"address: asked {self._network(spec)}, the host has {states.categorical('host_ip')[index] or 'none'}"
 
     @staticmethod
     def _network(spec: RequestSpec) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:

@@ -29,7 +29,7 @@ class TypeAffinityFilter(HostFilter):
                     result &= counts == 0
         return result
 
-    def lacks(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         flavor = spec.flavor.name if spec.flavor is not None else None
         others = sorted(name for name, counts in states.flavor_counts.items() if counts[index] and name != flavor)
         return f"flavor: is {flavor}, the host holds instances of {', '.join(others)}"

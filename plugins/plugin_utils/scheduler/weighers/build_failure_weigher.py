@@ -19,7 +19,7 @@ class BuildFailureWeigher(Weigher):
     name = "BuildFailureWeigher"
     multiplier_option = "build_failure_weight_multiplier"
     options = {"build_failure_weight_multiplier": 1000000.0}
-    once = True
+    run_filter_once_per_request = True
     sign = -1.0
 
     def raw(self, states: HostStates, spec: RequestSpec) -> FloatArray | float:

@@ -20,10 +20,10 @@ class CrossCellWeigher(Weigher):
     name = "CrossCellWeigher"
     multiplier_option = "cross_cell_move_weight_multiplier"
     options = {"cross_cell_move_weight_multiplier": 1000000.0}
-    once = True
+    run_filter_once_per_request = True
 
     def raw(self, states: HostStates, spec: RequestSpec) -> FloatArray | float:
         if not spec.cross_cell or spec.preferred_cell is None:
             return 0.0
-        inside = states.distinct("cell").each(lambda cell: cell == spec.preferred_cell)
+        inside = states.categorical("cell").each(lambda cell: cell == spec.preferred_cell)
         return np.where(inside, 1.0, -1.0)

@@ -19,7 +19,7 @@ class HypervisorVersionWeigher(Weigher):
     name = "HypervisorVersionWeigher"
     multiplier_option = "hypervisor_version_weight_multiplier"
     options = {"hypervisor_version_weight_multiplier": 1.0}
-    once = True
+    run_filter_once_per_request = True
     reads = ("hypervisor_version",)
 
     def raw(self, states: HostStates, spec: RequestSpec) -> FloatArray | float:

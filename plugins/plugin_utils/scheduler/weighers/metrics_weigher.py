@@ -33,7 +33,7 @@ class MetricsWeigher(Weigher):
         "metrics_required": True,
         "metrics_weight_of_unavailable": -10000.0,
     }
-    once = True
+    run_filter_once_per_request = True
 
     def needs(self, spec: RequestSpec) -> Collection[str]:
         return ("metrics",) if self.option["metrics_weight_setting"] else ()
@@ -42,7 +42,7 @@ class MetricsWeigher(Weigher):
         setting = self.option["metrics_weight_setting"]
         if not setting:
             return 0.0
-        column = states.distinct("metrics")
+        column = states.categorical("metrics")
         values = [by_name(metrics) for metrics in column.values]
         multiplier = np.broadcast_to(states.aggregates.least(self.multiplier_option, self.multiplier), (states.size,))
         found = np.zeros(states.size, dtype=np.float64)

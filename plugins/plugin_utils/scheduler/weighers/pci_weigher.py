@@ -20,7 +20,7 @@ class PCIWeigher(Weigher):
     name = "PCIWeigher"
     multiplier_option = "pci_weight_multiplier"
     options = {"pci_weight_multiplier": 1.0}
-    once = True
+    run_filter_once_per_request = True
     least_multiplier = 0.0
 
     def raw(self, states: HostStates, spec: RequestSpec) -> FloatArray | float:

@@ -35,7 +35,7 @@ def sizes(flavors: Sequence[Mapping[str, Any]], instances: Iterable[Mapping[str,
     return [{"name": "the most common size", **dict(zip(_KEYS, size))}]
 
 
-def losing(wanted: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def host_losses(wanted: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The rows of the page and what they mean.
 
     :param wanted: what sizes() returned.
