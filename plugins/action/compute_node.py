@@ -91,7 +91,7 @@ class ActionModule(DroverAction):
                 # What nobody can tell of may run.
                 found["occupants"]["running"] += self._untold_domains
         warnings = [sentence for nodes in reports.values() for each in nodes for sentence in each["warnings"]]
-        warnings += _told_doubled(found["doubled"])
+        warnings += _doubled_sentences(found["doubled"])
         warnings += [f"{sentence} Until its metadata is corrected it is left where it is." for sentence in found.pop("policies")]
         warnings += self._untold
         return {**found, "warnings": warnings} if warnings else found
@@ -184,26 +184,26 @@ class ActionModule(DroverAction):
             services.record_unreachable(connection, host, " ".join(reason.split())[:500], clock.now(connection))
 
 
-def _told_doubled(doubled):
+def _doubled_sentences(doubled):
     """What to do about domains that several compute nodes show; one sentence for all of one machine."""
-    told, shared = [], {}
+    sentences, shared = [], {}
     for each in doubled:
         if each["one_machine"]:
             shared.setdefault(tuple(each["nodes"]), []).append(each["name"])
         else:
             where = " and ".join(f"{node} ({each['states'][node]})" for node in each["nodes"])
-            told.append(
+            sentences.append(
                 f"{each['name']} is on {where} at once. Nothing was done about it. Destroy and undefine the one that "
                 "must not be, but keep its disks, which the other may use. Then run drover.compute.discover."
             )
     for nodes, names in shared.items():
-        told.append(
+        sentences.append(
             f"{' and '.join(nodes)} have the same host_uuid and show the same domains: {', '.join(names)}. Is it one machine under two "
             "names, then destroy nothing: take the wrong name out of the inventory, and out of the store with ansible localhost -m "
             'drover.compute.compute_node -a \'{"host": "THE-WRONG-NAME", "nodes": []}\', and run drover.compute.discover. '
             "Are they two machines, then give each a host_uuid of its own in libvirtd.conf."
         )
-    return told
+    return sentences
 
 
 def _untold(domain):

@@ -177,8 +177,8 @@ def _add_sizes(
     silent = _add_sizes_of_files([entry for entry, dummy, dummy in found], warn, pools) if local else set()
     found = [each for each in found if each[0]["uuid"] not in silent and any(_is_unknown(disk) for disk in each[0]["disks"])]
     more = _block_stats(conn, [domain for dummy, domain, dummy2 in found]) if local and conn is not None and found else {}
-    for entry, domain, told in found:
-        _add_told_sizes(entry["disks"], domain, more.get(entry["uuid"], told), local)
+    for entry, domain, reported in found:
+        _add_reported_sizes(entry["disks"], domain, more.get(entry["uuid"], reported), local)
 
 
 def _is_unknown(disk: Mapping[str, Any]) -> bool:
@@ -243,18 +243,18 @@ def _block_stats(conn: Any, domains: Sequence[Any]) -> dict[str, Mapping[str, An
     return {domain.UUIDString(): dict(values) for domain, values in pairs}
 
 
-def _add_told_sizes(disks: Iterable[dict[str, Any]], domain: Any, stats: Mapping[str, Any], local: bool) -> None:
+def _add_reported_sizes(disks: Iterable[dict[str, Any]], domain: Any, stats: Mapping[str, Any], local: bool) -> None:
     """The sizes that are not known from a file, as libvirt tells them."""
     by_target: dict[Any, str] = {}
     for index in range(stats.get("block.count", 0)):
         prefix = f"block.{index}."
         by_target.setdefault(stats.get(prefix + "name"), prefix)
     for disk in filter(_is_unknown, disks):
-        told = by_target.get(disk["target"])
-        capacity = stats.get(f"{told}capacity") if told else None
+        reported = by_target.get(disk["target"])
+        capacity = stats.get(f"{reported}capacity") if reported else None
         if capacity:
             disk["capacity_bytes"] = int(capacity)
-            disk["allocation_bytes"] = int(stats.get(f"{told}allocation", 0))
+            disk["allocation_bytes"] = int(stats.get(f"{reported}allocation", 0))
             continue
         if not local or disk["type"] != "file":
             # Neither the file nor the statistics: a shut-off domain seen from afar.

@@ -198,12 +198,12 @@ class Sameness:
 
     def device(self, path: str) -> str | None:
         """Why a device is not seen to be the same at the destination; None when it is."""
-        told = (self.record["move"].get("devices_there") or {}).get(path)
+        named_there = (self.record["move"].get("devices_there") or {}).get(path)
         here = _block_devices.identity(path)
-        if told == DECLARED or (here is not None and here == told):
+        if named_there == DECLARED or (here is not None and here == named_there):
             return None
-        if here is not None and told is not None:
-            return f"its device {path} is another one on {self.where} ({told} there, {here} here)"
+        if here is not None and named_there is not None:
+            return f"its device {path} is another one on {self.where} ({named_there} there, {here} here)"
         return (
             f"of its device {path} cannot be proven that {self.where} has the same one: run drover.compute.discover where both show the "
             "same WWID, or declare it with drover_shared_block_devices on both hosts"

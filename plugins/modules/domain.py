@@ -487,8 +487,8 @@ class DomainChange:
     def _foretold(self, domain, other_size, larger):
         facts = read_domain(domain, self.local)
         if other_size is not None:
-            told = domain_from_xml(other_size, facts["state"])
-            facts.update({key: told[key] for key in ("vcpus", "memory_mb", "metadata", "xml")})
+            foreseen = domain_from_xml(other_size, facts["state"])
+            facts.update({key: foreseen[key] for key in ("vcpus", "memory_mb", "metadata", "xml")})
         if larger is not None:
             for disk in facts["disks"]:
                 if disk["target"] == larger[0]["target"]:

@@ -208,11 +208,11 @@ def _still(domain, local):
 
 def _difference(answers, given, check_mode):
     """The states before and after, one line for each domain."""
-    told = {"running": "running", "shutoff": "shutoff", "rebooted": "running, rebooted"}[given["state"]]
+    reached = {"running": "running", "shutoff": "shutoff", "rebooted": "running, rebooted"}[given["state"]]
 
     def after(answer):
         if answer["changed"] and (check_mode or given["state"] == "rebooted"):
-            return told
+            return reached
         return answer["domain"]["state"] if answer["domain"] else "absent"
 
     return {

@@ -83,12 +83,12 @@ class Building:
         """What build() would do; nothing is changed."""
         self._refuse_taken(wanted)
         given = self._given(wanted)
-        told = self.hand.foretell("domain", given)
-        if told.get("failed") and told.get("links"):
-            told = self.hand.foretell("domain", self._with_links(given, told["links"]))
-        if told.get("failed"):
-            raise DroverError(f"Instance {wanted['name']} on {self.host}: {told.get('msg')}", host=self.host)
-        return {key: told[key] for key in ("changed", "domain", "diff") if key in told}
+        foreseen = self.hand.foretell("domain", given)
+        if foreseen.get("failed") and foreseen.get("links"):
+            foreseen = self.hand.foretell("domain", self._with_links(given, foreseen["links"]))
+        if foreseen.get("failed"):
+            raise DroverError(f"Instance {wanted['name']} on {self.host}: {foreseen.get('msg')}", host=self.host)
+        return {key: foreseen[key] for key in ("changed", "domain", "diff") if key in foreseen}
 
     def settle(self, uuid, alternates, lifetime, message, actor=None):
         """Find out what became of a build that failed or was cut off, and go on to where it may be built.

@@ -53,9 +53,9 @@ class Operations:
             answers, differences = self.remove(found, {**given, "remove_disks": not options["keep_disks"]})
         else:
             answers, differences = self.power(found, state, {**given, "hard": options["hard"]})
-        return answers, differences, [self._told(each) for each in answers if each["status"] != "done"]
+        return answers, differences, [self._sentence(each) for each in answers if each["status"] != "done"]
 
-    def _told(self, answer: dict) -> str:
+    def _sentence(self, answer: dict) -> str:
         """The sentence about one that failed; many a message names it already."""
         name, text = answer["name"], answer["message"]
         text = text if text.startswith(f"{name} ") else f"Instance {name} on {self.host}: {text}"
@@ -130,19 +130,19 @@ class Operations:
         given = {**options, "uri": uri, "uuid": uuid, "name": instance["name"] if instance["named"] else None, "state": "absent"}
         with self.store.read() as connection:
             given["used_elsewhere"] = used_files.elsewhere(connection, uuid, self.host)
-        told = self.hand.foretell("domain", given)
-        if told.get("failed"):
-            raise DroverError(str(told.get("msg")))
-        if not told["changed"] and instance["task_state"] != orders.DELETING and instance["state"] != "missing":
+        foreseen = self.hand.foretell("domain", given)
+        if foreseen.get("failed"):
+            raise DroverError(str(foreseen.get("msg")))
+        if not foreseen["changed"] and instance["task_state"] != orders.DELETING and instance["state"] != "missing":
             raise DroverError(
                 f"it is not on {self.host} any more, and where it is now is not known. Nothing was removed: run drover.compute.discover, "
                 "and this again."
             )
         if self.check_mode:
-            return told
+            return foreseen
         with self.store.read() as connection:
             # It may have other disks by now than the store has seen.
-            given["used_elsewhere"] = used_files.elsewhere(connection, uuid, self.host, told.get("removed_disks") or [])
+            given["used_elsewhere"] = used_files.elsewhere(connection, uuid, self.host, foreseen.get("removed_disks") or [])
         order = bulk.new_uuid()
         with self.store.write(together=True) as connection:
             orders.begin(connection, uuid, orders.DELETING, order, instead_of=instance["order_uuid"])

@@ -168,7 +168,7 @@ class ResizeSteps:
         with self._store.write(together=True) as connection:
             record.record_seen(connection, resize["uuid"], host, domain.describe(facts), self._clock.time())
             migration_claims.note(connection, resize["migration"], {"arrived": True}, self._clock.time())
-        self._say(f"{resize['name']}: {_told(resize['new'])}, {facts['state']} on {host}")
+        self._say(f"{resize['name']}: {_size_text(resize['new'])}, {facts['state']} on {host}")
         return Step(True, {**resize, "status": "finished", "arrived": True})
 
     def undo(self, resize: dict, message: str | None = None) -> Step:
@@ -180,7 +180,7 @@ class ResizeSteps:
         if resize["status"] == "finished":
             return Step(False, resize)
         hand = self._hand(resize["source"])
-        # First of all nothing more may begin: neither its move nor what an earlier run has told its host to do.
+        # First of all nothing more may begin: neither its move nor what an earlier run has ordered at its host.
         withdrawn = {resize["uuid"]: [resize["migration"]]}
         found = hand.look(resize["source_uri"], withdrawn, self._settings.timeout)[resize["uuid"]]
         proof = certainty.has_not_left(resize["source"], found)
@@ -203,8 +203,8 @@ class ResizeSteps:
         source, destination = resize["source"], resize["destination"]
         gone = certainty.is_absent(source, here) is not None
         if gone and not resize["same_host"]:
-            told = hand.foretell("domain_migration", {"uri": resize["source_uri"], "start": [resize["order"]]})
-            gone = all(certainty.is_nowhere(each) for each in told.get("moves") or [{}])
+            foreseen = hand.foretell("domain_migration", {"uri": resize["source_uri"], "start": [resize["order"]]})
+            gone = all(certainty.is_nowhere(each) for each in foreseen.get("moves") or [{}])
         if gone:
             with self._store.write() as connection:
                 migration_claims.note_nowhere(connection, resize["migration"], self._clock.time())
@@ -248,7 +248,7 @@ class ResizeSteps:
             with self._store.write(together=True) as connection:
                 migration_claims.revert(connection, resize["migration"], proof, facts["state"], self._clock.time())
                 record.record_seen(connection, resize["uuid"], host, domain.describe(facts), self._clock.time())
-            self._say(f"{resize['name']}: {_told(resize['old'])} again, {facts['state']} on {host}")
+            self._say(f"{resize['name']}: {_size_text(resize['old'])} again, {facts['state']} on {host}")
         new, old = {**resize["new"], "host": resize["destination"]}, {**resize["old"], "host": host}
         return Step(True, {**resize, "status": "reverted"}, (new, old))
 
@@ -331,12 +331,12 @@ def _refuse_by_policy(instance: dict, host: str) -> None:
 
 
 def _foretell(hand: Any, given: dict, sentence: str) -> dict:
-    told = hand.foretell("domain", given)
-    if told.get("failed"):
-        raise DroverError(sentence.format(told.get("msg")))
-    return told
+    foreseen = hand.foretell("domain", given)
+    if foreseen.get("failed"):
+        raise DroverError(sentence.format(foreseen.get("msg")))
+    return foreseen
 
 
-def _told(size: dict) -> str:
+def _size_text(size: dict) -> str:
     flavor = f"{size['flavor']}, " if size["flavor"] else ""
     return f"{flavor}{size['vcpus']} vCPU, {size['memory_mb']} MiB"

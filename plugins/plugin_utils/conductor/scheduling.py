@@ -128,7 +128,7 @@ class ProviderCapacity:
     """
 
     def __init__(self, found, sure):
-        self._rooms, self._sure = found, sure
+        self._capacity, self._sure = found, sure
         self._queries = {}
 
     def decides(self, resource_class, spec):
@@ -137,19 +137,19 @@ class ProviderCapacity:
 
     def fits(self, spec, resource_class=None):
         """bool array over the nodes: where there is room for all amounts of the request, or for one class of them."""
-        return self._rooms.fits(self._query(spec, resource_class))
+        return self._capacity.fits(self._query(spec, resource_class))
 
     def left(self, resource_class, node):
         """(free, capacity) of the provider with most left of a class, None where the node has none."""
-        return self._rooms.most(resource_class, node)
+        return self._capacity.most(resource_class, node)
 
     def choose(self, spec, node):
         """{provider uuid: {class: amount}} that an instance would take on a node, None when it does not fit."""
-        return self._rooms.choose(self._query(spec, None), node)
+        return self._capacity.choose(self._query(spec, None), node)
 
     def count(self, allocations, sign):
         """Count what was chosen as used (1), or as free again (-1)."""
-        self._rooms.count(allocations, sign)
+        self._capacity.count(allocations, sign)
 
     def _query(self, spec, resource_class):
         key = (tuple(sorted(spec.resources.items())), spec.groups, spec.group_policy, resource_class)

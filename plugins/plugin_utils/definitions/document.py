@@ -49,7 +49,7 @@ class Document:
             self.data = YAML(typ="rt").load(self.before)
             self._root = YAML(typ="rt").compose(self.before)
         except (YAMLError, ValueError) as problem:
-            raise DroverError(f"The definitions file {path}{self._told(problem)}") from problem
+            raise DroverError(f"The definitions file {path}{self._sentence(problem)}") from problem
         self._check_tags(self._root)
         if not isinstance(self.data, dict):
             raise DroverError(f"The definitions file {path} must be a mapping with the key instances.")
@@ -71,7 +71,7 @@ class Document:
                     return f"{self.path} line {self.section(section).lc.item(number)[0] + 1}"
         return self.path
 
-    def _told(self, problem: Any) -> str:
+    def _sentence(self, problem: Any) -> str:
         """What the YAML reader found wrong, as the rest of a sentence."""
         mark = getattr(problem, "problem_mark", None)
         position = getattr(problem, "position", None)

@@ -165,10 +165,10 @@ class ClaimDestinations:
                     used=0,
                     capacity=0,
                 )
-            fitting = next((each for each in held if each.refusal(name, amount) is None), None)
-            if fitting is None:
+            chosen = next((each for each in held if each.refusal(name, amount) is None), None)
+            if chosen is None:
                 raise _Refused(held[0].refusal(name, amount), **held[0].data(name, amount))
-            taken.append((fitting, amount))
+            taken.append((chosen, amount))
         for each, amount in taken:
             each.used += amount
         return {each.key: amount for each, amount in taken}

@@ -22,7 +22,7 @@ BUILDING = "building"
 # What a decision that is claimed was for, see decisions.row().
 PURPOSE = "place"
 # What of a definition, beside its server group, decides where its instance may be.
-DECIDING = ("vcpus", "memory_mb", "disk_gb", "availability_zone")
+COMPARED = ("vcpus", "memory_mb", "disk_gb", "availability_zone")
 # How long (seconds) a claim is kept for an instance that nobody has seen.
 LIFETIME = 3600
 
@@ -95,7 +95,7 @@ def _refuse_changed(connection, wanted):
         if row is None:
             continue
         changed = [
-            f"{key} was {_or_none(getattr(row, key))} and is {_or_none(new[key])}" for key in DECIDING if getattr(row, key) != new[key]
+            f"{key} was {_or_none(getattr(row, key))} and is {_or_none(new[key])}" for key in COMPARED if getattr(row, key) != new[key]
         ]
         if new["server_group_id"] != row.server_group_id:
             changed.append("server_group is another one")

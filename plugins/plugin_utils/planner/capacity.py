@@ -93,7 +93,7 @@ LOOKED_AT = 16
 #: In fleets of more nodes than this one way of placing is enough.
 LARGE = 500
 #: What decides where an instance may go, beside where it is.
-_DECIDING = ("vcpus", "memory_mb", "disk_gb", "availability_zone", "server_group", "flavor", "project")
+_COMPARED = ("vcpus", "memory_mb", "disk_gb", "availability_zone", "server_group", "flavor", "project")
 
 
 def worst_loss(packing_state, instances, counts, more, new):
@@ -178,7 +178,7 @@ class _Losses:
     def _kind(self, instance, row):
         packing_state = self.packing_state
         return (
-            *[instance.get(key) for key in _DECIDING],
+            *[instance.get(key) for key in _COMPARED],
             repr(instance.get("resources")) if instance.get("resources") else None,
             repr(instance.get("image")) if instance.get("image") else None,
             tuple(instance.get("required_traits") or ()),

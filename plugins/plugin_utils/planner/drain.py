@@ -199,7 +199,7 @@ def _stuck(solver, unit, solution, seek, excluded):
     near, way_out = _way_out(solver, unit, solution, seek)
     given = excluded.get(mover.spec.key)
     if given:
-        why += f"; {_told(states, given)}"
+        why += f"; {_reasons(states, given)}"
         # Whether a larger host would do nobody knows: these were not looked at for room.
         way_out = way_out if near is not None else None
     found = []
@@ -221,7 +221,7 @@ def _are_all_refused(states, policy, mover, excluded):
     return len(rows) > 0 and all(states.uuid[row] in given or states.node[row] in given for row in rows)
 
 
-def _told(states, given):
+def _reasons(states, given):
     """What destinations said, once for all that said the same."""
     said = {}
     for provider, words in given.items() if isinstance(given, dict) else dict.fromkeys(given, "a move there failed").items():
@@ -234,7 +234,7 @@ def _refused(unit, mover, states, given):
     """The members of a unit where each host with room refused one of them: [unmovable]."""
     found = []
     for each in unit.movers:
-        reason = f"no host that has room takes it: {_told(states, given)}"
+        reason = f"no host that has room takes it: {_reasons(states, given)}"
         if each is not mover:
             reason = f"its server group {each.spec.server_group.name} (affinity) stays together, and {mover.spec.name} cannot move"
         found.append(_unmovable(each.instance, reason, None, "mend what these hosts say, or shut the instance down"))

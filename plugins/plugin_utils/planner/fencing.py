@@ -160,8 +160,8 @@ def _first(rules, lifted):
     """The Decision by the first rule that holds and is not lifted, or None."""
     for rule, act, sentence in rules:
         if rule not in lifted:
-            told = f"{sentence} To go on all the same: -e drover_evacuate_force={rule}, which lifts just this rule."
-            return Decision(act, rule, told)
+            with_force = f"{sentence} To go on all the same: -e drover_evacuate_force={rule}, which lifts just this rule."
+            return Decision(act, rule, with_force)
     return None
 
 

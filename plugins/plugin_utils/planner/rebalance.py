@@ -247,13 +247,13 @@ def _best(packing_state, rows, items, score, margin, cost_per_gib, weigh):
     """(item, node, gain, cost) of the move with the greatest gain over its cost, or None."""
     here = np.zeros(packing_state.size, dtype=bool)
     here[rows] = True
-    alike = {}
+    equivalent = {}
     for item in items:
         if here[packing_state.at[item]]:
-            alike.setdefault((int(packing_state.at[item]), int(packing_state.kind[item]), packing_state.groups[item]), item)
-    if not alike:
+            equivalent.setdefault((int(packing_state.at[item]), int(packing_state.kind[item]), packing_state.groups[item]), item)
+    if not equivalent:
         return None
-    chosen = list(alike.values())
+    chosen = list(equivalent.values())
     at, need = packing_state.at[chosen], packing_state.need[chosen]
     capacity = np.maximum(packing_state.capacity, 1)
     share = packing_state.free / capacity

@@ -28,10 +28,10 @@ def sizes(flavors: Sequence[Mapping[str, Any]], instances: Iterable[Mapping[str,
     if flavors:
         ranked = sorted(flavors, key=lambda each: (-common[tuple(each[key] for key in _KEYS)], each["name"]))
         return [{**{key: each[key] for key in ("name", *_KEYS)}, "flavor": each["name"]} for each in ranked[:SIZES]]
-    fitting = {size: count for size, count in common.items() if size[0] > 0 and size[1] > 0}
-    if not fitting:
+    sized = {size: count for size, count in common.items() if size[0] > 0 and size[1] > 0}
+    if not sized:
         return [{"name": "1 vCPU, 1 GiB", "vcpus": 1, "memory_mb": 1024, "disk_gb": 0}]
-    size = max(sorted(fitting), key=lambda each: fitting[each])
+    size = max(sorted(sized), key=lambda each: sized[each])
     return [{"name": "the most common size", **dict(zip(_KEYS, size))}]
 
 

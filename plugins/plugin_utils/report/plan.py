@@ -87,7 +87,7 @@ def _move(move: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> di
         "live": move.get("live"),
         "extra": bool(move.get("extra")),
         "seconds": move.get("seconds"),
-        **{name: move.get(name, row.get(name)) or 0 for name, _label, _told in FIGURES},
+        **{name: move.get(name, row.get(name)) or 0 for name, _label, _text_of in FIGURES},
     }
     return {**found, "memory": formatting.memory(found["memory_mb"]), "took": formatting.duration(found["seconds"])}
 
@@ -96,7 +96,7 @@ def _facts(plan: Mapping[str, Any], moves: Sequence[Mapping[str, Any]]) -> list[
     found: list[tuple[str, Any]] = []
     if "moves" in plan:
         found.append(("Moves", str(len(moves))))
-    for key, label, told in (
+    for key, label, text_of in (
         ("status", "Status", str),
         ("waves", "Waves", str),
         ("seconds", "Expected to take", formatting.duration),
@@ -107,7 +107,7 @@ def _facts(plan: Mapping[str, Any], moves: Sequence[Mapping[str, Any]]) -> list[
         ("reason", "No more, as", str),
     ):
         if plan.get(key) is not None and (key != "extra_moves" or plan[key]):
-            found.append((label, told(plan[key])))
+            found.append((label, text_of(plan[key])))
     if "batches" in plan:
         found.append(("Batches", str(len(plan["batches"]))))
     return found
@@ -121,7 +121,7 @@ def _changed(moves: Sequence[Mapping[str, Any]], at: Mapping[str, Mapping[str, A
             host = delta.setdefault(name, {"instances": 0, "vcpus": 0, "memory_mb": 0, "disk_gb": 0, "moves": 0})
             host["instances"] += sign
             host["moves"] += 1
-            for figure, _label, _told in FIGURES:
+            for figure, _label, _text_of in FIGURES:
                 host[figure] += sign * move[figure]
     names = sorted(delta, key=lambda name: (delta[name]["instances"] >= 0, formatting.natural(name)))
     return [_before_and_after(name, delta[name], at.get(name)) for name in names]
@@ -129,7 +129,7 @@ def _changed(moves: Sequence[Mapping[str, Any]], at: Mapping[str, Mapping[str, A
 
 def _before_and_after(name: str, delta: Mapping[str, Any], host: Mapping[str, Any] | None) -> dict[str, Any]:
     figures = []
-    for number, (figure, label, told) in enumerate(FIGURES):
+    for number, (figure, label, text_of) in enumerate(FIGURES):
         now = host["figures"][number] if host else {"used": 0, "capacity": 0, "shared": False}
         # What lies on a shared pool stays where it is.
         after = now["used"] + (0 if now["shared"] else delta[figure])
@@ -143,9 +143,9 @@ def _before_and_after(name: str, delta: Mapping[str, Any], host: Mapping[str, An
                 "after": after,
                 "before_percent": formatting.percent(now["used"], now["capacity"]),
                 "after_percent": formatting.percent(after, now["capacity"]),
-                "before_text": told(now["used"]),
-                "after_text": told(after),
-                "capacity_text": told(now["capacity"]),
+                "before_text": text_of(now["used"]),
+                "after_text": text_of(after),
+                "capacity_text": text_of(now["capacity"]),
             }
         )
     count = host["instances"] if host else 0

@@ -29,7 +29,7 @@ _AGE = re.compile(r"^last seen \d+ s ago")
 class Figure(TypedDict):
     """Allocated (used) and usable (capacity) amounts of one resource, and their share of each other in percent.
 
-    physical, physical_total: in use and there, on the nodes that told it; None when none did. text, physical_text: for people.
+    physical, physical_total: in use and there, on the nodes that reported it; None when none did. text, physical_text: for people.
     """
 
     name: str
@@ -117,17 +117,17 @@ def _reasons(host: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _figure(host: Mapping[str, Any], name: str, label: str, told: Callable[[Any], str | None]) -> Figure:
+def _figure(host: Mapping[str, Any], name: str, label: str, text_of: Callable[[Any], str | None]) -> Figure:
     """One figure of a host, see sums()."""
     shared = name == "disk_gb" and bool(host["disk_pool"])
     amounts = {"used": host[f"{name}_used"], "capacity": host[f"{name}_capacity"], "total": host[name]}
-    return _told(name, label, told, amounts, _physical(host["nodes"], name), shared)
+    return _figure_of(name, label, text_of, amounts, _physical(host["nodes"], name), shared)
 
 
-def _told(
+def _figure_of(
     name: str,
     label: str,
-    told: Callable[[Any], str | None],
+    text_of: Callable[[Any], str | None],
     amounts: Mapping[str, float],
     physical: tuple[float | None, float | None],
     shared: bool,
@@ -144,13 +144,13 @@ def _told(
         "percent": formatting.percent(amounts["used"], amounts["capacity"]),
         "physical_percent": formatting.percent(used, whole),
         "shared": shared,
-        "text": f"{told(amounts['used'])} of {told(amounts['capacity'])}",
-        "physical_text": None if used is None else f"{told(used)} of {told(whole)}",
+        "text": f"{text_of(amounts['used'])} of {text_of(amounts['capacity'])}",
+        "physical_text": None if used is None else f"{text_of(used)} of {text_of(whole)}",
     }
 
 
 def _physical(nodes: Iterable[Mapping[str, Any]], name: str) -> tuple[float | None, float | None]:
-    """What is in use on the nodes that told it and what is there on those, each None when none of them did; vCPUs nobody tells."""
+    """Amounts in use and in all on the nodes that report them, each None where none does; no node reports vCPUs."""
     found = {}
     for node in nodes:
         value = node.get(f"{name}_physical")
@@ -206,13 +206,13 @@ def sums(hosts: Sequence[Mapping[str, Any]]) -> list[Figure]:
     """The figures of hosts together, each shared pool once."""
     nodes = [node for host in hosts for node in host["nodes"]]
     found = []
-    for name, label, told in FIGURES:
+    for name, label, text_of in FIGURES:
         once = {_disk(node, name) or node["uuid"]: node for node in nodes}.values()
         amounts = {
             key: sum(node[source] for node in once)
             for key, source in (("used", f"{name}_used"), ("capacity", f"{name}_capacity"), ("total", name))
         }
-        found.append(_told(name, label, told, amounts, _physical(nodes, name), False))
+        found.append(_figure_of(name, label, text_of, amounts, _physical(nodes, name), False))
     return found
 
 

@@ -68,7 +68,7 @@ def _counts(
     """``ComputeFilter rejected 1 (kvm1: disabled), RamFilter rejected 2``."""
     by_name = {each.name: each for each in filters}
     masks = dict(limits)
-    told = {(miss["host"], miss["node"]) for miss in nearest}
+    near = {(miss["host"], miss["node"]) for miss in nearest}
     alive = np.ones(states.size, dtype=bool)
     parts = []
     for stage in stages:
@@ -83,7 +83,7 @@ def _counts(
         if traits:
             text += f" (asked {traits})"
         if name in by_name:
-            shown = [i for i in fell.tolist()[: SHOWN * 2] if (states.host[i], states.node[i]) not in told][:SHOWN]
+            shown = [i for i in fell.tolist()[: SHOWN * 2] if (states.host[i], states.node[i]) not in near][:SHOWN]
             examples = [f"{states.label(i)}: {by_name[name].rejection_reason(states, spec, i)}" for i in shown]
             # More than a handful of hosts is a fleet: the count says more than two names of it.
             if isinstance(by_name[name], ClassFilter) and not keep.any():
@@ -134,12 +134,12 @@ def _nearest(states: HostStates, spec: RequestSpec, filters: Sequence[HostFilter
 def _never(states: HostStates, spec: RequestSpec) -> str | None:
     """A clause when no host could hold the request even if it were empty, else None."""
     possible = np.ones(states.size, dtype=bool)
-    told = {
+    covered = {
         rc: amount
         for rc, amount in spec.resources.items()
         if states.provider_capacity is None or not states.provider_capacity.decides(rc, spec)
     }
-    for rc, amount in told.items():
+    for rc, amount in covered.items():
         resource = states.resources.get(rc)
         possible &= np.zeros(states.size, dtype=bool) if resource is None else resource.fits_empty(amount)
     if possible.any():
@@ -147,7 +147,7 @@ def _never(states: HostStates, spec: RequestSpec) -> str | None:
     room = {rc: np.minimum(column.capacity, column.max_unit) for rc, column in states.resources.items()}
     # The host to compare with is the one that comes nearest to holding the request.
     share = np.full(states.size, np.inf)
-    for rc, amount in told.items():
+    for rc, amount in covered.items():
         if rc in room:
             share = np.minimum(share, room[rc] / amount)
     index = int(np.argmax(share))

@@ -41,7 +41,7 @@ class NearMiss(TypedDict):
 
     host: str
     node: str
-    rejection_reason: list[Lack]
+    lacks: list[Lack]
 
 
 class FailureExplanation(TypedDict):

@@ -153,12 +153,12 @@ def _service_states(connection, service_ids, reported, now, service_down_time):
         telling += [known.c.last_seen_up < now - service_down_time, known.c.last_seen_up > now + service_down_time]
     fields = ("id", "disabled", "disabled_reason", "forced_down", "last_seen_up", "last_error")
     query = sa.select(*[known.c[each] for each in fields]).where(sa.or_(*telling))
-    told = {row[0]: row[1:] for row in column_reader.rows(connection, query)}
+    by_service = {row[0]: row[1:] for row in column_reader.rows(connection, query)}
     size = len(service_ids)
     disabled, disabled_reason, reasons = np.zeros(size, dtype=bool), [None] * size, [None] * size
     for place, service in enumerate(service_ids):
-        if service in told:
-            off, why, *state = told[service]
+        if service in by_service:
+            off, why, *state = by_service[service]
             disabled[place], disabled_reason[place] = bool(off), why
             reasons[place] = services.down_reason(_Service(*state), now, service_down_time)
         if not reported[place]:

@@ -57,9 +57,9 @@ def take(connection, name, actor, purpose, seconds=SECONDS):
         return {"changed": True, "taken_over": None}
     over = _over(row, actor, now)
     if over is None:
-        raise Held(f"{_told(row, now)} Nothing was done. {_way_out(row, now)}")
+        raise Held(f"{_holder_sentence(row, now)} Nothing was done. {_way_out(row, now)}")
     connection.execute(sa.update(table).where(table.c.name == name).values(values))
-    return {"changed": True, "taken_over": f"{_told(row, now)} {over}, so the lease was taken over."}
+    return {"changed": True, "taken_over": f"{_holder_sentence(row, now)} {over}, so the lease was taken over."}
 
 
 def remove_over(connection, actor):
@@ -108,7 +108,7 @@ def renew(connection, name, actor, seconds=SECONDS):
     )
     if done.rowcount == 0:
         row = _row(connection, name)
-        whose = _told(row, now) if row is not None else f"The lease of {name} was taken away."
+        whose = _holder_sentence(row, now) if row is not None else f"The lease of {name} was taken away."
         raise Lost(f"{whose} This run had the lease and lost it, so it stops. What has begun goes on by itself.")
 
 
@@ -164,7 +164,7 @@ def _row(connection, name):
     return connection.execute(sa.select(table).where(table.c.name == name)).one_or_none()
 
 
-def _told(row, now):
+def _holder_sentence(row, now):
     return (
         f"{row.name} is being worked on by {row.holder} ({row.purpose}), since {int(now - row.acquired_at)} s, "
         f"last heard of {int(now - row.renewed_at)} s ago."

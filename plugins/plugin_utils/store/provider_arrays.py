@@ -130,13 +130,13 @@ def _read(connection: Any, classes: Iterable, traits: Iterable, aggregates: set,
     arrays.parents[children] = parents
     arrays.roots[children] = roots
     wanted = {name: arrays.class_ids[name] for name in classes if name in arrays.class_ids}
-    deciding = {name: arrays.trait_ids.get(name, -1) for name in [*traits, SHARES]}
+    wanted_traits = {name: arrays.trait_ids.get(name, -1) for name in [*traits, SHARES]}
     numbers = _aggregate_ids(connection, aggregates)
     of_classes = _of_classes(wanted, arrays.class_ids)
     owned, joined, inventories, *rare = column_reader.together(
         connection,
-        column_reader.where(statements.owned, column_reader.among("trait_id", deciding.values())),
-        column_reader.where(statements.joined, _of_aggregates(numbers, deciding[SHARES])),
+        column_reader.where(statements.owned, column_reader.among("trait_id", wanted_traits.values())),
+        column_reader.where(statements.joined, _of_aggregates(numbers, wanted_traits[SHARES])),
         column_reader.where(statements.figures if figures else statements.room, of_classes),
         *([column_reader.where(statements.rare, " AND ".join(filter(None, (statements.unusual, of_classes))))] if figures else []),
     )
@@ -148,7 +148,7 @@ def _read(connection: Any, classes: Iterable, traits: Iterable, aggregates: set,
             arrays.inventories[name] = _with_figures(by_class[name], unusual[name], arrays.ids * KEY + number, exact)
     else:
         arrays.inventories = {name: Inventory(*columns) for name, columns in by_class.items()}
-    _members(arrays, deciding, numbers, owned, joined)
+    _members(arrays, wanted_traits, numbers, owned, joined)
     return arrays
 
 

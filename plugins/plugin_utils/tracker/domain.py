@@ -73,10 +73,10 @@ def files(columns: Mapping[str, Any], node: Mapping[str, Any]) -> set[tuple[str,
     return found
 
 
-def _disk_gb(disks: Iterable[Mapping[str, Any]], told: int | None) -> int | None:
+def _disk_gb(disks: Iterable[Mapping[str, Any]], reported: int | None) -> int | None:
     """Sum of the virtual sizes of the writable disks in GiB, rounded up once."""
-    if told is not None:
-        return told
+    if reported is not None:
+        return reported
     sizes = [
         disk.get("capacity_bytes")
         for disk in disks

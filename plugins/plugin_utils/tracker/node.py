@@ -183,14 +183,14 @@ def distinct_names(hypervisors: Iterable[Mapping[str, Any]]) -> list[dict[str, A
 
     :param hypervisors: facts as hypervisor_info returns them, in the order of the option uris.
     """
-    taken, distinct = set(), []
+    taken, named = set(), []
     for facts in hypervisors:
         name = facts["hypervisor_hostname"]
         if name in taken:
             name = f"{name} ({facts['uri']})"
         taken.add(name)
-        distinct.append({**facts, "hypervisor_hostname": name})
-    return distinct
+        named.append({**facts, "hypervisor_hostname": name})
+    return named
 
 
 def flat_facts(node: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,11 +20,11 @@ FEW = 8
 
 
 class CandidateCapacity:
-    """The room of nodes.
+    """What is free on nodes, by allocation candidates.
 
-    :param topology: ProviderArrays read for all queries that will be asked; its ``used`` changes.
+    :param topology: ProviderArrays read for all queries to come; its ``used`` changes.
     :param nodes: uuids of root providers, in the order of the masks. One that the topology does not
-        have has room for nothing.
+        have has nothing free.
     """
 
     def __init__(self, topology, nodes):
@@ -129,11 +129,11 @@ class _QueryState:
         self.roots = np.zeros(topology.size + 1, dtype=bool)
         self._several = len({name for slot in self._slots for name in slot.resources}) < sum(len(slot.resources) for slot in self._slots)
         if self._options is not None:
-            self._fitting = [self._fits(slot, option.places) for slot, option in zip(self._slots, self._options)]
+            self._masks = [self._fits(slot, option.places) for slot, option in zip(self._slots, self._options)]
             # The pairs in the order of their providers.
             self._orders = [np.argsort(option.places, kind="stable") for option in self._options]
             self._sorted = [option.places[order] for option, order in zip(self._options, self._orders)]
-            for anchors, _rows in self._candidates(self._options, self._fitting):
+            for anchors, _rows in self._candidates(self._options, self._masks):
                 self.roots[anchors] = True
 
     def rows(self, place):
@@ -147,8 +147,8 @@ class _QueryState:
         options = [
             viable.Option(option.anchors[first:last], option.places[first:last]) for option, (first, last) in zip(self._options, ranges)
         ]
-        fittings = [fitting[first:last] for fitting, (first, last) in zip(self._fitting, ranges)]
-        found = [rows for _anchors, rows in self._candidates(options, fittings)]
+        masks = [mask[first:last] for mask, (first, last) in zip(self._masks, ranges)]
+        found = [rows for _anchors, rows in self._candidates(options, masks)]
         return np.concatenate(found) if found else ()
 
     def look_again(self, place, names):
@@ -162,11 +162,11 @@ class _QueryState:
             first, last = np.searchsorted(self._sorted[number], [place, place + 1])
             if first == last:
                 continue
-            pairs, fitting = self._orders[number][first:last], self._fitting[number]
+            pairs, mask = self._orders[number][first:last], self._masks[number]
             now = bool(self._fits(slot, np.array([place]))[0])
             # Where slots share a class, what is left for both matters too.
-            if now != fitting[pairs[0]] or self._several:
-                fitting[pairs] = now
+            if now != mask[pairs[0]] or self._several:
+                mask[pairs] = now
                 stale.append(self._options[number].anchors[pairs])
         if stale:
             self._find(np.unique(np.concatenate(stale)))
@@ -187,9 +187,9 @@ class _QueryState:
         self.roots[stale] = False
         only = np.zeros(self._topology.size, dtype=bool)
         only[stale] = True
-        for anchors, _rows in self._candidates(self._options, self._fitting, only):
+        for anchors, _rows in self._candidates(self._options, self._masks, only):
             self.roots[anchors] = True
 
-    def _candidates(self, options, fittings, only=None):
-        kept = [viable.Option(option.anchors[fitting], option.places[fitting]) for option, fitting in zip(options, fittings)]
+    def _candidates(self, options, masks, only=None):
+        kept = [viable.Option(option.anchors[mask], option.places[mask]) for option, mask in zip(options, masks)]
         return search.anchored(self._topology, self._query, kept, only)

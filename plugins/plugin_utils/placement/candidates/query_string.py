@@ -13,7 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidate
 
 _GROUP_KEY = re.compile(f"({'|'.join(language.GROUP_KEYS)})({language.SUFFIX.pattern})?")
 # The others may be repeated, and mean "and".
-_ONCE = ("resources", "in_tree", "group_policy", "root_required", "limit")
+_NOT_REPEATED = ("resources", "in_tree", "group_policy", "root_required", "limit")
 
 
 def parse(text):
@@ -28,7 +28,7 @@ def parse(text):
     for key, value in urllib.parse.parse_qsl(text.lstrip("?"), keep_blank_values=True):
         found = _GROUP_KEY.fullmatch(key)
         name, suffix = found.groups() if found else (key, None)
-        if name in _ONCE and key in seen:
+        if name in _NOT_REPEATED and key in seen:
             raise DroverError(f"{key} is given twice; write it once, and separate what it lists by commas.")
         seen.add(key)
         if found:
