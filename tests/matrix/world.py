@@ -102,14 +102,14 @@ class Run:
         self.store = WatchedStore(Store.open(url or world.url), self.moments)
         self.url, self.calls, self.said = url or world.url, 0, []
 
-    def task(self, host, module, /, **args):
-        """Run one task; its result.
+    def task(self, where, what, /, **args):
+        """Run a module or an action at a host; returns its result.
 
         :raises AnsibleActionFail: as the plugin does.
         """
         token = RUN.set(self)
         try:
-            return running.run(module, {"inventory_hostname": host, **self.world.fleet.variables}, store_url=self.url, **args)
+            return running.run(what, {"inventory_hostname": where, **self.world.fleet.variables}, store_url=self.url, **args)
         finally:
             RUN.reset(token)
 

@@ -21,6 +21,9 @@ try:
 except ImportError:
     op = Config = EnvironmentContext = ScriptDirectory = MissingPackage("alembic")
 
+# The revisions take op from here.
+__all__ = ["known", "op", "run", "scripts"]
+
 
 def scripts() -> ScriptDirectory:
     """The ScriptDirectory of the revisions."""

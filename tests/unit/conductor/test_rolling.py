@@ -84,7 +84,7 @@ def that_answer():
 def of_a_run(url, hosts):
     """A function that makes a Rolling, with the lines that it says in ``said``."""
 
-    def make(names=HOSTS, name="run", unmovable="fail", **request):
+    def make(names=tuple(HOSTS), name="run", unmovable="fail", **request):
         said, store = [], Store.open(url)
         ports = Ports(store, hosts, Leasing(store, Actor(name), said.append), said.append, time)
         drain = DrainRequest("", DrainQuestion(POLICY, Caps()), MoveSettings(Caps()), "new kernel", unmovable)
