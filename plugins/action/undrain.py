@@ -9,7 +9,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.acti
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import ConductorAction
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.undrain import Undrain, UndrainRequest
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Caps
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import MigrationLimits
 
 
 class ActionModule(ConductorAction):
@@ -24,6 +24,6 @@ class ActionModule(ConductorAction):
     VARIABLES = ("max_migrations", "shutdown_timeout")
 
     def conduct(self, args, task_vars):
-        moves = MoveSettings(Caps(args["max_migrations"]), shutdown_timeout=args["shutdown_timeout"])
+        moves = MoveSettings(MigrationLimits(args["max_migrations"]), shutdown_timeout=args["shutdown_timeout"])
         request = UndrainRequest(args["host"], moves, args["timeout"], self._task.check_mode)
         return Undrain(self.ports(args, task_vars), request).run()

@@ -13,7 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling i
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling_request import RollingRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Caps
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils.store import drained, rolling, services
 from ansible_collections.drover.compute.tests.scenarios import together
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken, Violation
@@ -34,7 +34,7 @@ class Maintenance:
         :param request: more of a RollingRequest or a RollingQuestion.
         """
         with self.run(stop, call, actor, elsewhere) as run:
-            limits = Caps(limit)
+            limits = MigrationLimits(limit)
             moves = MoveSettings(limits, {}, 600)
             back = request.get("bring_back", False)
             question = RollingQuestion(self.policy, batch_size=request.pop("batch_size", 0), back=back)

@@ -12,7 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.instance_
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize import Resize, ResizeRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings, ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.undrain import Undrain, UndrainRequest
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Caps
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import MigrationLimits
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken
 
 #: Seconds that a guest takes to start.
@@ -41,13 +41,13 @@ class Instances:
     def do_migrate(self, names, host=None, cold=False, stop=None, call=None, **settings):
         """Playbook instance_migrate."""
         with self.run(stop, call) as run:
-            wanted = InstanceMigrationRequest(list(names), MoveSettings(Caps(2)), self._settings(**settings), host, cold)
+            wanted = InstanceMigrationRequest(list(names), MoveSettings(MigrationLimits(2)), self._settings(**settings), host, cold)
             InstanceMigrations(run, wanted).run()
 
     def do_undrain(self, host, stop=None, call=None):
         """Playbook undrain."""
         with self.run(stop, call) as run:
-            Undrain(run, UndrainRequest(host, MoveSettings(Caps(2)))).run()
+            Undrain(run, UndrainRequest(host, MoveSettings(MigrationLimits(2)))).run()
 
     def do_does_not_start(self, names):
         """Instances that start nowhere from now on."""

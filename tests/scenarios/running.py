@@ -21,7 +21,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans imp
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Caps
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
@@ -147,7 +147,7 @@ class Scenario(Several, Instances, Maintenance):
         :param request: more of a DrainRequest or a DrainQuestion.
         """
         with self.run(stop, call, actor, elsewhere) as run:
-            limits = Caps(limit, **(caps or {}))
+            limits = MigrationLimits(limit, **(caps or {}))
             question = DrainQuestion(self.policy, limits, extra_moves=request.pop("extra_moves", 0))
             wanted = DrainRequest(host, question, MoveSettings(limits, {}, patience), "scenario", **request)
             began = self.fleet.most = self.fleet.under_way()
@@ -158,7 +158,7 @@ class Scenario(Several, Instances, Maintenance):
     def do_settle(self, host, limit=2, stop=None, call=None, actor=None, elsewhere=False):
         """The module migration without moves."""
         with self.run(stop, call, actor, elsewhere) as run:
-            HostMoves(run, host, MoveSettings(Caps(limit))).carry_out()
+            HostMoves(run, host, MoveSettings(MigrationLimits(limit))).carry_out()
 
     def open_store(self):
         return Store.open(self.url)

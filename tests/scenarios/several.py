@@ -9,7 +9,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor import ho
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.abort import Abort
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.host_moves import HostMoves
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Caps
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import MigrationLimits
 from ansible_collections.drover.compute.tests.scenarios import together
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
@@ -54,7 +54,7 @@ class Several:
     def do_abort(self, host, of=(), actor=None):
         """Playbook migration_abort."""
         with self.run(None, None, actor) as run:
-            outcomes = Abort(run, host, HostMoves(run, host, MoveSettings(Caps()))).run(list(of))
+            outcomes = Abort(run, host, HostMoves(run, host, MoveSettings(MigrationLimits()))).run(list(of))
         for each in outcomes:
             self.said.append(f"abort: {each['name']} is {each['status']}")
         if not outcomes:

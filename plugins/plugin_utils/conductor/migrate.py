@@ -35,7 +35,7 @@ SILENT = 5
 UNDONE = ("failed", "cancelled")
 # How often (seconds) the lease is renewed while nothing new is begun.
 RENEW = 30
-# How long (seconds) to wait while other runs have all that the caps allow, how often to look, and how often that is said.
+# How long (seconds) to wait while other runs have all that the limits allow, how often to look, and how often that is said.
 PATIENCE = 3600
 LOOK_AGAIN = 2
 SAY_AGAIN = 60
@@ -54,7 +54,7 @@ class Mover:
         move at a time and the others wait. It answers after ``wait`` seconds, or once no more than ``until`` are
         under way, or NEWS seconds after one has ended or begun.
     :param show: a function that shows a line to the person who watches.
-    :param limits: migrations.limits.Caps: the most migrations at a time, over all runs.
+    :param limits: migrations.limits.MigrationLimits: the most migrations at a time, over all runs.
     :param keep: a function (connection) that renews the lease of the host, or raises leases.Lost:
         then nothing more is begun, and what has begun is left to whoever has the lease now.
     :param power: conductor.restarting.Restarts, for those that are shut down for a cold move; None where no
@@ -119,7 +119,7 @@ class Mover:
         return self.finished
 
     def run(self, wanted):
-        """Carry out moves, as many at a time as the caps allow.
+        """Carry out moves, as many at a time as the limits allow.
 
         :param wanted: moves of a plan, in its order: uuid, name, from_host, host, node, live.
         :returns: the outcomes, those of settle() included.
@@ -139,7 +139,7 @@ class Mover:
     def _ahead_allowed(self):
         """How many may be open beside those that move, to begin without delay once one of them is over.
 
-        None where other caps hold too: what only waits would take from what other runs may begin.
+        None where other limits hold too: what only waits would take from what other runs may begin.
         """
         most = self.limits.per_source
         if most is None or self.limits.per_destination is not None or self.limits.overall is not None:
@@ -151,7 +151,7 @@ class Mover:
         return ENOUGH * self.limits.per_source if ahead else None
 
     def _open(self, queue, ahead):
-        """Write the next moves down as far as the caps allow; take them from the queue."""
+        """Write the next moves down as far as the limits allow; take them from the queue."""
         orders, self._blocked = [], {}
         if not queue:
             return orders
@@ -219,7 +219,7 @@ class Mover:
         return notes
 
     def _wait(self, queue):
-        """Nothing can be begun: other runs have all that the caps allow."""
+        """Nothing can be begun: other runs have all that the limits allow."""
         now = self._clock.monotonic()
         if self._waiting_since is None:
             self._waiting_since = now

@@ -9,7 +9,7 @@ import dataclasses
 import typing
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.migrate import PATIENCE
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Caps
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations.options import Options
 
 
@@ -18,7 +18,7 @@ class MoveSettings:
     """limits: most migrations at a time. migration: options of each migration (module_utils._migration.options).
     max_wait: seconds to wait for other runs. shutdown_timeout: seconds that a guest may take to shut down."""
 
-    limits: Caps
+    limits: MigrationLimits
     migration: dict = dataclasses.field(default_factory=dict)
     max_wait: int = PATIENCE
     shutdown_timeout: int = 300

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How many may move at the same time, over all runs: from a host, to a host, in all, of a server group (rules S7, S11).
 
-What counts is what the store has as open. A migration that a killed run left open counts until somebody has
-settled it.
+What counts is what the store has as open; of those, the hypervisor lets so many off a host move at a time (module_utils._migration.turn).
+A migration that a killed run left open counts until it is settled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NAMED = 5
 
 
 class Busy(DroverError):
-    """A cap is reached: not a failure, but a reason to wait.
+    """A limit is reached: not a failure, but a reason to wait.
 
     ``blockers``: uuids of the migrations that are in the way.
     """
@@ -30,7 +30,7 @@ class Busy(DroverError):
 
 
 @dataclass(frozen=True)
-class Caps:
+class MigrationLimits:
     """The most migrations at the same time; None for no limit."""
 
     per_source: int | None = None
@@ -39,7 +39,7 @@ class Caps:
 
 
 def of_options(options):
-    """The Caps of a mapping with max_migrations, max_migrations_per_destination, max_migrations_overall.
+    """The MigrationLimits of a mapping with max_migrations, max_migrations_per_destination, max_migrations_overall.
 
     :raises DroverError: one is no number >= 1.
     """
@@ -47,10 +47,10 @@ def of_options(options):
     for name in names:
         if options.get(name) is not None and options[name] < 1:
             raise DroverError(f"{name} must be at least 1, or nothing would ever move.")
-    return Caps(*[options.get(name) for name in names])
+    return MigrationLimits(*[options.get(name) for name in names])
 
 
-def refuse(caps, move, open_moves, budget=None, given_up=(), waiting=0):
+def refuse(limits, move, open_moves, budget=None, given_up=(), waiting=0):
     """Raise Busy when a move may not begin now.
 
     :param move: uuid (the instance's), name, from_host, host.
@@ -66,9 +66,9 @@ def refuse(caps, move, open_moves, budget=None, given_up=(), waiting=0):
         return
     counted = [row for row in others if row.type != EVACUATION and row.uuid not in given_up]
     here = [row for row in counted if row.source == move["from_host"]]
-    _refuse(move, here, None if caps.per_source is None else caps.per_source + waiting, "from " + move["from_host"])
-    _refuse(move, [row for row in counted if row.destination == move["host"]], caps.per_destination, "to " + move["host"])
-    _refuse(move, counted, caps.overall, "in all")
+    _refuse(move, here, None if limits.per_source is None else limits.per_source + waiting, "from " + move["from_host"])
+    _refuse(move, [row for row in counted if row.destination == move["host"]], limits.per_destination, "to " + move["host"])
+    _refuse(move, counted, limits.overall, "in all")
     if budget:
         name, most = budget
         _refuse(move, [row for row in others if row.group_name == name], most, f"of server group {name}")

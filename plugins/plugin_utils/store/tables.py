@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The store's tables, as DESIGN's words name them. Migrations make them; a test compares both.
+"""The store's tables. Migrations make them; a test compares both.
 
 Times are seconds since 1970 (UTC) as floating point. Sizes are MiB or GiB as the name says.
 """

@@ -16,7 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans imp
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Caps
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, leases, occupancy, services
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -115,8 +115,8 @@ class Hosts:
 
 def drained(store, hosts, unmovable="skip"):
     ports = Ports(store, hosts, Leasing(store, actor("a"), [].append), [].append, CLOCK)
-    question = DrainQuestion(Policy.from_mapping({}), Caps(2))
-    request = drain_module.DrainRequest("kvm1", question, MoveSettings(Caps(2)), unmovable=unmovable)
+    question = DrainQuestion(Policy.from_mapping({}), MigrationLimits(2))
+    request = drain_module.DrainRequest("kvm1", question, MoveSettings(MigrationLimits(2)), unmovable=unmovable)
     return drain_module.Drain(ports, request).run()
 
 

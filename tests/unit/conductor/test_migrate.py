@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor import ho
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.migrate import Mover
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import orders as migration_orders
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Caps
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances, leases, services, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
@@ -133,7 +133,7 @@ def plan(*names, to="kvm2", live=True):
 def mover(url, world, limit=2, lines=None, keep=lambda connection: None, since=None, ahead=True, clock=time):
     """:param ahead: False for caps that let nothing wait at the hypervisor."""
     world.limit = limit
-    caps = Caps(limit, overall=None if ahead else limit)
+    caps = MigrationLimits(limit, overall=None if ahead else limit)
     return Mover(Store.open(url), world, (lines if lines is not None else []).append, caps, keep, since=since, clock=clock)
 
 
@@ -206,7 +206,7 @@ def test_as_many_as_the_limit_are_said_to_begin_at_once(fleet_url, limit):
     assert agree(fleet_url, world)
 
 
-@pytest.mark.parametrize("caps", [Caps(1, 2), Caps(1, None, 2)])
+@pytest.mark.parametrize("caps", [MigrationLimits(1, 2), MigrationLimits(1, None, 2)])
 def test_what_only_waits_takes_nothing_from_other_runs(fleet_url, caps):
     world = World()
     world.limit = 1
@@ -406,7 +406,7 @@ def test_where_the_destination_was_not_seen(fleet_url, here, opened_now, status)
     (one,) = plan("web1", live=here == "running")
     if not opened_now:
         with Store.open(fleet_url).write() as connection:
-            migration_claims.begin_within(connection, Caps(1), set(), one, "migration", time.time(), {})
+            migration_claims.begin_within(connection, MigrationLimits(1), set(), one, "migration", time.time(), {})
     with_it = mover(fleet_url, seeing(world, "web1", here, None))
     outcomes = with_it.run([one]) if opened_now else with_it.settle("kvm1")
     assert statuses(outcomes) == {"web1": status}

@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling i
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling_request import RollingRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, Unreachable
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Caps
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, leases, rolling
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -87,7 +87,7 @@ def of_a_run(url, hosts):
     def make(names=tuple(HOSTS), name="run", unmovable="fail", **request):
         said, store = [], Store.open(url)
         ports = Ports(store, hosts, Leasing(store, Actor(name), said.append), said.append, time)
-        drain = DrainRequest("", DrainQuestion(POLICY, Caps()), MoveSettings(Caps()), "new kernel", unmovable)
+        drain = DrainRequest("", DrainQuestion(POLICY, MigrationLimits()), MoveSettings(MigrationLimits()), "new kernel", unmovable)
         question = RollingQuestion(POLICY, batch_size=request.pop("batch_size", 0), back=False, unmovable=unmovable)
         found = Rolling(ports, RollingRequest(list(names), question, drain, sentinels=["/asks", "/wants"], **request))
         found.said = said

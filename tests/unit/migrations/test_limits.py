@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Caps that hold over all runs, and instances that are shut down for their move (rules S7, S8, S10, S11)."""
+"""MigrationLimits that hold over all runs, and instances that are shut down for their move (rules S7, S8, S10, S11)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.migrate i
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.restarting import Restarts
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Busy, Caps, of_options
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Busy, MigrationLimits, of_options
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances, migrations_open, tables
 from ansible_collections.drover.compute.tests.unit.conductor.test_migrate import Killed, World
@@ -76,9 +76,9 @@ def end(url, uuid, well):
 @pytest.mark.parametrize(
     ("limits", "wanted", "says"),
     [
-        (Caps(per_source=1), move("web2", "kvm3"), r"web2 waits: 1 migration\(s\) from kvm1 are open, 1 at a time"),
-        (Caps(per_destination=1), move("other", source="kvm4"), r"other waits: 1 migration\(s\) to kvm2 are open"),
-        (Caps(overall=1), move("other", "kvm3", "kvm4"), r"other waits: 1 migration\(s\) in all are open"),
+        (MigrationLimits(per_source=1), move("web2", "kvm3"), r"web2 waits: 1 migration\(s\) from kvm1 are open, 1 at a time"),
+        (MigrationLimits(per_destination=1), move("other", source="kvm4"), r"other waits: 1 migration\(s\) to kvm2 are open"),
+        (MigrationLimits(overall=1), move("other", "kvm3", "kvm4"), r"other waits: 1 migration\(s\) in all are open"),
     ],
     ids=["source", "destination", "overall"],
 )
@@ -96,23 +96,23 @@ def test_a_cap_counts_what_others_have_open(fleet_url, limits, wanted, says):
 
 def test_the_budget_of_a_group(fleet_url):
     begin_again(fleet_url, budget=1)
-    first = begin(fleet_url, Caps(), move("web1"))
+    first = begin(fleet_url, MigrationLimits(), move("web1"))
     with pytest.raises(Busy, match="1 migration.s. of server group web are open, 1 at a time"):
-        begin(fleet_url, Caps(), move("web2", "kvm3"), {first["uuid"]})
-    assert begin(fleet_url, Caps(), move("other", "kvm3", "kvm4"))["new"]
+        begin(fleet_url, MigrationLimits(), move("web2", "kvm3"), {first["uuid"]})
+    assert begin(fleet_url, MigrationLimits(), move("other", "kvm3", "kvm4"))["new"]
     end(fleet_url, first["uuid"], False)
-    assert begin(fleet_url, Caps(), move("web2", "kvm3"))["new"]
+    assert begin(fleet_url, MigrationLimits(), move("web2", "kvm3"))["new"]
 
 
 def test_no_cap_below_one():
-    assert of_options({"max_migrations": 2, "max_migrations_overall": None}) == Caps(2)
+    assert of_options({"max_migrations": 2, "max_migrations_overall": None}) == MigrationLimits(2)
     with pytest.raises(DroverError, match="max_migrations_per_destination must be at least 1"):
         of_options({"max_migrations_per_destination": 0})
 
 
 def test_two_runs_at_the_same_moment_do_not_both_find_room_for_one_more(fleet_url):
     wanted = [move("web1"), move("web2"), move("web3"), move("other", source="kvm4")]
-    answers = fleets.race(*[functools.partial(begin, fleet_url, Caps(per_destination=2), each) for each in wanted])
+    answers = fleets.race(*[functools.partial(begin, fleet_url, MigrationLimits(per_destination=2), each) for each in wanted])
     refused = [answer for answer in answers if isinstance(answer, str)]
     assert len(refused) == 2 and all(answer.startswith("Busy: ") for answer in refused), answers
     assert len(under_way(fleet_url)) == 2
@@ -129,7 +129,7 @@ MOST = st.one_of(st.none(), st.integers(1, 3))
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps=STEPS, limits=st.builds(Caps, MOST, MOST, MOST), budget=MOST)
+@given(steps=STEPS, limits=st.builds(MigrationLimits, MOST, MOST, MOST), budget=MOST)
 def test_whatever_is_begun_and_ended_no_cap_and_no_budget_is_exceeded(prepared_url, steps, limits, budget):
     begin_again(prepared_url, budget)
     for step in steps:
@@ -156,7 +156,7 @@ def test_whatever_is_begun_and_ended_no_cap_and_no_budget_is_exceeded(prepared_u
             assert most is None or all(values.count(value) <= most for value in values)
 
 
-TWO = Caps(2)
+TWO = MigrationLimits(2)
 
 
 def mover(url, world, limits=TWO, lines=None, keep=lambda connection: None, power=None, patience=3600):
@@ -169,7 +169,7 @@ def statuses(outcomes):
 
 
 def test_it_waits_for_another_run_and_goes_on(fleet_url):
-    other, world, lines, calls = begin(fleet_url, Caps(), move("other", source="kvm4")), World(), [], []
+    other, world, lines, calls = begin(fleet_url, MigrationLimits(), move("other", source="kvm4")), World(), [], []
 
     def keep(connection):
         calls.append(1)
@@ -179,7 +179,7 @@ def test_it_waits_for_another_run_and_goes_on(fleet_url):
         if calls.count("slept") == 3:
             end(fleet_url, other["uuid"], True)
 
-    run = mover(fleet_url, world, Caps(2, 1), lines, keep)
+    run = mover(fleet_url, world, MigrationLimits(2, 1), lines, keep)
     mover_module.time.sleep, kept = sleep, mover_module.time.sleep
     try:
         outcomes = run.run([move("web1"), move("web2")])
@@ -193,9 +193,9 @@ def test_it_waits_for_another_run_and_goes_on(fleet_url):
 
 
 def test_it_does_not_wait_for_ever(fleet_url):
-    begin(fleet_url, Caps(), move("other", source="kvm4"))
+    begin(fleet_url, MigrationLimits(), move("other", source="kvm4"))
     world = World()
-    outcomes = mover(fleet_url, world, Caps(2, 1), patience=0).run([move("web1"), move("web2", "kvm3")])
+    outcomes = mover(fleet_url, world, MigrationLimits(2, 1), patience=0).run([move("web1"), move("web2", "kvm3")])
     assert statuses(outcomes) == {"web1": "failed", "web2": "completed"}
     (failed,) = [each for each in outcomes if each["status"] == "failed"]
     assert "other from kvm4 to kvm2. That has not changed in 0 s" in failed["message"]

@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Caps
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.evacuation import plan_evacuation
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
@@ -44,14 +44,14 @@ def write(url, function, *arguments, **more):
 
 def drain(url, name="kvm1", **more):
     with Store.open(url).read() as connection:
-        return DrainQuestion(POLICY, Caps(5), **more).plan(connection, name)
+        return DrainQuestion(POLICY, MigrationLimits(5), **more).plan(connection, name)
 
 
 def carry_out(url, plan, order=1):
     """Open and finish the moves of a plan, one after the other; no claim is refused."""
     for move in plan["moves"][::order]:
         with Store.open(url).write() as connection:
-            opened = migration_claims.begin_within(connection, Caps(5), {}, move, "live-migration", NOW)
+            opened = migration_claims.begin_within(connection, MigrationLimits(5), {}, move, "live-migration", NOW)
         write(url, migration_claims.finish, opened["uuid"], PROOF, None, NOW)
 
 
