@@ -145,8 +145,40 @@ _START = (_MOVE, _OPTIONS.replace("{prefix}", "start[]"))
 
 
 class ModuleDocFragment:
-    """Documentation fragments ``drover.compute.migration_options`` and, with what else a move has, ``.moves``."""
+    """Documentation fragments ``drover.compute.migration_options``; with what else a move has, ``.moves``; how many at a time, ``.limits``."""
 
     # With their types, as ansible-test reads those without as constants.
     DOCUMENTATION: str = "options:\n" + _below("options", _OPTIONS.replace("{prefix}", "options"))
     MOVES: str = "options:\n" + _below("start", *_START) + _below("abort", *_START)
+    LIMITS: str = r"""
+options:
+  max_migrations:
+    description:
+      - The most migrations at a time from one host. This limit and those below count all runs that work on the store, and so does
+        C(max_moving) of a server group.
+      - Up to three times as many are opened ahead and wait on the hypervisor for their turn, so that no time is lost between two moves; not
+        where one of the two limits below is given.
+      - The variable C(drover_max_migrations) sets it too.
+    type: int
+    default: 2
+  max_migrations_per_destination:
+    description: The most migrations at a time to one host. The variable C(drover_max_migrations_per_destination) sets it too.
+    type: int
+  max_migrations_overall:
+    description: The most migrations at a time in all. The variable C(drover_max_migrations_overall) sets it too.
+    type: int
+  max_wait:
+    description:
+      - How long to wait, in seconds, while other runs have all that the limits allow and nothing of this one is under way. What then has
+        not begun has failed, and the message names the runs in the way.
+      - The variable C(drover_max_wait) sets it too.
+    type: int
+    default: 3600
+  shutdown_timeout:
+    description:
+      - How long an instance that runs and moves cold may take to shut down, in seconds. After that it goes on running where it is and its
+        move has failed.
+      - The variable C(drover_shutdown_timeout) sets it too.
+    type: int
+    default: 300
+"""

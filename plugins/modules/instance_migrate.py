@@ -53,28 +53,9 @@ options:
       - The variable C(drover_migration) sets it too.
     type: dict
     default: {}
-  max_migrations:
-    description: The most migrations at a time from a host, over all runs. The variable C(drover_max_migrations) sets it too.
-    type: int
-    default: 2
-  max_migrations_per_destination:
-    description: The most migrations at a time to one host. The variable C(drover_max_migrations_per_destination) sets it too.
-    type: int
-  max_migrations_overall:
-    description: The most migrations at a time in all. The variable C(drover_max_migrations_overall) sets it too.
-    type: int
-  max_wait:
-    description:
-      - How long to wait, in seconds, while other runs have all that the limits allow. The variable C(drover_max_wait) sets it too.
-    type: int
-    default: 3600
-  shutdown_timeout:
-    description:
-      - How long a guest may take to shut down, in seconds, whose open move is ended here. The variable C(drover_shutdown_timeout) sets it too.
-    type: int
-    default: 300
 extends_documentation_fragment:
   - drover.compute.store
+  - drover.compute.migration_options.limits
   - drover.compute.scheduler
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup

@@ -57,37 +57,6 @@ options:
     type: list
     elements: str
     default: []
-  max_migrations:
-    description:
-      - The most migrations at a time from this host. This limit and those below count all runs that work on the store, and so does
-        C(max_moving) of a server group.
-      - Twice as many are opened ahead and wait on the hypervisor for their turn, so that no time is lost between two moves; not where
-        one of the two limits below is given.
-      - The variable C(drover_max_migrations) sets it too.
-    type: int
-    default: 2
-  max_migrations_per_destination:
-    description:
-      - The most migrations at a time to one host. The variable C(drover_max_migrations_per_destination) sets it too.
-    type: int
-  max_migrations_overall:
-    description:
-      - The most migrations at a time in all. The variable C(drover_max_migrations_overall) sets it too.
-    type: int
-  max_wait:
-    description:
-      - How long to wait, in seconds, while other runs have all that the limits allow and nothing of this one is under way. What then has
-        not begun has failed, and says who was in the way.
-      - The variable C(drover_max_wait) sets it too.
-    type: int
-    default: 3600
-  shutdown_timeout:
-    description:
-      - How long an instance that runs and moves cold may take to shut down, in seconds. After that it goes on running where it is and its
-        move has failed.
-      - The variable C(drover_shutdown_timeout) sets it too.
-    type: int
-    default: 300
   options:
     description:
       - How live moves are carried out. Roles take it from the variable C(drover_migration).
@@ -102,6 +71,7 @@ attributes:
     support: full
 extends_documentation_fragment:
   - drover.compute.store
+  - drover.compute.migration_options.limits
   - drover.compute.migration_options
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup

@@ -131,26 +131,6 @@ options:
       - The variable C(drover_solver_seconds) sets it too.
     type: float
     default: 0
-  max_migrations:
-    description: The most migrations at a time from a host, over all runs. The variable C(drover_max_migrations) sets it too.
-    type: int
-    default: 2
-  max_migrations_per_destination:
-    description: The most migrations at a time to one host. The variable C(drover_max_migrations_per_destination) sets it too.
-    type: int
-  max_migrations_overall:
-    description: The most migrations at a time in all. The variable C(drover_max_migrations_overall) sets it too.
-    type: int
-  max_wait:
-    description:
-      - How long to wait, in seconds, while other runs have all that the limits allow. The variable C(drover_max_wait) sets it too.
-    type: int
-    default: 3600
-  shutdown_timeout:
-    description:
-      - How long an instance may take to shut down, in seconds. The variable C(drover_shutdown_timeout) sets it too.
-    type: int
-    default: 300
   migration:
     description:
       - How each migration is carried out, as O(drover.compute.migration#module:options). The variable C(drover_migration) sets it too.
@@ -166,6 +146,7 @@ attributes:
     support: full
 extends_documentation_fragment:
   - drover.compute.store
+  - drover.compute.migration_options.limits
   - drover.compute.scheduler
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
