@@ -94,6 +94,11 @@ def columns(url, now=NOW, service_down_time=0):
     }
 
 
+def figures(url):
+    """columns() without the arrays of all providers, to be compared."""
+    return {key: value for key, value in columns(url).items() if key != "provider_arrays"}
+
+
 def used(url, resource="VCPU"):
     """What is allocated of one resource: dict host -> amount, hosts without any left out."""
     found = columns(url)

@@ -159,10 +159,10 @@ def test_a_definition_that_was_changed_is_not_built_with_the_old_claim(fleet_url
         )
 
     (first,) = claim()
-    before = fleets.columns(fleet_url)
+    before = fleets.figures(fleet_url)
     with pytest.raises(DroverError, match=f"Instance web .* was begun and is not built yet.*: {said}. Nothing was claimed or built"):
         claim(**more)
-    assert fleets.columns(fleet_url) == before
+    assert fleets.figures(fleet_url) == before
     assert [each["new"] for each in (first, *claim())] == [True, False]
     # What is built is changed by a resize, and place leaves it alone.
     fleets.discover(fleet_url, fleets.host("kvm1", fleets.domain("web")), fleets.host("kvm2"), fleets.host("kvm3"))

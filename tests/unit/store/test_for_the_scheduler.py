@@ -56,12 +56,12 @@ def test_columns_are_those_that_were_reported(store):
     assert states.num_io_ops.tolist() == [3, 0, 0]
     assert states.failed_builds.tolist() == [1, 0, 0]
     assert states.hypervisor_version.tolist() == [8000000, 0, 0]
-    assert states.distinct("stats")[0] == {"rack": 1} and states.distinct("stats")[1] is None
-    assert states.distinct("metrics")[0] == {"load": 2.5}
-    assert states.distinct("supported_instances")[0] == [["x86_64", "kvm", "hvm"]]
-    assert states.distinct("cpu_info")[0]["arch"] == "x86_64"
-    assert states.distinct("host_ip")[2] == "10.0.0.3"
-    assert "COMPUTE_NODE" in states.distinct("traits")[0]
+    assert states.categorical("stats")[0] == {"rack": 1} and states.categorical("stats")[1] is None
+    assert states.categorical("metrics")[0] == {"load": 2.5}
+    assert states.categorical("supported_instances")[0] == [["x86_64", "kvm", "hvm"]]
+    assert states.categorical("cpu_info")[0]["arch"] == "x86_64"
+    assert states.categorical("host_ip")[2] == "10.0.0.3"
+    assert "COMPUTE_NODE" in states.categorical("traits")[0]
     for rc, total, reserved, ratio in (("VCPU", 8, 0, 4), ("MEMORY_MB", 8192, 0, 1), ("DISK_GB", 100, 0, 1)):
         figures = {"total": total, "reserved": reserved, "ratio": ratio, "used": 0}
         figures.update(min_unit=1, max_unit=total, step_size=1)
@@ -76,7 +76,7 @@ def test_figures_stay_when_a_report_does_not_give_them(store):
         record.record(connection, again, NOW)
     with store.read() as connection:
         states = HostStates(host_columns.read_columns(connection, NOW, 0, wanted()))
-    assert states.num_io_ops.tolist() == [3, 0, 0] and states.distinct("host_ip")[0] == "10.0.0.1"
+    assert states.num_io_ops.tolist() == [3, 0, 0] and states.categorical("host_ip")[0] == "10.0.0.1"
 
 
 def test_hosts_that_are_not_up_say_why(store):

@@ -209,7 +209,7 @@ def test_groups_each_from_one_provider(gpu_url):
 
 
 def test_flat_requests_do_without_the_candidates(gpu_url, monkeypatch):
-    monkeypatch.setattr(scheduling, "ExactRoom", None)
+    monkeypatch.setattr(scheduling, "ProviderCapacity", None)
     assert decide(gpu_url, asked("web", disk_gb=1))[0]["host"]
 
 

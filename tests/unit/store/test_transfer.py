@@ -158,7 +158,7 @@ def test_there_and_back_nothing_is_lost(prepared_url, other_url, tmp_path, seed)
 def test_the_engine_goes_on_where_it_was(fleet_url, other_url, tmp_path):
     export(fleet_url, tmp_path / "x")
     load(other_url, tmp_path / "x")
-    assert fleets.columns(other_url) == fleets.columns(fleet_url)
+    assert fleets.figures(other_url) == fleets.figures(fleet_url)
     assert fleets.holdings(other_url) == fleets.holdings(fleet_url)
     # New rows get ids of their own, in each table.
     for url in (fleet_url, other_url):

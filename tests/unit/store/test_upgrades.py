@@ -203,7 +203,7 @@ def test_the_engine_uses_it_after_an_upgrade(store_url, tmp_path, revision):
         transfer.export(connection, str(tmp_path / "x"), NOW)
     with transfer_file.Export(str(tmp_path / "x")) as export_file, Store.open(f"sqlite:///{tmp_path / 'copy.db'}").write() as connection:
         transfer.load(connection, export_file)
-    assert fleets.columns(f"sqlite:///{tmp_path / 'copy.db'}") == fleets.columns(store_url)
+    assert fleets.figures(f"sqlite:///{tmp_path / 'copy.db'}") == fleets.figures(store_url)
 
 
 @pytest.mark.parametrize("revision", each_of(REVISIONS[:-1]))

@@ -142,7 +142,7 @@ def test_the_budget_of_a_group_is_seen_and_may_change(prepared_url):
     assert fleets.columns(prepared_url)["server_groups"]["web"]["max_moving"] == 2
     assert ensure(max_moving=0)
     assert fleets.columns(prepared_url)["server_groups"]["web"]["max_moving"] is None
-    with pytest.raises(DroverError, match="max_moving must be 1 or more, or 0 for no limit"):
+    with pytest.raises(DroverError, match=r"max_moving \(0 is no limit\) must be a whole number from 0 "):
         ensure(max_moving=-1)
 
 
