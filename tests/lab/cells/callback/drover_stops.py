@@ -35,13 +35,13 @@ class CallbackModule(CallbackBase):
         super().__init__(*args, **options)
         run = Delegation.run
 
-        def watched(delegation, host, name, args, check_mode=None):
+        def watched(delegation, host, name, args, check_mode=None, limit=None):
             if check_mode or args.get("check"):
-                return run(delegation, host, name, args, check_mode)
+                return run(delegation, host, name, args, check_mode, limit)
             what = f"{name.rpartition('.')[2]} {args.get('state') or ''} at {host}".replace("  ", " ")
             self._stop("before", what)
             try:
-                return run(delegation, host, name, args, check_mode)
+                return run(delegation, host, name, args, check_mode, limit)
             finally:
                 self._stop("after", what)
 
