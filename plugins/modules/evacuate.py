@@ -29,7 +29,7 @@ options:
       - V(judged) sees that the host is dead. It reads the host, asks other hypervisors about it, and restarts its libvirt where only that is
         dead. It refuses where the host answers, after it has closed what an earlier evacuation left open there, and where a rule holds it
         back. With O(said) it writes down that a person says that the host is off.
-      - V(restarted) sees in the store that the power of the host is off, forces the host down, reads the other hosts, closes what an earlier
+      - V(restarted) refuses unless this run has seen the power of the host off. It forces the host down, reads the other hosts, closes what an earlier
         run or a migration left open, claims room, and starts the instances. An instance that another host has already is recorded there.
         One that two hosts show, or that a host may have that was not read, is left alone.
     type: str

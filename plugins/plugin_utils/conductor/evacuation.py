@@ -25,7 +25,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports imp
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, evacuations, power, services
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, evacuations, leases, power, services
 
 #: What may be done about instances that could not be restarted.
 FAIL, SKIP = "fail", "skip"
@@ -245,14 +245,16 @@ class Evacuation:
     def _keep_off(self) -> None:
         """Keep everything off the host.
 
-        :raises DroverError: the store does not have it as off: nobody has seen that in this run, or it was seen up since.
+        :raises DroverError: it is not proven to be off: this run has not seen that, or the host was seen up since.
         """
         with self._dead.step() as (connection, _dummy):
             service, event = services.get(connection, self.host), power.last(connection, self.host)
-            if not service.last_error or not event or (event["status"], event["power_state"]) != ("completed", "off"):
+            # What was seen before the run had the lease is old: somebody may have switched the host on since.
+            seen = event is not None and event["updated_at"] >= leases.begun(connection, self.host)
+            if not service.last_error or not seen or (event["status"], event["power_state"]) != ("completed", "off"):
                 raise DroverError(
-                    f"It is not proven that {self.host} is off: its last power action in the store has not seen that, or the host was up since. "
-                    "Nothing was started. Run drover.compute.evacuate again from its beginning."
+                    f"It is not proven that {self.host} is off: this run has not seen that, or the host was up since. Nothing was started. "
+                    "Run drover.compute.evacuate again from its beginning."
                 )
             before, after = host_state.change(connection, self.host, "draining", self.request.reason, forced_down=True)
         self.changed = self.changed or before != after

@@ -65,17 +65,23 @@ class World:
         nodes = [host(name, *[instance(key, state=state) for key, state in found.items()]) for name, found in self.there.items()]
         return fleets.discover(self.url, *nodes, now=time.time())
 
-    def run(self, read=("kvm2", "kvm3"), rounds=3, kill=None, lifted=()):
+    def run(self, read=("kvm2", "kvm3"), rounds=3, kill=None, lifted=(), fenced=True):
         """The second half of an evacuation; its last plan.
 
         :param kill: it stops before that call of a destination, or after it when it is negative.
+        :param fenced: the first half of the run has taken the lease, and seen that the host is off.
         """
+        self.leasing().take("kvm1", "evacuate")
+        if fenced:
+            self.switched_off("kvm1", time.time())
         return self.evacuation(Hosts(self, kill), lifted=frozenset(lifted), rounds=rounds).restart(read)["plan"]
 
+    def leasing(self):
+        return Leasing(Store.open(self.url), Actor(os.getpid()), str)
+
     def evacuation(self, hosts, **more):
-        store = Store.open(self.url)
         request = EvacuationRequest("kvm1", ["kvm2", "kvm3"], Policy.from_mapping({}), unmovable=SKIP, **more)
-        return Evacuation(Ports(store, hosts, Leasing(store, Actor(os.getpid()), str), str, time), request)
+        return Evacuation(Ports(Store.open(self.url), hosts, self.leasing(), str, time), request)
 
     def start(self, place, orders):
         answers = []
@@ -266,17 +272,30 @@ def test_nothing_is_started_while_it_is_not_proven_that_it_is_off(world):
     with Store.open(world.url).write() as connection:
         power.begin(connection, "kvm1", "startup", "ipmi", None, time.time())
     with pytest.raises(DroverError, match="It is not proven that kvm1 is off"):
-        world.run()
+        world.run(fenced=False)
     world.switched_off("kvm1", time.time())
     fleets.discover(world.url, host("kvm1", instance("db"), instance("off", state="shutoff"), instance("web")), now=time.time())
     with pytest.raises(DroverError, match="It is not proven that kvm1 is off"):
-        world.run()
+        world.run(fenced=False)
     assert world.calls == [] and world.statuses() == []
     with Store.open(world.url).read() as connection:
         assert leases.read(connection) == []
     world.switched_off("kvm1", time.time())
     world.run()
     assert world.where() == WHOLE
+
+
+@pytest.mark.parametrize("lease", [False, True], ids=["without the first half", "with a proof of another run"])
+def test_what_another_run_has_seen_of_its_power_is_no_proof(world, lease):
+    """It was off some day, somebody has switched it on since, and now it does not answer."""
+    world.switched_off("kvm1", time.time() - 60)
+    if lease:
+        world.leasing().take("kvm1", "evacuate")
+    with pytest.raises(DroverError, match="It is not proven that kvm1 is off.*Run drover.compute.evacuate again from its beginning"):
+        world.evacuation(Hosts(world, None)).restart(("kvm2", "kvm3"))
+    assert world.calls == [] and world.statuses() == []
+    with Store.open(world.url).read() as connection:
+        assert leases.read(connection) == []
 
 
 @pytest.mark.parametrize("seen_later, restarted", [(False, True), (True, False)])
