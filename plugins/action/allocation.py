@@ -10,11 +10,11 @@ import time
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import refusals, scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, refuse_unknown_rules
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, reshaper, selections
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
 from ansible_collections.drover.compute.plugins.plugin_utils.store import continuity, instances, migrations_open
 
 STATES = (
@@ -41,9 +41,7 @@ class ActionModule(DroverAction):
             "default": "claimed",
         },
         "requests": {"type": "list", "elements": "dict"},
-        "policy": {"type": "dict", "default": {}},
-        "policy_file": {"type": "path"},
-        "service_down_time": {"type": "int", "default": 0},
+        **SCHEDULER_SPEC,
         "selections": {"type": "list", "elements": "dict"},
         "of_definitions": {"type": "bool", "default": False},
         "force": {"type": "list", "elements": "str", "default": []},
@@ -107,7 +105,7 @@ class ActionModule(DroverAction):
 
     def _scheduled(self, args, task_vars, now):
         store = self.store(args, task_vars)
-        policy = policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir"))
+        policy = policy_of(args, task_vars)
         with refusals.kept(store, claims.PURPOSE, Actor.of_this_task().holder, now), store.read() as connection:
             found = scheduling.decide(connection, args["requests"], policy, now, args["service_down_time"])
         return {"changed": False, "selections": found}

@@ -12,8 +12,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.cond
     ConductorAction,
     drain_request,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.scheduler_options import policy_of
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import Drain, DrainRequest
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
 
 
 class ActionModule(ConductorAction):
@@ -29,7 +29,7 @@ class ActionModule(ConductorAction):
     VARIABLES = ("extra_moves", *DRAIN_VARIABLES)
 
     def conduct(self, args, task_vars):
-        policy = policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir"))
+        policy = policy_of(args, task_vars)
         plan_only = args["plan_only"] or self._task.check_mode
         request = drain_request(args["host"], policy, args, args["reason"], args["rounds"], args["extra_moves"], plan_only)
         return Drain(self.ports(args, task_vars), request).run()

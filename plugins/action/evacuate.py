@@ -11,10 +11,10 @@ import pwd
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import ConductorAction
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation import FAIL, SKIP, Evacuation, EvacuationRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
 
 #: Options that are numbers of at least 1, and why.
 AT_LEAST_ONE = {
@@ -42,9 +42,7 @@ class ActionModule(ConductorAction):
         "max_evacuations": {"type": "int", "default": EvacuationRequest.at_once},
         "start_timeout": {"type": "int", "default": EvacuationRequest.start_timeout},
         "call_timeout": {"type": "int", "default": EvacuationRequest.call_timeout},
-        "service_down_time": {"type": "int", "default": 0},
-        "policy": {"type": "dict", "default": {}},
-        "policy_file": {"type": "path"},
+        **SCHEDULER_SPEC,
         **{each.name: {"type": "int", "default": each.default} for each in dataclasses.fields(fencing.Limits)},
         **STORE_SPEC,
     }
@@ -57,7 +55,7 @@ class ActionModule(ConductorAction):
         request = EvacuationRequest(
             host=args["host"],
             others=[name for name in args["others"] if name != args["host"]],
-            policy=policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir")),
+            policy=policy_of(args, task_vars),
             service_down_time=args["service_down_time"],
             said=args["said"],
             operator=_operator(task_vars),

@@ -6,15 +6,19 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, difference
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import ConductorAction
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import (
+    LIMITS_SPEC,
+    RESIZE_SPEC,
+    ConductorAction,
+    resize_settings,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.scheduler_options import SCHEDULER_VARIABLES
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.instance_migrations import (
     InstanceMigrationRequest,
     InstanceMigrations,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.migrate import PATIENCE
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings, ResizeSettings
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import limits as migration_limits
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
 
 
 class ActionModule(ConductorAction):
@@ -23,38 +27,15 @@ class ActionModule(ConductorAction):
         "instances": {"type": "list", "elements": "raw", "required": True},
         "host": {"type": "str"},
         "cold": {"type": "bool", "default": False},
-        "timeout": {"type": "int", "default": 60},
-        "force": {"type": "bool", "default": False},
-        "despite_policy": {"type": "bool", "default": False},
+        **RESIZE_SPEC,
         "migration": {"type": "dict", "default": {}},
-        "max_migrations": {"type": "int", "default": 2},
-        "max_migrations_per_destination": {"type": "int"},
-        "max_migrations_overall": {"type": "int"},
-        "max_wait": {"type": "int", "default": PATIENCE},
-        "shutdown_timeout": {"type": "int", "default": 300},
-        "policy": {"type": "dict", "default": {}},
-        "policy_file": {"type": "path"},
-        "service_down_time": {"type": "int", "default": 0},
+        **LIMITS_SPEC,
         **STORE_SPEC,
     }
-    VARIABLES = (
-        "migration",
-        "max_migrations",
-        "max_migrations_per_destination",
-        "max_migrations_overall",
-        "max_wait",
-        "shutdown_timeout",
-        "service_down_time",
-        ("policy", "scheduler"),
-        ("policy_file", "scheduler_file"),
-    )
+    VARIABLES = ("migration", *LIMITS_SPEC, *SCHEDULER_VARIABLES)
 
     def conduct(self, args, task_vars):
-        settings = ResizeSettings(
-            policy=policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir")),
-            check_mode=self._task.check_mode,
-            **{key: args[key] for key in ("timeout", "force", "despite_policy", "migration", "service_down_time")},
-        )
+        settings = resize_settings(args, task_vars, args["migration"], self._task.check_mode)
         moves = MoveSettings(migration_limits.of_options(args), args["migration"], args["max_wait"], args["shutdown_timeout"])
         wanted = InstanceMigrationRequest(args["instances"], moves, settings, args["host"] or None, args["cold"])
         run = InstanceMigrations(self.ports(args, task_vars), wanted)

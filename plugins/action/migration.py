@@ -9,11 +9,10 @@ from ansible import constants as C
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import ConductorAction, refuse_orphan
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import LIMITS_SPEC, ConductorAction, refuse_orphan
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.abort import Abort
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.host_moves import HostMoves
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.migrate import PATIENCE
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.staged_moves import StagedMoves
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
@@ -26,21 +25,11 @@ class ActionModule(ConductorAction):
         "moves": {"type": "list", "elements": "dict", "default": []},
         "purpose": {"type": "str", "default": "moving instances"},
         "instances": {"type": "list", "elements": "str", "default": []},
-        "max_migrations": {"type": "int", "default": 2},
-        "max_migrations_per_destination": {"type": "int"},
-        "max_migrations_overall": {"type": "int"},
-        "max_wait": {"type": "int", "default": PATIENCE},
-        "shutdown_timeout": {"type": "int", "default": 300},
+        **LIMITS_SPEC,
         "options": {"type": "dict", "options": migration_options.SPEC},
         **STORE_SPEC,
     }
-    VARIABLES = (
-        "max_migrations",
-        "max_migrations_per_destination",
-        "max_migrations_overall",
-        "max_wait",
-        "shutdown_timeout",
-    )
+    VARIABLES = tuple(LIMITS_SPEC)
 
     def conduct(self, args, task_vars):
         host = self.target(task_vars)
@@ -52,7 +41,7 @@ class ActionModule(ConductorAction):
                 raise DroverError("state aborted takes no moves: name the instances, or none for all that are being moved off the host.")
             return _result(Abort(ports, host, moves).run(args["instances"], pretend=self._task.check_mode))
         if args["instances"]:
-            raise DroverError("instances says whose moves to abort, with state aborted; what is to be moved is said with moves.")
+            raise DroverError("The option instances is for state aborted. Name the instances to be moved in the option moves.")
         if args["state"] == "settled" and args["moves"]:
             raise DroverError("state settled takes no moves: it ends what an earlier run left open, and begins nothing.")
         if host in C.LOCALHOST and any(move.get("from_host") != host for move in args["moves"]):

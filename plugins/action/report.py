@@ -11,19 +11,17 @@ import time
 from ansible import constants as C
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import report_data
 from ansible_collections.drover.compute.plugins.plugin_utils.report import html
 from ansible_collections.drover.compute.plugins.plugin_utils.report.summary import report_lines
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
 
 
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
         "path": {"type": "path", "default": "drover-report.html"},
         "plans": {"type": "list", "elements": "dict", "default": []},
-        "policy": {"type": "dict", "default": {}},
-        "policy_file": {"type": "path"},
-        "service_down_time": {"type": "int", "default": 0},
+        **SCHEDULER_SPEC,
         **STORE_SPEC,
     }
     VARIABLES = ("service_down_time",)
@@ -32,7 +30,7 @@ class ActionModule(DroverAction):
     def act(self, args, task_vars):
         path, now = os.path.abspath(os.path.expanduser(args["path"])), time.time()
         before = html.read(path)
-        policy = policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir"))
+        policy = policy_of(args, task_vars)
         with self.store(args, task_vars).read() as connection:
             view = report_data.read(connection, policy, now, args["service_down_time"], args["plans"])
         # A page that says the same but for its time is left as it is.

@@ -7,12 +7,15 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, difference
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import ConductorAction, refuse_orphan
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import (
+    RESIZE_SPEC,
+    ConductorAction,
+    refuse_orphan,
+    resize_settings,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize_steps import ResizeSteps, Step
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
 
 #: The steps but begun: state -> method of ResizeSteps.
 STEPS = {
@@ -31,32 +34,22 @@ class ActionModule(ConductorAction):
         "instance": {"type": "raw", "required": True},
         "flavor": {"type": "str"},
         "host": {"type": "str"},
-        "timeout": {"type": "int", "default": 60},
-        "force": {"type": "bool", "default": False},
-        "despite_policy": {"type": "bool", "default": False},
+        **RESIZE_SPEC,
         "options": {"type": "dict", "default": {}},
         "message": {"type": "str"},
-        "policy": {"type": "dict", "default": {}},
-        "policy_file": {"type": "path"},
-        "service_down_time": {"type": "int", "default": 0},
         **STORE_SPEC,
     }
     VARIABLES = ("service_down_time",)
 
     def conduct(self, args, task_vars):
-        here = self.target(task_vars)
+        here, go_on = self.target(task_vars), refuse_orphan()
 
         def hand(host):
             if host != here:
                 raise DroverError(f"This task runs on {here}, but its hypervisor is {host}. Delegate it there.")
-            return Hand(self, here, task_vars, refuse_orphan())
+            return Hand(self, here, task_vars, go_on)
 
-        settings = ResizeSettings(
-            policy=policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir")),
-            migration=args["options"],
-            check_mode=self._task.check_mode,
-            **{key: args[key] for key in ("timeout", "force", "despite_policy", "service_down_time")},
-        )
+        settings = resize_settings(args, task_vars, args["options"], self._task.check_mode)
         steps = ResizeSteps(self.ports(args, task_vars), settings, hand)
         instance, resize = steps.find(args["instance"])
         if args["state"] == "begun":

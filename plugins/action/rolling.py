@@ -12,11 +12,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.cond
     ConductorAction,
     drain_request,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.scheduler_options import policy_of
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import FAIL, SHUTDOWN, DrainRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import RollingQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling import PURPOSE, STEPS, Rolling
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling_request import ALWAYS, NEEDED, NEVER, SKIP, RollingRequest
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
 
 
 class ActionModule(ConductorAction):
@@ -73,7 +73,7 @@ class ActionModule(ConductorAction):
         return run.report(args["left_out"])
 
     def _request(self, args, task_vars):
-        policy = policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir"))
+        policy = policy_of(args, task_vars)
         names = ("spare_hosts", "batch_size", "unmovable", "service_down_time")
         question = RollingQuestion(policy, back=args["bring_back"], **{name: args[name] for name in names})
         same = ("hosts", "hooks", "reboot", "all_hosts", "blocked", "bring_back", "restart")

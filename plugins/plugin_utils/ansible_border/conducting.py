@@ -11,41 +11,45 @@ import time
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.delegation import AnsibleHosts
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.scheduler_options import (
+    SCHEDULER_SPEC,
+    SCHEDULER_VARIABLES,
+    policy_of,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import FAIL, SHUTDOWN, SKIP, DrainRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.leasing import Leasing
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.migrate import PATIENCE
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings, ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 
-#: The options of what drains hosts, and those of them that a variable ``drover_<option>`` sets too.
-DRAIN_SPEC = {
-    "unmovable": {"type": "str", "choices": [FAIL, SKIP, SHUTDOWN], "default": FAIL},
-    "plan_only": {"type": "bool", "default": False},
-    "solver_seconds": {"type": "float", "default": 0},
-    "service_down_time": {"type": "int", "default": 0},
+#: How many migrations at a time, and how long is waited: the options of the fragment drover.compute.migration_options.limits. The variable
+#: ``drover_<option>`` sets each of them too.
+LIMITS_SPEC = {
     "max_migrations": {"type": "int", "default": 2},
     "max_migrations_per_destination": {"type": "int"},
     "max_migrations_overall": {"type": "int"},
     "max_wait": {"type": "int", "default": PATIENCE},
     "shutdown_timeout": {"type": "int", "default": 300},
-    "migration": {"type": "dict"},
-    "policy": {"type": "dict", "default": {}},
-    "policy_file": {"type": "path"},
 }
-DRAIN_VARIABLES = (
-    "solver_seconds",
-    "service_down_time",
-    "max_migrations",
-    "max_migrations_per_destination",
-    "max_migrations_overall",
-    "max_wait",
-    "shutdown_timeout",
-    "migration",
-    ("policy", "scheduler"),
-    ("policy_file", "scheduler_file"),
-)
+#: The options of what drains hosts, and those of them that a variable sets too.
+DRAIN_SPEC = {
+    "unmovable": {"type": "str", "choices": [FAIL, SKIP, SHUTDOWN], "default": FAIL},
+    "plan_only": {"type": "bool", "default": False},
+    "solver_seconds": {"type": "float", "default": 0},
+    "migration": {"type": "dict"},
+    **LIMITS_SPEC,
+    **SCHEDULER_SPEC,
+}
+DRAIN_VARIABLES = ("solver_seconds", "migration", *LIMITS_SPEC, *SCHEDULER_VARIABLES)
+#: The options of what shuts instances down, gives them another size, and starts them again.
+RESIZE_SPEC = {
+    "timeout": {"type": "int", "default": 60},
+    "force": {"type": "bool", "default": False},
+    "despite_policy": {"type": "bool", "default": False},
+    **SCHEDULER_SPEC,
+}
 
 
 class ConductorAction(DroverAction):
@@ -84,6 +88,15 @@ def drain_request(host: str, policy, args: dict, reason: str, rounds: int, extra
     question = DrainQuestion.of_options(policy, {**args, "extra_moves": extra_moves})
     moves = MoveSettings(question.limits, args["migration"] or {}, args["max_wait"], args["shutdown_timeout"])
     return DrainRequest(host, question, moves, reason, args["unmovable"], plan_only, rounds)
+
+
+def resize_settings(args: dict, task_vars: dict, migration: dict, check_mode: bool) -> ResizeSettings:
+    """Return the ResizeSettings of a task with the options of RESIZE_SPEC.
+
+    :param migration: the options of each move.
+    """
+    given = {name: args[name] for name in ("timeout", "force", "despite_policy", "service_down_time")}
+    return ResizeSettings(policy_of(args, task_vars), migration=migration, check_mode=check_mode, **given)
 
 
 def refuse_orphan():

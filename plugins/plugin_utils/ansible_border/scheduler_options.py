@@ -1,0 +1,28 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options of actions that have the scheduler decide: those of the fragment drover.compute.scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+
+SCHEDULER_SPEC = {
+    "policy": {"type": "dict", "default": {}},
+    "policy_file": {"type": "path"},
+    "service_down_time": {"type": "int", "default": 0},
+}
+#: The variables that set them too, see action.DroverAction.
+SCHEDULER_VARIABLES = ("service_down_time", ("policy", "scheduler"), ("policy_file", "scheduler_file"))
+
+
+def policy_of(args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> Policy:
+    """Return the Policy of a task with the options of SCHEDULER_SPEC.
+
+    :raises PolicyError: it is not valid.
+    """
+    return policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir"))
