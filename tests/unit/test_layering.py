@@ -144,6 +144,7 @@ TREE = (
     "plugin_utils/placement/claims.py",
     "plugin_utils/placement/part.py",
     "plugin_utils/plain.py",
+    "plugin_utils/records/part.py",
     "plugin_utils/resource_classes.py",
     "plugin_utils/planner/part.py",
     "plugin_utils/report/part.py",
