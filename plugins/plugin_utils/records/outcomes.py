@@ -1,0 +1,160 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What hypervisors answer, and what moves and runs come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NotRequired, TypedDict
+
+
+class MoveOutcome(TypedDict):
+    """How a migration ended, as the module migration returns it.
+
+    - uuid, name: of the instance. source, destination: hosts.
+    - provider: of the destination; None where nothing speaks against that host, or the store no longer has it.
+    - status: completed, failed, cancelled (both: it is at the source), conflict or lost (both: its place is not known).
+    - message: why; may be empty.
+    - storage: shared, copied, none (no disk), or None where that is not known.
+    - elapsed_s: seconds, None where it was not begun.
+    """
+
+    uuid: str
+    name: str
+    source: str
+    destination: str
+    provider: str | None
+    status: str
+    message: str
+    storage: str | None
+    elapsed_s: float | None
+
+
+class MoveAnswer(TypedDict):
+    """What the source of a move answers about it: the module domain_migration, which documents each key.
+
+    - status: running, or as in MoveOutcome.
+    - source_state, destination_state: of the domain; absent where there is none; None where libvirt did not tell.
+    - percent, total_mib, remaining_mib, elapsed_s: how far it is.
+    """
+
+    uuid: str
+    status: str
+    message: NotRequired[str]
+    phase: NotRequired[str | None]
+    percent: NotRequired[float]
+    total_mib: NotRequired[float | None]
+    remaining_mib: NotRequired[float | None]
+    elapsed_s: NotRequired[float | None]
+    storage: NotRequired[str | None]
+    source_state: NotRequired[str | None]
+    destination_state: NotRequired[str | None]
+
+
+class MoveCheck(TypedDict):
+    """What the source of a move answers when it only checks the move.
+
+    - uuid, name: of the instance. source: the host. provider: of the destination.
+    - ok: whether the move can be made. message: why not, a sentence. why: the same without names.
+    - reached: whether the source reaches the destination.
+    - copies_disk_mib: MiB of its disks that the move copies; None where that is not known.
+    - source_state, destination_state: as in MoveAnswer.
+    """
+
+    uuid: str
+    name: str
+    source: str
+    provider: str
+    ok: bool
+    message: str
+    why: NotRequired[str]
+    reached: NotRequired[bool]
+    copies_disk_mib: NotRequired[int | None]
+    source_state: NotRequired[str | None]
+    destination_state: NotRequired[str | None]
+
+
+class DomainLook(TypedDict):
+    """What a host shows of an instance whose orders were withdrawn there: an entry of the module domain_order.
+
+    - busy: another call works on the domain, so nothing was withdrawn.
+    - domain: as the module hypervisor_info describes it; None where there is none.
+    """
+
+    uuid: str
+    busy: bool
+    domain: dict[str, Any] | None
+
+
+class Occupant(TypedDict):
+    """A domain that a host showed: its state there, and the host at which the store has the instance (None: at none)."""
+
+    uuid: str
+    name: str
+    state: str
+    host: str | None
+
+
+class Arrival(TypedDict):
+    """An instance on its way to a host. source: the host it leaves, None where it is being built."""
+
+    uuid: str
+    name: str
+    source: str | None
+
+
+class Occupants(TypedDict):
+    """What is on a host, or on its way there, as the host showed it last. running: all that is not shut off."""
+
+    running: list[Occupant]
+    shut_off: list[Occupant]
+    arriving: list[Arrival]
+
+
+class DrainResult(TypedDict):
+    """What a drain came to, as the module drain returns it.
+
+    - plan: the last one, see records.plans.
+    - shut_down: instances that were shut down. staying: instances that cannot move. Each has uuid and name.
+    """
+
+    changed: bool
+    plan: Mapping[str, Any]
+    migrations: list[MoveOutcome]
+    shut_down: Sequence[Mapping[str, Any]]
+    staying: Sequence[Mapping[str, Any]]
+    message: str
+
+
+class RestartOutcome(TypedDict):
+    """What the start of an instance of a dead host came to.
+
+    - host: its destination. provider: of that host.
+    - state: of the domain there, or None. message: why it does not run there; may be empty.
+    """
+
+    uuid: str
+    name: str
+    host: str
+    provider: str
+    state: str | None
+    message: str
+
+
+class InstanceOutcome(TypedDict):
+    """What became of an instance that was to be started, stopped, rebooted or removed, as the module instance returns it.
+
+    - status: done, absent (it is not on its host) or failed. message: why.
+    - domain: afterwards, as the module hypervisor_info describes it; not of one that is removed.
+    - removed_disks, kept_disks (each path and reason): files, of one that is removed.
+    """
+
+    uuid: str
+    name: str
+    changed: bool
+    status: str
+    message: str
+    domain: NotRequired[dict[str, Any] | None]
+    removed_disks: NotRequired[list[str]]
+    kept_disks: NotRequired[list[dict[str, str]]]
