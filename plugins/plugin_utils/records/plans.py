@@ -273,31 +273,3 @@ class CapacityPlan(TypedDict):
     short: str | None
     #: None where the loss of a host was not asked for, or the fleet is empty.
     with_loss: HostLoss | None
-
-
-class PrecheckReport(TypedDict):
-    """What the hypervisors at both ends say of a move before it begins."""
-
-    #: Of the instance, as its name.
-    uuid: str
-    name: str
-    #: Both ends: names of hosts.
-    source: str
-    destination: str
-    #: Uuid of the destination's resource provider.
-    provider: str
-    #: Whether the move can begin; else see ``message``.
-    ok: bool
-    would_start: bool
-    message: str
-    #: The reason without the names of hosts; may be empty.
-    why: str
-    #: Whether the source reaches libvirt at the destination.
-    reached: bool
-    #: shared, copied or none; None where it is not known.
-    storage: str | None
-    #: Size of the files that are copied; None where it is not known.
-    copies_disk_mib: int | None
-    #: Of the domain; absent where the host does not have it, None where that is not known.
-    source_state: str | None
-    destination_state: str | None
