@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
+
+from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import DrainPlan, InstanceSummary, UnmovableInstance
 
 
 class MoveOutcome(TypedDict):
@@ -52,29 +53,6 @@ class MoveAnswer(TypedDict):
     destination_state: NotRequired[str | None]
 
 
-class MoveCheck(TypedDict):
-    """What the source of a move answers when it only checks the move.
-
-    - uuid, name: of the instance. source: the host. provider: of the destination.
-    - ok: whether the move can be made. message: why not, a sentence. why: the same without names.
-    - reached: whether the source reaches the destination.
-    - copies_disk_mib: MiB of its disks that the move copies; None where that is not known.
-    - source_state, destination_state: as in MoveAnswer.
-    """
-
-    uuid: str
-    name: str
-    source: str
-    provider: str
-    ok: bool
-    message: str
-    why: NotRequired[str]
-    reached: NotRequired[bool]
-    copies_disk_mib: NotRequired[int | None]
-    source_state: NotRequired[str | None]
-    destination_state: NotRequired[str | None]
-
-
 class DomainLook(TypedDict):
     """What a host shows of an instance whose orders were withdrawn there: an entry of the module domain_order.
 
@@ -115,15 +93,14 @@ class Occupants(TypedDict):
 class DrainResult(TypedDict):
     """What a drain came to, as the module drain returns it.
 
-    - plan: the last one, see records.plans.
-    - shut_down: instances that were shut down. staying: instances that cannot move. Each has uuid and name.
+    - plan: the last one. shut_down: instances that were shut down. staying: instances that cannot move.
     """
 
     changed: bool
-    plan: Mapping[str, Any]
+    plan: DrainPlan
     migrations: list[MoveOutcome]
-    shut_down: Sequence[Mapping[str, Any]]
-    staying: Sequence[Mapping[str, Any]]
+    shut_down: list[InstanceSummary]
+    staying: list[UnmovableInstance]
     message: str
 
 
