@@ -65,31 +65,6 @@ class DomainLook(TypedDict):
     domain: dict[str, Any] | None
 
 
-class Occupant(TypedDict):
-    """A domain that a host showed: its state there, and the host at which the store has the instance (None: at none)."""
-
-    uuid: str
-    name: str
-    state: str
-    host: str | None
-
-
-class Arrival(TypedDict):
-    """An instance on its way to a host. source: the host it leaves, None where it is being built."""
-
-    uuid: str
-    name: str
-    source: str | None
-
-
-class Occupants(TypedDict):
-    """What is on a host, or on its way there, as the host showed it last. running: all that is not shut off."""
-
-    running: list[Occupant]
-    shut_off: list[Occupant]
-    arriving: list[Arrival]
-
-
 class DrainResult(TypedDict):
     """What a drain came to, as the module drain returns it.
 
