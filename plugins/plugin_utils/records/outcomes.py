@@ -53,6 +53,32 @@ class MoveAnswer(TypedDict):
     destination_state: NotRequired[str | None]
 
 
+class PrecheckReport(TypedDict):
+    """What both ends of a move show before it begins: of the module domain_migration, with the source and the provider.
+
+    - uuid, name: of the instance. source, destination: hosts. provider: of the destination.
+    - ok: whether the move can be made. message: why not; why: the same without names; both may be empty.
+    - reached: whether the source reaches libvirt at the destination.
+    - storage: as in MoveOutcome. copies_disk_mib: MiB of its files that are copied, None where that is not known.
+    - source_state, destination_state: as in MoveAnswer.
+    """
+
+    uuid: str
+    name: str
+    source: str
+    destination: str
+    provider: str | None
+    ok: bool
+    would_start: bool
+    message: str
+    why: str
+    reached: bool
+    storage: str | None
+    copies_disk_mib: int | None
+    source_state: str | None
+    destination_state: str | None
+
+
 class DomainLook(TypedDict):
     """What a host shows of an instance whose orders were withdrawn there: an entry of the module domain_order.
 
