@@ -9,7 +9,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.acti
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import ConductorAction
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.undrain import Undrain, UndrainRequest
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
 
 
 class ActionModule(ConductorAction):

@@ -13,7 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling i
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling_request import RollingRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils.store import drained, rolling, services
 from ansible_collections.drover.compute.tests.scenarios import together
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken, Violation

@@ -12,7 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.instance_
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize import Resize, ResizeRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings, ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.undrain import Undrain, UndrainRequest
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken
 
 #: Seconds that a guest takes to start.

@@ -9,7 +9,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor import ho
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.abort import Abort
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.host_moves import HostMoves
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
 from ansible_collections.drover.compute.tests.scenarios import together
 from ansible_collections.drover.compute.tests.unit.store import fleets
 

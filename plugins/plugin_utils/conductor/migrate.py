@@ -54,7 +54,7 @@ class Mover:
         move at a time and the others wait. It answers after ``wait`` seconds, or once no more than ``until`` are
         under way, or NEWS seconds after one has ended or begun.
     :param show: a function that shows a line to the person who watches.
-    :param limits: migrations.limits.MigrationLimits: the most migrations at a time, over all runs.
+    :param limits: records.orders.MigrationLimits: the most migrations at a time, over all runs.
     :param keep: a function (connection) that renews the lease of the host, or raises leases.Lost:
         then nothing more is begun, and what has begun is left to whoever has the lease now.
     :param power: conductor.restarting.Restarts, for those that are shut down for a cold move; None where no

@@ -28,7 +28,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_op
 class DrainQuestion:
     """What a drain's plan goes by.
 
-    policy: scheduler.policy.Policy. limits: migrations.limits.MigrationLimits. bandwidth_mib: of a migration, MiB/s, or None. extra_moves: most
+    policy: scheduler.policy.Policy. limits: records.orders.MigrationLimits. bandwidth_mib: of a migration, MiB/s, or None. extra_moves: most
     moves of other hosts' instances. solver_seconds: how long the exact model may be worked on. service_down_time: seconds.
     """
 

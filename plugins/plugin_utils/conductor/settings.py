@@ -9,8 +9,8 @@ import dataclasses
 import typing
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.migrate import PATIENCE
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations.options import Options
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
 
 
 @dataclasses.dataclass(frozen=True)

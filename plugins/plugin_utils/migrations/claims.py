@@ -51,7 +51,7 @@ def begin_within(connection, limits, given_up, move, move_type, now, notes=None,
 
     The caller's transaction is one that writes alone, so that nobody counts at the same moment.
 
-    :param limits: limits.MigrationLimits.
+    :param limits: records.orders.MigrationLimits.
     :param given_up: see limits.refuse(), as for waiting.
     :param move: uuid, name, from_host, host, node; and maybe allocations.
     :raises limits.Busy: a cap is reached; nothing was written.

@@ -9,9 +9,8 @@ A migration that a killed run left open counts until it is settled.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, some
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import EVACUATION
 
 #: So many are named.
@@ -27,15 +26,6 @@ class Busy(DroverError):
     def __init__(self, message, blockers):
         super().__init__(message, cause="busy")
         self.blockers = blockers
-
-
-@dataclass(frozen=True)
-class MigrationLimits:
-    """The most migrations at the same time; None for no limit."""
-
-    per_source: int | None = None
-    per_destination: int | None = None
-    overall: int | None = None
 
 
 def of_options(options):

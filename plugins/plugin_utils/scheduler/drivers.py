@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import FloatArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Selection
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import attributes, filter_scheduler
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Filtering
@@ -23,7 +24,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filt
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.selection import Selection
 
 
 def schedule(states: HostStates, specs: Sequence[RequestSpec], policy: Policy, explain: bool = True) -> list[Selection]:

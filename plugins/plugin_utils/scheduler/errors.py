@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.selection import FailureExplanation
+from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import FailureExplanation
 
 
 class SchedulerError(DroverError):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import node_label, some
+from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import FailureExplanation, NearMiss, Stage
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import ClassFilter, number
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
@@ -18,7 +19,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_stat
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.prefilters import traits_asked
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.selection import FailureExplanation, NearMiss, Stage
 
 NEAREST = 3
 SHOWN = 2

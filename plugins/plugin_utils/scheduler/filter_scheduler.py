@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Destination, Explanation, Selection, Stage
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost, RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.explanation import explain_failure
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Filtering, Limit
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.selection import Destination, Explanation, Selection, Stage
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.weighing import Part, Weighing, at, best
 
 #: How many hosts an explanation shows.

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Stage
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import ClassFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import HostFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import SchedulerError
@@ -16,7 +17,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_stat
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.prefilters import pre_filters
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.selection import Stage
 
 #: What lets rows pass, and which ones.
 Mask = tuple[str, BoolArray]

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import node_label
+from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Allocations, GroupDescription
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.aggregates import Aggregates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.attributes import OPTIONAL
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.categorical import Categorical, decoded
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError, SchedulerError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec, ServerGroupRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.resource_columns import ResourceColumns
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.selection import Allocations, GroupDescription
 
 #: The key of an aggregate's metadata that makes it a zone.
 ZONE_KEY = "availability_zone"

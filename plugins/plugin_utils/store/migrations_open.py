@@ -5,19 +5,17 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import OpenMove
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances import on_its_node
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
 # Types of migrations that are told apart from mere moves.
 RESIZE, EVACUATION = "resize", "evacuation"
 
 
-def open_moves(connection):
-    """The migrations that are under way, or were when their run was killed, in the order they began.
-
-    :returns: a list of rows: uuid, instance_uuid, instance_name, source, destination, type, details, group_name.
-    """
+def open_moves(connection: Connection) -> list[OpenMove]:
+    """Return the migrations that are under way, or were when their run was killed, in the order they began."""
     table, instances, groups = tables.migrations, tables.instances, tables.server_groups
     query = (
         sa.select(
@@ -35,7 +33,7 @@ def open_moves(connection):
         .where(table.c.status.in_(tables.OPEN_MIGRATION))
         .order_by(table.c.created_at, table.c.id)
     )
-    return connection.execute(query).all()
+    return [OpenMove._make(row) for row in connection.execute(query)]
 
 
 def holding(connection, instance_uuids):

@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor import ho
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.migrate import Mover
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import orders as migration_orders
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances, leases, services, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of

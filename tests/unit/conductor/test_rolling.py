@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling i
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling_request import RollingRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, Unreachable
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, leases, rolling
 from ansible_collections.drover.compute.tests.unit.store import fleets

@@ -18,8 +18,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.migrate i
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.restarting import Restarts
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Busy, MigrationLimits, of_options
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Busy, of_options
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances, migrations_open, tables
 from ansible_collections.drover.compute.tests.unit.conductor.test_migrate import Killed, World
 from ansible_collections.drover.compute.tests.unit.store import fleets

@@ -14,12 +14,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.evacuation import plan_evacuation
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.return_home import plan_return
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, clock, evacuations, provider_arrays, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import ALL

@@ -1,0 +1,146 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Selections, why the scheduler made them, and the claims that are made from them."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+#: {resource class: amount}: MEMORY_MB in MiB, DISK_GB in GiB, the others in pieces.
+Resources = dict[str, int]
+#: {provider uuid: what is allocated there}.
+Allocations = dict[str, Resources]
+
+
+class GroupDescription(TypedDict):
+    """A server group, from which a claim can make it if it is new."""
+
+    name: str
+    policy: str
+    #: Of anti-affinity.
+    max_server_per_host: NotRequired[int | None]
+
+
+class Stage(TypedDict):
+    """A host filter or a limit that ran: how many hosts there were before and after it."""
+
+    name: str
+    before: int
+    after: int
+    rejected: int
+
+
+class Lack(TypedDict):
+    """Why one host filter rejects a host."""
+
+    filter: str
+    text: str
+
+
+class NearMiss(TypedDict):
+    """A host that fell at few host filters."""
+
+    host: str
+    node: str
+    lacks: list[Lack]
+
+
+class FailureExplanation(TypedDict):
+    """Why there was no valid host.
+
+    hosts: how many compute nodes there are; filters: up to the one that left nothing; nearest: hosts that
+    fell at the fewest filters and by the least, best first; never: no host could hold the request even
+    if it were empty.
+    """
+
+    hosts: int
+    filters: list[Stage]
+    nearest: list[NearMiss]
+    never: bool
+
+
+class Explanation(TypedDict):
+    """Why a host was selected; without explanations the lists are empty.
+
+    weighers: [{name, multiplier}]; top: [{host, node, weight, weighers: {name: {raw, normalised, multiplier}}}].
+    """
+
+    hosts: int
+    filters: list[Stage]
+    weighers: list[dict[str, Any]]
+    top: list[dict[str, Any]]
+
+
+class Destination(TypedDict):
+    """A compute node that may take an instance; ``allocations`` where several providers could give its resources."""
+
+    host: str
+    node: str
+    #: Uuid of the node's resource provider.
+    provider: str
+    weight: float
+    allocations: NotRequired[Allocations | None]
+
+
+class Selection(Destination):
+    """The host for one instance, and alternates in the order in which to try them.
+
+    flavor: its name; image: its properties.
+    """
+
+    name: str
+    uuid: str | None
+    cell: str | None
+    resources: Resources
+    server_group: GroupDescription | None
+    availability_zone: str | None
+    project: str | None
+    user: str | None
+    flavor: str | None
+    image: dict[str, Any] | None
+    alternates: list[Destination]
+    explanation: Explanation
+
+
+class Alternate(TypedDict):
+    """As much of a Destination as a claim needs; without ``node`` the only compute node of the host."""
+
+    host: str
+    node: NotRequired[str | None]
+    allocations: NotRequired[Allocations | None]
+
+
+class ClaimRequest(Alternate):
+    """As much of a Selection as a claim needs, which people may write too; a server group by its name or described."""
+
+    name: str
+    uuid: str
+    resources: Resources
+    server_group: NotRequired[str | GroupDescription | None]
+    availability_zone: NotRequired[str | None]
+    project: NotRequired[str | None]
+    user: NotRequired[str | None]
+    flavor: NotRequired[str | None]
+    image: NotRequired[dict[str, Any] | None]
+    alternates: NotRequired[list[Alternate]]
+    explanation: NotRequired[Explanation]
+
+
+class Claim(TypedDict):
+    """What an instance has been allocated, and where; host, node and provider are None if its compute node is gone."""
+
+    uuid: str
+    name: str
+    resources: Resources
+    host: str | None
+    node: str | None
+    provider: str | None
+    #: The libvirt URI of the node, its architecture, and the best type of domain there. Missing without a node.
+    uri: NotRequired[str | None]
+    arch: NotRequired[str | None]
+    domain_type: NotRequired[str]
+    #: Those that come after the claimed one.
+    alternates: list[Alternate]
+    #: False where the instance had its claim already.
+    new: bool
