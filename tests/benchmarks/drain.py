@@ -88,7 +88,7 @@ def instance_of(vm):
         "server_group": vm["groups"][0] if vm["groups"] else None,
         "required_traits": vm["requires"],
         "dirty_mib": vm["dirty_mb_s"],
-        "policy": "never" if vm["pinned"] else None,
+        "move_policy": "never" if vm["pinned"] else None,
         "persistent": True,
     }
 

@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize_de
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import decide
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings, ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import movers
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import movability
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, instance_lookup
 from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import EVACUATION, RESIZE
 
@@ -50,8 +50,8 @@ def by_policy(instance: dict) -> dict:
     policy, state = instance["policy"] or {}, instance["state"]
     move = policy.get("move")
     return {
-        "moves_cold": move == "cold" and state in movers.LIVE_STATES,
-        "kept_by_policy": movers.why_policy_keeps(move, policy.get("error"), state),
+        "moves_cold": move == "cold" and state in movability.LIVE_STATES,
+        "kept_by_policy": movability.why_policy_keeps(move, policy.get("error"), state),
     }
 
 

@@ -21,7 +21,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import resizes
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations.options import Options
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import movers
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import movability
 from ansible_collections.drover.compute.plugins.plugin_utils.store import decisions, instance_lookup
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain, record
 
@@ -322,7 +322,7 @@ def _refuse_unfinished(resize: dict) -> NoReturn:
 
 def _refuse_by_policy(instance: dict, host: str) -> None:
     policy = instance["policy"] or {}
-    kept = movers.why_policy_keeps(policy.get("move"), policy.get("error"), instance["state"], cold=True)
+    kept = movability.why_policy_keeps(policy.get("move"), policy.get("error"), instance["state"], cold=True)
     if kept:
         raise DroverError(
             f"Instance {instance['name']} is not moved from {instance['host']} to {host}: {kept}. Nothing was done. Change its "

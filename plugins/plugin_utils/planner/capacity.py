@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import packing
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import Movers, packing_state_of
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import Mover
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import CandidateBuilder, packing_state_of
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.migration_candidates import MigrationCandidate
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
 
@@ -37,7 +37,7 @@ def plan_capacity(fleet, request, policy, instances=None):
     states = HostStates(fleet)
     spec = request if isinstance(request, RequestSpec) else RequestSpec.from_request(request)
     packing_state, _items = packing_state_of(states, policy, ())
-    new = packing_state.add([(Mover({"name": spec.name, "uuid": spec.key}, spec, -1, (), ()),)])[0]
+    new = packing_state.add([(MigrationCandidate({"name": spec.name, "uuid": spec.key}, spec, -1, (), ()),)])[0]
     counts, short = more(packing_state, new)
     allowed = packing_state.masks[packing_state.kind[new]]
     hosts = [
@@ -144,7 +144,7 @@ class _Losses:
             self.name[packing_state.host_of[row]] = states.host[row]
             rows_of.setdefault(states.host[row], row)
             rows_of[states.host[row], states.node[row]] = row
-        self._by_source = Movers(states, ())
+        self._builder = CandidateBuilder(states, ())
         self._on = {}
         row_of, kind_of = [], []
         kinds, examples = {}, []
@@ -166,7 +166,7 @@ class _Losses:
         harm = np.zeros(count)
         choices = np.full(count, np.iinfo(np.int64).max)
         if kind_of:
-            items = packing_state.add([(self._by_source.mover(each, (row,), ()),) for each, row in examples])
+            items = packing_state.add([(self._builder.candidate(each, (row,), ()),) for each, row in examples])
             kind_of = np.array(kind_of, dtype=np.int64)
             np.add.at(harm, hosts, np.array([self._harm(item, new) for item in items])[kind_of])
             np.minimum.at(choices, hosts, np.array([self._choices(item) for item in items], dtype=np.int64)[kind_of])
@@ -208,7 +208,7 @@ class _Losses:
         """How many more fit when the instances of a lost host have got places; None when they find none."""
         packing_state = self.packing_state
         rows = np.flatnonzero(packing_state.host_of == host)
-        items = packing_state.add([(self._by_source.mover(each, (row,), ()),) for each, row in self._on.get(host, ())])
+        items = packing_state.add([(self._builder.candidate(each, (row,), ()),) for each, row in self._on.get(host, ())])
         packing_state.open[rows] = False
         try:
             return _most(packing_state, items, more)

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import Mover, is_to_shut_down, spec_of, why_unmovable
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.migration_candidates import MigrationCandidate, spec_of
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.movability import is_to_shut_down, why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.packing_state import PackingState
 
 #: A move never goes where these say no, whatever the policy leaves out: the claim would refuse it,
@@ -21,7 +22,7 @@ NEEDED_FILTERS = (
 )
 
 
-class Movers:
+class CandidateBuilder:
     """Where instances may go, by what is true of their source: limits that many of them share."""
 
     def __init__(self, states, sources):
@@ -29,8 +30,8 @@ class Movers:
         self._open = ~np.isin(states.host_of, states.host_of[list(sources)])
         self._limits = {}
 
-    def mover(self, instance, sources, excluded):
-        """The Mover of an instance; ``sources``: the rows it may be on, None for any."""
+    def candidate(self, instance, sources, excluded):
+        """The MigrationCandidate of an instance; ``sources``: the rows it may be on, None for any."""
         states = self._states
         spec = spec_of(instance, states, excluded)
         if instance.get("allocations"):
@@ -51,7 +52,7 @@ class Movers:
                 have = states.categorical("traits").each(lambda found: set(traits) <= set(found or ()))
                 limits.append(("required traits", have, f"without {', '.join(traits)}"))
             self._limits[key] = tuple(limits)
-        return Mover(instance, spec, source, self._limits[key], key)
+        return MigrationCandidate(instance, spec, source, self._limits[key], key)
 
 
 def may_step_aside(states, others, names=()):
@@ -77,6 +78,6 @@ def may_step_aside(states, others, names=()):
 def packing_state_of(states, policy, instances):
     """(PackingState, [item]) with every instance given as an item of its own."""
     packing_state = PackingState(states, policy.requiring(NEEDED_FILTERS))
-    by_source = Movers(states, ())
+    builder = CandidateBuilder(states, ())
     found = sorted(instances, key=lambda each: (each["name"], each["uuid"]))
-    return packing_state, packing_state.add([(by_source.mover(each, None, ()),) for each in found])
+    return packing_state, packing_state.add([(builder.candidate(each, None, ()),) for each in found])

@@ -8,16 +8,11 @@ from __future__ import annotations
 from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes, validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import greedy, infeasibility, relocation_search
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import NEEDED_FILTERS, Movers, may_step_aside
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import NEEDED_FILTERS, CandidateBuilder, may_step_aside
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain_solver import DrainSolver
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.migration_candidates import Unit, spec_of
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.movability import is_live, is_to_shut_down, why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_order import BANDWIDTH_MIB, move_seconds, plan_seconds, plan_waves
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import (
-    Unit,
-    is_live,
-    is_to_shut_down,
-    spec_of,
-    why_unmovable,
-)
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.explanation import explain_failure
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import filter_hosts
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
@@ -78,32 +73,32 @@ def plan_drain(fleet, instances, host, policy, limits=None, excluded=None, other
     names = [host] if isinstance(host, str) else sorted(set(host))
     sources = _sources(states, names)
     policy = policy.requiring(NEEDED_FILTERS)
-    by_source = Movers(states, sources)
+    builder = CandidateBuilder(states, sources)
     excluded = excluded or {}
-    unmovable, shutdowns, movers = [], [], []
+    unmovable, shutdowns, candidates = [], [], []
     for instance in sorted(instances, key=lambda each: (each["name"], each["uuid"])):
         if is_to_shut_down(instance):
             shutdowns.append(instance)
             continue
         reason = why_unmovable(instance)
         if reason is None:
-            movers.append(by_source.mover(instance, sources, excluded.get(instance["uuid"], ())))
+            candidates.append(builder.candidate(instance, sources, excluded.get(instance["uuid"], ())))
         else:
             unmovable.append(_unmovable(instance, reason))
-    units = _units(states, movers, instances, unmovable)
+    units = _units(states, candidates, instances, unmovable)
 
     def aside():
         found = may_step_aside(states, others, names)
-        return [by_source.mover(each, None, excluded.get(each["uuid"], ())) for each in found]
+        return [builder.candidate(each, None, excluded.get(each["uuid"], ())) for each in found]
 
     solver = DrainSolver(states, policy, units, aside, others is not None)
     solution = solver.solve(extra_moves, solver_seconds)
     for number, unit in enumerate(solution.stuck):
         unmovable.extend(_stuck(solver, unit, solution, number < WAYS_OUT, excluded))
     taken = _taken(states, solution)
-    moves = [_move(states, mover, index, bandwidth, True, taken) for mover, index in solution.steps]
-    leaving = [_move(states, mover, index, bandwidth, False, taken) for mover, index in solution.places]
-    priority = {mover.spec.key: -_priority(mover.instance) for mover, _index in solution.places}
+    moves = [_move(states, candidate, index, bandwidth, True, taken) for candidate, index in solution.steps]
+    leaving = [_move(states, candidate, index, bandwidth, False, taken) for candidate, index in solution.places]
+    priority = {candidate.spec.key: -_priority(candidate.instance) for candidate, _index in solution.places}
     moves += sorted(leaving, key=lambda move: priority[move["uuid"]])
     waves = plan_waves(moves, fleet, limits)
     named = host if isinstance(host, str) else ", ".join(names)
@@ -153,8 +148,8 @@ def _priority(instance):
     return int(instance.get("priority") or 0)
 
 
-def _units(states, movers, instances, unmovable):
-    """Movers by what must go together; affinity groups with an unmovable member become unmovable."""
+def _units(states, candidates, instances, unmovable):
+    """CandidateBuilder by what must go together; affinity groups with an unmovable member become unmovable."""
     held = {}
     for each in unmovable:
         instance = next(found for found in instances if found["uuid"] == each["uuid"])
@@ -162,62 +157,62 @@ def _units(states, movers, instances, unmovable):
         if group:
             held.setdefault(group, each["name"])
     units, together = [], {}
-    for mover in movers:
-        if not greedy.is_affinity(states, mover):
-            units.append(Unit((mover,)))
+    for candidate in candidates:
+        if not greedy.is_affinity(states, candidate):
+            units.append(Unit((candidate,)))
             continue
-        group = mover.spec.server_group.name
+        group = candidate.spec.server_group.name
         if group in held:
             reason = f"its server group {group} (affinity) stays together, and {held[group]} cannot move"
-            unmovable.append(_unmovable(mover.instance, reason))
+            unmovable.append(_unmovable(candidate.instance, reason))
         else:
-            together.setdefault(group, []).append(mover)
+            together.setdefault(group, []).append(candidate)
     return units + [Unit(tuple(group)) for group in together.values()]
 
 
 def _stuck(solver, unit, solution, seek, excluded):
     """Why the members of a unit have no place: [unmovable]."""
     states, policy = solver.states, solver.policy
-    refused = next((each for each in unit.movers if _are_all_refused(states, policy, each, excluded)), None)
+    refused = next((each for each in unit.candidates if _are_all_refused(states, policy, each, excluded)), None)
     if refused is not None:
         return _refused(unit, refused, states, excluded[refused.spec.key])
-    mover = max(unit.movers, key=lambda each: each.spec.resources.get("MEMORY_MB", 0))
-    left = greedy.leave(states, unit) if greedy.is_affinity(states, mover) else []
-    alone = len(filter_hosts(states, mover.spec, policy, mover.limits)[0]) > 0
+    candidate = max(unit.candidates, key=lambda each: each.spec.resources.get("MEMORY_MB", 0))
+    left = greedy.leave(states, unit) if greedy.is_affinity(states, candidate) else []
+    alone = len(filter_hosts(states, candidate.spec, policy, candidate.limits)[0]) > 0
     if not alone:
-        why = f"fits on no other host: {explain_failure(states, mover.spec, policy, mover.limits).why}"
+        why = f"fits on no other host: {explain_failure(states, candidate.spec, policy, candidate.limits).why}"
     else:
         done = _acted(states, solution)
-        if len(filter_hosts(states, mover.spec, policy, mover.limits)[0]):
+        if len(filter_hosts(states, candidate.spec, policy, candidate.limits)[0]):
             why = "no host has room for it and the rest of its server group together"
         else:
-            failure = explain_failure(states, mover.spec, policy, mover.limits)
+            failure = explain_failure(states, candidate.spec, policy, candidate.limits)
             why = f"fits on no other host once the others have their places: {failure.why}"
         for undo, row, spec in reversed(done):
             undo(row, spec)
     greedy.come_back(states, left)
     near, way_out = _way_out(solver, unit, solution, seek)
-    given = excluded.get(mover.spec.key)
+    given = excluded.get(candidate.spec.key)
     if given:
         why += f"; {_reasons(states, given)}"
         # Whether a larger host would do nobody knows: these were not looked at for room.
         way_out = way_out if near is not None else None
     found = []
-    for each in unit.movers:
+    for each in unit.candidates:
         reason = why
-        if each is not mover:
+        if each is not candidate:
             group = each.spec.server_group.name
-            reason = f"its server group {group} (affinity) stays together, and {mover.spec.name} cannot move"
+            reason = f"its server group {group} (affinity) stays together, and {candidate.spec.name} cannot move"
         found.append(_unmovable(each.instance, reason, near, way_out))
     return found
 
 
-def _are_all_refused(states, policy, mover, excluded):
+def _are_all_refused(states, policy, candidate, excluded):
     """Whether an instance could go somewhere, were it not for the hosts that refused it."""
-    given = excluded.get(mover.spec.key)
+    given = excluded.get(candidate.spec.key)
     if not given:
         return False
-    rows = filter_hosts(states, spec_of(mover.instance, states, ()), policy, mover.limits)[0]
+    rows = filter_hosts(states, spec_of(candidate.instance, states, ()), policy, candidate.limits)[0]
     return len(rows) > 0 and all(states.uuid[row] in given or states.node[row] in given for row in rows)
 
 
@@ -230,13 +225,13 @@ def _reasons(states, given):
     return "; ".join(f"{', '.join(sorted(labels))}: {words}" for words, labels in said.items())
 
 
-def _refused(unit, mover, states, given):
+def _refused(unit, candidate, states, given):
     """The members of a unit where each host with room refused one of them: [unmovable]."""
     found = []
-    for each in unit.movers:
+    for each in unit.candidates:
         reason = f"no host that has room takes it: {_reasons(states, given)}"
-        if each is not mover:
-            reason = f"its server group {each.spec.server_group.name} (affinity) stays together, and {mover.spec.name} cannot move"
+        if each is not candidate:
+            reason = f"its server group {each.spec.server_group.name} (affinity) stays together, and {candidate.spec.name} cannot move"
         found.append(_unmovable(each.instance, reason, None, "mend what these hosts say, or shut the instance down"))
     return found
 
@@ -244,13 +239,13 @@ def _refused(unit, mover, states, given):
 def _acted(states, solution):
     """Carry a solution out in memory; returns what undoes it."""
     done = []
-    for mover, row in solution.steps:
-        states.consume(row, mover.spec)
-        states.release(mover.source, mover.spec)
-        done += [(states.release, row, mover.spec), (states.consume, mover.source, mover.spec)]
-    for mover, row in solution.places:
-        states.consume(row, mover.spec)
-        done.append((states.release, row, mover.spec))
+    for candidate, row in solution.steps:
+        states.consume(row, candidate.spec)
+        states.release(candidate.source, candidate.spec)
+        done += [(states.release, row, candidate.spec), (states.consume, candidate.source, candidate.spec)]
+    for candidate, row in solution.places:
+        states.consume(row, candidate.spec)
+        done.append((states.release, row, candidate.spec))
     return done
 
 
@@ -258,11 +253,11 @@ def _way_out(solver, unit, solution, seek):
     """(the nearest host once everything planned is done, the cheapest way out in words)."""
     packing_state = solver.packing_state
     item = solver.item_of(unit)
-    by_key = {movers[0].spec.key: number for number, movers in enumerate(packing_state.movers)}
-    steps = [(by_key[mover.spec.key], mover.source, row) for mover, row in solution.steps]
+    by_key = {candidates[0].spec.key: number for number, candidates in enumerate(packing_state.candidates)}
+    steps = [(by_key[candidate.spec.key], candidate.source, row) for candidate, row in solution.steps]
     for each, _origin, row in steps:
         packing_state.move(each, row)
-    places = [(by_key[mover.spec.key], row) for mover, row in solution.places if mover.spec.key in by_key]
+    places = [(by_key[candidate.spec.key], row) for candidate, row in solution.places if candidate.spec.key in by_key]
     for each, row in places:
         packing_state.put(each, row)
     near = infeasibility.nearest(packing_state, item)
@@ -316,14 +311,18 @@ def _taken(states, solution):
         return {}
     done = _acted(states, solution)
     moves = [*solution.steps, *solution.places]
-    found = {mover.spec.key: states.holding(row, mover.spec) for mover, row in moves if states.choosing.intersection(mover.spec.resources)}
+    found = {
+        candidate.spec.key: states.holding(row, candidate.spec)
+        for candidate, row in moves
+        if states.choosing.intersection(candidate.spec.resources)
+    }
     for undo, row, spec in reversed(done):
         undo(row, spec)
     return found
 
 
-def _move(states, mover, index, bandwidth, extra, taken):
-    instance = mover.instance
+def _move(states, candidate, index, bandwidth, extra, taken):
+    instance = candidate.instance
     bandwidth = (instance.get("migration") or {}).get("bandwidth_mib") or bandwidth
     memory_mb = int(instance.get("memory_mb") or 0)
     seconds, converges = move_seconds(memory_mb, is_live(instance), bandwidth, instance.get("dirty_mib"))
@@ -332,8 +331,8 @@ def _move(states, mover, index, bandwidth, extra, taken):
         "name": instance["name"],
         "state": instance["state"],
         "live": is_live(instance),
-        "from_host": states.host[mover.source],
-        "from_node": states.node[mover.source],
+        "from_host": states.host[candidate.source],
+        "from_node": states.node[candidate.source],
         "host": states.host[index],
         "node": states.node[index],
         "provider": states.uuid[index],
@@ -345,5 +344,5 @@ def _move(states, mover, index, bandwidth, extra, taken):
         "copies_mib": memory_mb if is_live(instance) else 0,
         "seconds": seconds,
         "converges": converges,
-        **({"allocations": taken[mover.spec.key]} if mover.spec.key in taken else {}),
+        **({"allocations": taken[candidate.spec.key]} if candidate.spec.key in taken else {}),
     }

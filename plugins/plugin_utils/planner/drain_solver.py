@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import greedy, infeasibility, milp, packing, relocation_search
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import movers as ordering
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import Unit
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import migration_candidates as ordering
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.migration_candidates import Unit
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.packing_state import PackingState
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import ask_filter
 
@@ -23,8 +23,8 @@ OBJECTIONS = 25
 class Solution:
     """Where everything goes.
 
-    steps: [(Mover, row of the destination)] of other hosts' instances, in the order of the moves;
-    places: [(Mover, row)] of what is to leave; stuck: [Unit]; method: words;
+    steps: [(MigrationCandidate, row of the destination)] of other hosts' instances, in the order of the moves;
+    places: [(MigrationCandidate, row)] of what is to leave; stuck: [Unit]; method: words;
     certificate: None, or words that prove that stuck can not become empty by any moves allowed;
     hint: None, or a sentence on what may still find a plan where neither a plan nor a proof was found.
     """
@@ -43,7 +43,7 @@ class DrainSolver:
 
     :param states: HostStates.
     :param units: [Unit] to be placed.
-    :param others: gives [Mover], those that may step aside; asked when it comes to that.
+    :param others: gives [MigrationCandidate], those that may step aside; asked when it comes to that.
     :param complete: True when these are really all that may, so that a proof may count on it.
     """
 
@@ -51,7 +51,7 @@ class DrainSolver:
         self.states, self.policy = states, policy
         self.units = sorted(units, key=ordering.by_memory)
         self.complete = complete
-        self._movers = others
+        self._find_others = others
         self._packing_state = None
 
     @property
@@ -59,8 +59,8 @@ class DrainSolver:
         """The PackingState with all items; made when it is first needed."""
         if self._packing_state is None:
             self._packing_state = PackingState(self.states, self.policy)
-            self.items = self._packing_state.add([unit.movers for unit in self.units])
-            self.others = self._packing_state.add([(mover,) for mover in self._movers()])
+            self.items = self._packing_state.add([unit.candidates for unit in self.units])
+            self.others = self._packing_state.add([(candidate,) for candidate in self._find_others()])
         return self._packing_state
 
     def solve(self, extra_moves, solver_seconds):
@@ -132,19 +132,19 @@ class DrainSolver:
         moves = [(item, to) for item, _origin, to in steps] + self._in_turn(placed)
         origin = {item: source for item, source, _to in steps}
         for item, row in moves:
-            for mover in self.packing_state.movers[item]:
+            for candidate in self.packing_state.candidates[item]:
                 filters = [each for each in self.policy.filters if each.name in self.packing_state.changing]
-                fits = states.fits_at(row, mover.spec, sorted(states.choosing.intersection(mover.spec.resources)))
+                fits = states.fits_at(row, candidate.spec, sorted(states.choosing.intersection(candidate.spec.resources)))
                 if not fits or not all(
-                    ask_filter(each, states, mover.spec)[row] for each in filters if not each.not_applicable(mover.spec)
+                    ask_filter(each, states, candidate.spec)[row] for each in filters if not each.not_applicable(candidate.spec)
                 ):
                     refused = (item, row)
                     break
-                states.consume(row, mover.spec)
-                done.append((states.release, row, mover.spec))
+                states.consume(row, candidate.spec)
+                done.append((states.release, row, candidate.spec))
                 if item in origin:
-                    states.release(origin[item], mover.spec)
-                    done.append((states.consume, origin[item], mover.spec))
+                    states.release(origin[item], candidate.spec)
+                    done.append((states.consume, origin[item], candidate.spec))
             if refused:
                 break
         for undo, row, spec in reversed(done):
@@ -158,22 +158,22 @@ class DrainSolver:
     def _solution(self, placed, stuck, steps, method):
         packing_state = self.packing_state
         order = {item: number for number, item in enumerate(self.items)}
-        places = [(mover, row) for item, row in self._in_turn(placed) for mover in packing_state.movers[item]]
+        places = [(candidate, row) for item, row in self._in_turn(placed) for candidate in packing_state.candidates[item]]
         return Solution(
             places,
             [self._unit(item) for item in sorted(stuck, key=order.__getitem__)],
-            [(packing_state.movers[item][0], to) for item, _origin, to in steps],
+            [(packing_state.candidates[item][0], to) for item, _origin, to in steps],
             method,
         )
 
     def _unit(self, item):
-        return Unit(self.packing_state.movers[item])
+        return Unit(self.packing_state.candidates[item])
 
     def item_of(self, unit):
         """The number of a unit's item on the board."""
         packing_state = self.packing_state
-        return next(item for item in self.items if packing_state.movers[item][0] is unit.movers[0])
+        return next(item for item in self.items if packing_state.candidates[item][0] is unit.candidates[0])
 
 
 def _members(units):
-    return [mover for unit in units for mover in unit.movers]
+    return [candidate for unit in units for candidate in unit.candidates]

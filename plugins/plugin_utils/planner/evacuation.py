@@ -116,8 +116,8 @@ def plan_evacuation(columns, instances, host, policy, nodes, excluded):
     # of them is claimed anew where they do not hold it of a sharing provider.
     free = {
         "state": "shutoff",
-        "policy": None,
-        "policy_error": None,
+        "move_policy": None,
+        "move_policy_error": None,
         "snapshots": False,
         "managed_save": False,
         "persistent": True,

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import movers as ordering
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import migration_candidates as ordering
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import Ranking, RequestClass
 
 
 class Attempt:
     """What one order and one fit gave.
 
-    places: [(Mover, row number of the destination)] in the order of placing; stuck: [Unit].
+    places: [(MigrationCandidate, row number of the destination)] in the order of placing; stuck: [Unit].
     """
 
     def __init__(self):
@@ -39,31 +39,31 @@ def weighed_attempt(states, units, policy):
 
 
 class RequestClasses:
-    """What alike movers that are placed one after the other have in common."""
+    """What alike candidates that are placed one after the other have in common."""
 
     def __init__(self, states, policy):
         self._states, self._policy = states, policy
         self._last = (None, None)
 
-    def of(self, mover):
-        """The RequestClass for a mover."""
+    def of(self, candidate):
+        """The RequestClass for a candidate."""
         key, request_class = self._last
-        if request_class is None or key != mover.limits_key or not request_class.spec.is_equivalent(mover.spec):
-            request_class = RequestClass(self._states, mover.spec, self._policy, mover.limits)
-            self._last = (mover.limits_key, request_class)
+        if request_class is None or key != candidate.limits_key or not request_class.spec.is_equivalent(candidate.spec):
+            request_class = RequestClass(self._states, candidate.spec, self._policy, candidate.limits)
+            self._last = (candidate.limits_key, request_class)
         return request_class
 
 
 def apply(states, places):
-    """Put movers on their destinations, in memory."""
-    for mover, index in places:
-        states.consume(index, mover.spec)
+    """Put candidates on their destinations, in memory."""
+    for candidate, index in places:
+        states.consume(index, candidate.spec)
 
 
 def unapply(states, places):
     """The opposite of apply."""
-    for mover, index in reversed(places):
-        states.release(index, mover.spec)
+    for candidate, index in reversed(places):
+        states.release(index, candidate.spec)
 
 
 def leave(states, unit):
@@ -72,52 +72,52 @@ def leave(states, unit):
     Only for an affinity group, whose members would otherwise hold each other where they are. All
     others count at their source as long as they may be there.
     """
-    left = [mover for mover in unit.movers if mover.source in states.where(mover.spec.key)]
-    for mover in left:
-        states.release(mover.source, mover.spec)
+    left = [candidate for candidate in unit.candidates if candidate.source in states.where(candidate.spec.key)]
+    for candidate in left:
+        states.release(candidate.source, candidate.spec)
     return left
 
 
 def come_back(states, left):
     """The opposite of leave."""
-    for mover in left:
-        states.consume(mover.source, mover.spec)
+    for candidate in left:
+        states.consume(candidate.source, candidate.spec)
 
 
-def is_affinity(states, mover):
-    """Does the mover belong to a server group whose members must share a host?"""
-    group = states.group(mover.spec.server_group.name) if mover.spec.server_group else None
+def is_affinity(states, candidate):
+    """Does the candidate belong to a server group whose members must share a host?"""
+    group = states.group(candidate.spec.server_group.name) if candidate.spec.server_group else None
     return group is not None and group.policy == "affinity"
 
 
 def _place(states, unit, policy, is_equivalent):
     """Places for the whole unit, consumed; None (and nothing consumed) when there are none."""
-    if not unit.together and not is_affinity(states, unit.movers[0]):
-        mover = unit.movers[0]
-        ranking = Ranking(states, mover.spec, policy, request_class=is_equivalent.of(mover), detail=False)
-        position = ranking.choose(mover.spec, policy)
+    if not unit.together and not is_affinity(states, unit.candidates[0]):
+        candidate = unit.candidates[0]
+        ranking = Ranking(states, candidate.spec, policy, request_class=is_equivalent.of(candidate), detail=False)
+        position = ranking.choose(candidate.spec, policy)
         if position is None:
             return None
         index = int(ranking.passed[position])
-        states.consume(index, mover.spec)
-        return [(mover, index)]
+        states.consume(index, candidate.spec)
+        return [(candidate, index)]
     left = leave(states, unit)
     try:
-        first = max(unit.movers, key=lambda mover: mover.spec.resources.get("MEMORY_MB", 0))
-        others = [mover for mover in unit.movers if mover is not first]
+        first = max(unit.candidates, key=lambda candidate: candidate.spec.resources.get("MEMORY_MB", 0))
+        others = [candidate for candidate in unit.candidates if candidate is not first]
         ranking = Ranking(states, first.spec, policy, first.limits + _fits_together(states, unit), detail=False)
         for position in np.argsort(-ranking.weights, kind="stable"):
             index = int(ranking.passed[position])
             places = [(first, index)]
             states.consume(index, first.spec)
-            for mover in others:
+            for candidate in others:
                 here = ("same host", states.host_of == states.host_of[index], "not with its group")
-                found = Ranking(states, mover.spec, policy, mover.limits + (here,), detail=False)
+                found = Ranking(states, candidate.spec, policy, candidate.limits + (here,), detail=False)
                 if not len(found.passed):
                     break
                 row = int(found.passed[int(np.argmax(found.weights))])
-                states.consume(row, mover.spec)
-                places.append((mover, row))
+                states.consume(row, candidate.spec)
+                places.append((candidate, row))
             else:
                 return places
             unapply(states, places)

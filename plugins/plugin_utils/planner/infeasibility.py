@@ -51,7 +51,7 @@ def counting(packing_state, items, others):
                 "needed": int(needed[index]),
                 "room": int(room[index]),
                 "nodes": int(nodes.sum()),
-                "items": sum(len(packing_state.movers[item]) for item in bound),
+                "items": sum(len(packing_state.candidates[item]) for item in bound),
                 "stay": staying,
                 "bound": bound,
             }

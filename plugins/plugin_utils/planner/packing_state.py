@@ -31,7 +31,7 @@ class PackingState:
 
     Public arrays: capacity, free (int64, n x classes); host_of (n); need (int64, items x classes);
     at (row of the node an item is on, -1 for nowhere); open (bool, n: may anything come here?); kind (number of the item's mask and need in
-    masks and needs). Lists by item: movers, groups, label. provided: {number of a class: ProviderLoad}.
+    masks and needs). Lists by item: candidates, groups, label. provided: {number of a class: ProviderLoad}.
 
     changing: the names of host filters whose answers may change with the load by rules that are not
     kept here; whoever has a plan asks them again.
@@ -57,7 +57,7 @@ class PackingState:
         self.mixed = False
         self.host_of = states.host_of
         self.open = np.ones(self.size, dtype=bool)
-        self.movers, self.groups, self.label = [], [], []
+        self.candidates, self.groups, self.label = [], [], []
         self.at = np.zeros(0, dtype=np.int64)
         self.need = np.zeros((0, len(columns)), dtype=np.int64)
         self.kind = np.zeros(0, dtype=np.int64)
@@ -70,19 +70,19 @@ class PackingState:
         self._group_of, self.count, self.most = {}, [], []
         self._kinds, self._static, self._allowed = {}, {}, {}
 
-    def add(self, groups_of_movers):
-        """Add items, each a tuple of Movers that go together.
+    def add(self, groups_of_candidates):
+        """Add items, each a tuple of MigrationCandidates that go together.
 
         :returns: the numbers of the new items.
         """
-        first = len(self.movers)
+        first = len(self.candidates)
         at, need, kind = [], [], []
-        for movers in groups_of_movers:
-            amounts = [sum(mover.spec.resources.get(rc, 0) for mover in movers) for rc in self.classes]
-            unknown = any(rc not in self.states.resources for mover in movers for rc in mover.spec.resources)
-            masks = [self._mask_key(mover) for mover in movers]
+        for candidates in groups_of_candidates:
+            amounts = [sum(candidate.spec.resources.get(rc, 0) for candidate in candidates) for rc in self.classes]
+            unknown = any(rc not in self.states.resources for candidate in candidates for rc in candidate.spec.resources)
+            masks = [self._mask_key(candidate) for candidate in candidates]
             if self.provided:
-                self._begin(len(self.movers), movers, amounts, set(masks))
+                self._begin(len(self.candidates), candidates, amounts, set(masks))
             key = (tuple(amounts), unknown, tuple(sorted(set(masks))))
             if key not in self._kinds:
                 self._kinds[key] = len(self.masks)
@@ -91,17 +91,17 @@ class PackingState:
                     keep = keep & self._static[each]
                 self.masks = np.vstack([self.masks, keep[None]])
                 self.needs = np.vstack([self.needs, np.array([amounts], dtype=np.int64)])
-            self.movers.append(movers)
-            self.label.append((movers[0].spec.name, movers[0].spec.key))
-            self.groups.append(self._groups(movers) if len(movers) == 1 else ())
-            at.append(movers[0].source)
+            self.candidates.append(candidates)
+            self.label.append((candidates[0].spec.name, candidates[0].spec.key))
+            self.groups.append(self._groups(candidates) if len(candidates) == 1 else ())
+            at.append(candidates[0].source)
             need.append(amounts)
             kind.append(self._kinds[key])
         self.at = np.concatenate([self.at, np.array(at, dtype=np.int64)])
         if need:
             self.need = np.concatenate([self.need, np.array(need, dtype=np.int64)])
         self.kind = np.concatenate([self.kind, np.array(kind, dtype=np.int64)])
-        return list(range(first, len(self.movers)))
+        return list(range(first, len(self.candidates)))
 
     def fits(self, item):
         """bool array: has the node room for an item now, and may it go there?
@@ -177,28 +177,28 @@ class PackingState:
             for rows, change in load.put(item, node, amount, other) if sign < 0 else load.take(item, node, other):
                 self.free[rows, number] += change
 
-    def _begin(self, item, movers, amounts, masks):
+    def _begin(self, item, candidates, amounts, masks):
         """Record which providers a new item holds classes of; set amounts to 0 that it keeps wherever it may go."""
         keep = np.ones(self.size, dtype=bool)
         for each in masks:
             keep &= self._static[each]
-        source = movers[0].source
+        source = candidates[0].source
         for number, load in self.provided.items():
             if not amounts[number]:
                 continue
             if source >= 0:
-                load.begin(item, source, [part for mover in movers for part in self._held(load, mover, self.classes[number])])
+                load.begin(item, source, [part for candidate in candidates for part in self._held(load, candidate, self.classes[number])])
             kept, lent = load.keeping(item, source), load.providers.row[load.providers.lent]
             if keep.any() and kept[keep].all():
                 amounts[number] = 0
                 continue
             self.mixed = True
             # What is kept counts for nothing in proofs, and an item of several needs not be on one provider.
-            self.bent |= bool(keep[lent].any()) or len(movers) > 1
+            self.bent |= bool(keep[lent].any()) or len(candidates) > 1
 
-    def _held(self, load, mover, rc):
+    def _held(self, load, candidate, rc):
         """[(provider, amount)] that an instance holds of a class where it is."""
-        held = self.states.holding(mover.source, mover.spec)
+        held = self.states.holding(candidate.source, candidate.spec)
         return [
             (load.providers.number_of[uuid], amounts[rc])
             for uuid, amounts in held.items()
@@ -218,8 +218,8 @@ class PackingState:
                 found.extend(there[:over])
         return sorted(set(found))
 
-    def _mask_key(self, mover):
-        spec = mover.spec
+    def _mask_key(self, candidate):
+        spec = candidate.spec
         key = (
             tuple(sorted(spec.resources.items())),
             spec.availability_zone,
@@ -228,31 +228,31 @@ class PackingState:
             spec.flavor,
             spec.image,
             spec.project,
-            mover.limits_key,
+            candidate.limits_key,
         )
         key = repr(key)
         if key not in self._static:
-            self._static[key] = self._static_mask(mover)
+            self._static[key] = self._static_mask(candidate)
         return key
 
-    def _static_mask(self, mover):
-        filtering = Filtering(self.states, mover.spec, self.policy, mover.limits)
+    def _static_mask(self, candidate):
+        filtering = Filtering(self.states, candidate.spec, self.policy, candidate.limits)
         keep = np.ones(self.size, dtype=bool)
         for _name, mask in filtering.before:
             keep &= mask
-        for rc, amount in mover.spec.resources.items():
+        for rc, amount in candidate.spec.resources.items():
             if rc in self.states.resources:
                 keep &= self.states.resources[rc].allowed(amount)
         for each in filtering.filters:
             if each.run_filter_once_per_request:
-                keep &= ask_filter(each, self.states, mover.spec)
-            elif isinstance(each, AggregateCapacityFilter) or not (isinstance(each, KEPT) or each.not_applicable(mover.spec)):
+                keep &= ask_filter(each, self.states, candidate.spec)
+            elif isinstance(each, AggregateCapacityFilter) or not (isinstance(each, KEPT) or each.not_applicable(candidate.spec)):
                 self.changing.add(each.name)
-        if self._affinity(mover.spec):
-            group = self.states.group(mover.spec.server_group.name)
+        if self._affinity(candidate.spec):
+            group = self.states.group(candidate.spec.server_group.name)
             elsewhere = group.per_host.copy()
-            if mover.source >= 0:
-                elsewhere[self.host_of[mover.source]] = 0
+            if candidate.source >= 0:
+                elsewhere[self.host_of[candidate.source]] = 0
             if elsewhere.any():
                 keep &= (elsewhere > 0)[self.host_of]
         return keep
@@ -261,8 +261,8 @@ class PackingState:
         group = self.states.group(spec.server_group.name) if spec.server_group else None
         return group is not None and group.policy == "affinity"
 
-    def _groups(self, movers):
-        request = movers[0].spec.server_group
+    def _groups(self, candidates):
+        request = candidates[0].spec.server_group
         group = self.states.group(request.name) if request else None
         if group is None or group.policy != "anti-affinity":
             return ()

@@ -8,8 +8,8 @@ from __future__ import annotations
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import may_step_aside, packing_state_of
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.movability import is_live
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_order import move_seconds, plan_seconds, plan_waves
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import is_live
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 
 #: The fleet is left alone while its score is not above this.
@@ -214,7 +214,7 @@ def _cost(packing_state, item, cost_per_gib):
 def move_of(packing_state, item, node):
     """The move of an item from where it is to a node, as plans give it."""
     states, origin = packing_state.states, int(packing_state.at[item])
-    instance = packing_state.movers[item][0].instance
+    instance = packing_state.candidates[item][0].instance
     live = is_live(instance)
     return {
         "uuid": instance["uuid"],

@@ -176,13 +176,13 @@ class Search:
         packing_state = self.packing_state
         return packing_state.masks & (packing_state.free[None, :, :] >= packing_state.needs[:, None, :]).all(axis=2)
 
-    def _candidates(self, node):
+    def _movable_items(self, node):
         return [item for item in self._on[node] if item not in self._moved]
 
     def _least(self, node, short, room, depth):
         """How many others must leave a node at the very least; None when it cannot be enough."""
         packing_state = self.packing_state
-        there = self._candidates(node)
+        there = self._movable_items(node)
         if not there:
             return None
         kinds = packing_state.kind[there]
@@ -207,7 +207,7 @@ class Search:
     def _clear(self, item, node, barred, depth, most):
         """Items that step aside so that a node takes an item: [(item, target)], or None."""
         packing_state = self.packing_state
-        blockers = packing_state.in_the_way(item, node, self._candidates(node)) if packing_state.groups[item] else []
+        blockers = packing_state.in_the_way(item, node, self._movable_items(node)) if packing_state.groups[item] else []
         if blockers is None:
             return None
         best = None
@@ -259,7 +259,7 @@ class Search:
                 spent = sum(each not in self.placed for each, _target in chain)
                 if len(chain) >= MOST_FROM_ONE * depth:
                     return None
-                there = [each for each in self._candidates(node) if each not in tried]
+                there = [each for each in self._movable_items(node) if each not in tried]
                 if spent >= most:
                     there = [each for each in there if each in self.placed]
                 choice = self._choice(there, short, taste)

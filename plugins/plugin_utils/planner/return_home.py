@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import packing_state_of
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.movability import is_to_shut_down, why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_order import plan_seconds, plan_waves
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import is_to_shut_down, why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import move_of
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 
@@ -38,7 +38,7 @@ def plan_return(fleet, instances, policy, homes, limits=None):
         else:
             staying[each["uuid"]] = reason
     packing_state, items = packing_state_of(states, policy, going)
-    item_of = {packing_state.movers[item][0].instance["uuid"]: item for item in items}
+    item_of = {packing_state.candidates[item][0].instance["uuid"]: item for item in items}
     moves, left, moved = [], going, True
     # One that has gone home may have made the room that another one needs.
     while moved:

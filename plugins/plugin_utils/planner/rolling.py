@@ -11,7 +11,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import packing
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import packing_state_of
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import is_to_shut_down, why_unmovable
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.movability import is_to_shut_down, why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 
 #: In fleets of more nodes than this a batch keeps the places it has found when another host joins it.

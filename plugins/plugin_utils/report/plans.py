@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import node_label
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain_solver import AS_WEIGHED
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.infeasibility import nearest_text
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import LIVE_STATES
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.movability import LIVE_STATES
 from ansible_collections.drover.compute.plugins.plugin_utils.report.formatting import memory
 from ansible_collections.drover.compute.plugins.plugin_utils.report.text import align
 

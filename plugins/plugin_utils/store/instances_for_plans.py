@@ -38,7 +38,7 @@ def read_instances(connection, hosts=None, but=()):
         missing), vcpus, memory_mb, disk_gb, allocations (dict provider uuid -> dict class -> amount, all classes; empty where
         a resize or an evacuation holds two places), resources (their sums, dict class -> amount), server_group, availability_zone, project, user,
         flavor (its name), extra_specs (of the flavor as it is now), required_traits (of those), image (its
-        properties), policy (never, cold, live, shutdown or None), policy_error (a sentence or None), priority,
+        properties), move_policy (never, cold, live, shutdown or None), move_policy_error (a sentence or None), priority,
         migration (options of its own), task_state (of an open order, or None); and of the domain: persistent, autostart,
         disks, hostdevs, managed_save, snapshots, backs (names of instances of its node that are backed by a disk of it
         which is not known to be shared).
@@ -115,8 +115,8 @@ def _backed(connection, instances):
 def _policy(policy):
     """What planners call policy is one word."""
     return {
-        "policy": policy.get("on_drain") or policy.get("move"),
-        "policy_error": policy.get("error"),
+        "move_policy": policy.get("on_drain") or policy.get("move"),
+        "move_policy_error": policy.get("error"),
         "priority": int(policy.get("priority") or 0),
         "migration": policy.get("migration") or {},
     }

@@ -35,7 +35,7 @@ def check_moves(columns, instances, moves, drained=(), limits=None):
                 errors.append(f"{name} may not go to {target}")
             if columns["disabled"][row[target]] or not columns["up"][row[target]]:
                 errors.append(f"{target} takes nothing")
-            if size[name].get("policy") in ("never", "shutdown"):
+            if size[name].get("move_policy") in ("never", "shutdown"):
                 errors.append(f"{name} may not move")
             for rc, key in CLASSES.items():
                 used[rc][row[target]] += size[name][key]

@@ -37,7 +37,7 @@ def crowds(draw, most_hosts=5, most_guests=16):
                 memory_mb=size[1],
                 disk_gb=size[2],
                 group=group,
-                policy=draw(st.sampled_from([None] * 8 + ["never", "cold", "live", "shutdown"])),
+                move_policy=draw(st.sampled_from([None] * 8 + ["never", "cold", "live", "shutdown"])),
                 priority=draw(st.integers(0, 2)),
             )
         )

@@ -89,7 +89,7 @@ def test_a_host_with_several_compute_nodes_is_emptied_whole():
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({"policy": "never"}, "its migration policy is 'never'"),
+        ({"move_policy": "never"}, "its migration policy is 'never'"),
         ({"hostdevs": [{"type": "pci", "address": "0000:3b:00.0"}]}, "devices of its host (pci 0000:3b:00.0)"),
         ({"snapshots": True}, "it has snapshots"),
         ({"state": "shutoff", "managed_save": True}, "managed save"),
@@ -310,10 +310,10 @@ def test_disks_that_are_copied_count():
 
 def test_policies_of_instances():
     guests = [
-        guest("cold", policy="cold"),
-        guest("live", policy="live"),
-        guest("off", policy="live", state="shutoff"),
-        guest("stop", policy="shutdown"),
+        guest("cold", move_policy="cold"),
+        guest("live", move_policy="live"),
+        guest("off", move_policy="live", state="shutoff"),
+        guest("stop", move_policy="shutdown"),
     ]
     plan, _columns = drain(THREE, guests)
     assert {move["name"]: move["live"] for move in plan["moves"]} == {"cold": False, "live": True}
@@ -321,7 +321,7 @@ def test_policies_of_instances():
     assert [each["name"] for each in plan["shutdowns"]] == ["stop"]
     assert "To be shut down by their policy: stop." in plan["lines"]
     with pytest.raises(PlanError, match="migration policy 'often', which does not exist; there are: never, cold"):
-        drain(THREE, [guest("a", policy="often")])
+        drain(THREE, [guest("a", move_policy="often")])
 
 
 def test_priority_goes_first():
@@ -350,7 +350,7 @@ def test_others_step_aside_when_that_is_allowed():
         ("big", "kvm2", False, 2),
     ]
     assert plan["lines"][0] == "Drain of kvm1: 1 instance to move and 1 elsewhere to make room in 2 waves."
-    plan, _columns = drain(nodes, [guests[0], {**guests[1], "policy": "never"}], others=[{**guests[1], "policy": "never"}])
+    plan, _columns = drain(nodes, [guests[0], {**guests[1], "move_policy": "never"}], others=[{**guests[1], "move_policy": "never"}])
     assert plan["status"] == "infeasible"
     assert plan["proof"] == "no host that big may go to could hold it, even if all that can move had left it"
 

@@ -48,7 +48,7 @@ def test_anti_affinity_keeps_batches_small():
 
 
 def test_a_host_with_an_unmovable_instance_is_in_no_batch():
-    guests = [guest("pinned", host="kvm1", policy="never"), guest("off", host="kvm2", policy="shutdown")]
+    guests = [guest("pinned", host="kvm1", move_policy="never"), guest("off", host="kvm2", move_policy="shutdown")]
     plan = plan_rolling(fleet(*FOUR, instances=guests), guests, POLICY, hosts=["kvm1", "kvm2"])
     assert plan["batches"] == [["kvm2"]]
     assert plan["blocked"] == [{"host": "kvm1", "reason": "pinned cannot move: its migration policy is 'never'"}]

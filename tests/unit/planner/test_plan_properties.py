@@ -16,7 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner import milp
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import packing_state_of
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.movers import is_to_shut_down, why_unmovable
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.movability import is_to_shut_down, why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.return_home import plan_return
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
@@ -94,7 +94,7 @@ def possible(columns, guests, host):
     held = {}
     loose = []
     for each in guests:
-        if each["policy"] in ("never", "shutdown"):
+        if each["move_policy"] in ("never", "shutdown"):
             if each["host"] != host:
                 free[each["host"]] = [a - each[key] for a, key in zip(free[each["host"]], CLASSES.values())]
                 held[each["server_group"], each["host"]] = held.get((each["server_group"], each["host"]), 0) + 1
@@ -157,7 +157,8 @@ def test_batches_hold_every_host_once_and_fit(crowd, spare, back, large):
     for batch in plan["batches"]:
         # The others keep what they have, and the batch's instances fit beside it.
         need = {
-            key: sum(each[key] for each in guests if each["host"] in batch and each["policy"] != "shutdown") for key in CLASSES.values()
+            key: sum(each[key] for each in guests if each["host"] in batch and each["move_policy"] != "shutdown")
+            for key in CLASSES.values()
         }
         for rc, key in CLASSES.items():
             rows = [i for i, name in enumerate(columns["host"]) if name not in batch]

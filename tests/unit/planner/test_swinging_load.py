@@ -22,9 +22,9 @@ def steady():
     return [guest(f"vm{number}", host=f"kvm{number % 4 + 1}", memory_mb=100) for number in range(16)]
 
 
-def swing(tick, memory_mb, policy):
+def swing(tick, memory_mb, move_policy):
     """Somebody's batch of jobs: it comes to one host after the other, and goes again. The jobs themselves never move."""
-    return [guest(f"job{tick}", host=f"kvm{tick % 4 + 1}", memory_mb=memory_mb, policy=policy)]
+    return [guest(f"job{tick}", host=f"kvm{tick % 4 + 1}", memory_mb=memory_mb, move_policy=move_policy)]
 
 
 @pytest.mark.parametrize("memory_mb", [10, 40, 90])

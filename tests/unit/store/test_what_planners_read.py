@@ -73,8 +73,8 @@ def test_what_is_read_of_an_instance(prepared_url):
         )
     web = read(prepared_url)["web"]
     wanted = {
-        "policy": "cold",
-        "policy_error": None,
+        "move_policy": "cold",
+        "move_policy_error": None,
         "priority": 7,
         "migration": {"copy_storage": "never"},
         "project": "p",
@@ -121,16 +121,16 @@ def test_all_resource_classes_and_none_of_those_that_hold_two_places(prepared_ur
 
 def test_the_metadata_is_the_one_place_of_the_policy(prepared_url):
     discover(prepared_url, {"move": "never"})
-    assert read(prepared_url)["web"]["policy"] == "never"
+    assert read(prepared_url)["web"]["move_policy"] == "never"
     assert discover(prepared_url, {"move": "never"})["changed"] is False
     assert discover(prepared_url, {"on_drain": "shutdown"})["changed"]
-    assert read(prepared_url)["web"]["policy"] == "shutdown"
+    assert read(prepared_url)["web"]["move_policy"] == "shutdown"
     found = discover(prepared_url, {"move": "live", "on_drain": "shutdown"})
     assert "Instance web: move live says" in found["policies"][0]
     web = read(prepared_url)["web"]
-    assert (web["policy"], "move live" in web["policy_error"]) == (None, True)
+    assert (web["move_policy"], "move live" in web["move_policy_error"]) == (None, True)
     discover(prepared_url)
-    assert (read(prepared_url)["web"]["policy"], read(prepared_url)["web"]["policy_error"]) == (None, None)
+    assert (read(prepared_url)["web"]["move_policy"], read(prepared_url)["web"]["move_policy_error"]) == (None, None)
 
 
 def test_the_budget_of_a_group_is_seen_and_may_change(prepared_url):
