@@ -152,9 +152,9 @@ class PlannedInstance(PlacedInstance):
     #: The properties of its image.
     image: dict[str, Any] | None
     #: never, cold, live, shutdown or None.
-    policy: str | None
+    move_policy: str | None
     #: Why the policy cannot be read, as a sentence.
-    policy_error: str | None
+    move_policy_error: str | None
     #: Instances with a higher one move and start first.
     priority: int
     #: Its own options of migration.
