@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, difference
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import (
+    INSTANCES_SPEC,
     LIMITS_SPEC,
-    RESIZE_SPEC,
     ConductorAction,
     resize_settings,
 )
@@ -24,11 +24,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils.migrations import l
 class ActionModule(ConductorAction):
     _requires_connection = False
     ARGUMENT_SPEC = {
-        "instances": {"type": "list", "elements": "raw", "required": True},
         "host": {"type": "str"},
         "cold": {"type": "bool", "default": False},
-        **RESIZE_SPEC,
-        "migration": {"type": "dict", "default": {}},
+        **INSTANCES_SPEC,
         **LIMITS_SPEC,
         **STORE_SPEC,
     }

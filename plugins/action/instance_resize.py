@@ -6,7 +6,11 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, difference
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import RESIZE_SPEC, ConductorAction, resize_settings
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import (
+    INSTANCES_SPEC,
+    ConductorAction,
+    resize_settings,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.scheduler_options import SCHEDULER_VARIABLES
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize import CONFIRM, REVERT, Resize, ResizeRequest
 
@@ -14,12 +18,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize im
 class ActionModule(ConductorAction):
     _requires_connection = False
     ARGUMENT_SPEC = {
-        "instances": {"type": "list", "elements": "raw", "required": True},
         "flavor": {"type": "str"},
         "ending": {"type": "str", "choices": [CONFIRM, REVERT]},
         "host": {"type": "str"},
-        **RESIZE_SPEC,
-        "migration": {"type": "dict", "default": {}},
+        **INSTANCES_SPEC,
         **STORE_SPEC,
     }
     VARIABLES = ("migration", *SCHEDULER_VARIABLES)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Options of a move, which the modules migration and domain_migration share."""
+"""Options that modules which move instances share."""
 
 from __future__ import annotations
 
@@ -145,7 +145,10 @@ _START = (_MOVE, _OPTIONS.replace("{prefix}", "start[]"))
 
 
 class ModuleDocFragment:
-    """Documentation fragments ``drover.compute.migration_options``; with what else a move has, ``.moves``; how many at a time, ``.limits``."""
+    """Documentation fragments ``drover.compute.migration_options``; with what else a move has, ``.moves``.
+
+    One for each spec of ansible_border.conducting: ``.limits``, ``.drain``, ``.resize`` and ``.instances``.
+    """
 
     # With their types, as ansible-test reads those without as constants.
     DOCUMENTATION: str = "options:\n" + _below("options", _OPTIONS.replace("{prefix}", "options"))
@@ -181,4 +184,54 @@ options:
       - The variable C(drover_shutdown_timeout) sets it too.
     type: int
     default: 300
+"""
+    DRAIN: str = r"""
+options:
+  plan_only:
+    description: Show the plan and stop. Check mode does the same.
+    type: bool
+    default: false
+  solver_seconds:
+    description:
+      - The time limit of the exact solver, in seconds. It runs only if the other methods leave an instance without a destination, and needs
+        the Python package highspy. V(0) turns it off.
+      - The variable C(drover_solver_seconds) sets it too.
+    type: float
+    default: 0
+  migration:
+    description:
+      - The options of each migration, as O(drover.compute.migration#module:options). The variable C(drover_migration) sets it too.
+    type: dict
+    default: {}
+"""
+    RESIZE: str = r"""
+options:
+  timeout:
+    description: The time limit for the shutdown of an instance, and for its start, in seconds each.
+    type: int
+    default: 60
+  force:
+    description: Cut the power of a guest that does not shut down in time.
+    type: bool
+    default: false
+  despite_policy:
+    description:
+      - Ignore the V(never), V(live) or V(cold) of an instance's policy. The migration options of the policy still apply.
+      - A resize on the same host never needs this.
+    type: bool
+    default: false
+"""
+    INSTANCES: str = r"""
+options:
+  instances:
+    description: The instances. Each is a name, a uuid, or a mapping with C(name) and C(uuid), which must agree.
+    type: list
+    elements: raw
+    required: true
+  migration:
+    description:
+      - The options of each migration, as O(drover.compute.migration#module:options). The options of an instance's policy override them.
+      - The variable C(drover_migration) sets it too.
+    type: dict
+    default: {}
 """

@@ -38,10 +38,6 @@ options:
     type: str
     choices: [fail, skip, shutdown]
     default: fail
-  plan_only:
-    description: Read the host, show the plan and stop. Check mode does the same.
-    type: bool
-    default: false
   rounds:
     description: How many times to plan and move before giving up. A later round is only needed after a failure.
     type: int
@@ -52,16 +48,6 @@ options:
       - The variable C(drover_extra_moves) sets it too.
     type: int
     default: 0
-  solver_seconds:
-    description:
-      - How long an exact model may be worked on where nothing else finds a place for all. It needs the Python package highspy.
-      - The variable C(drover_solver_seconds) sets it too.
-    type: float
-    default: 0
-  migration:
-    description:
-      - How each migration is carried out, as O(drover.compute.migration#module:options). The variable C(drover_migration) sets it too.
-    type: dict
 attributes:
   check_mode:
     support: full
@@ -73,6 +59,7 @@ attributes:
     support: full
 extends_documentation_fragment:
   - drover.compute.store
+  - drover.compute.migration_options.drain
   - drover.compute.migration_options.limits
   - drover.compute.scheduler
   - drover.compute.attributes

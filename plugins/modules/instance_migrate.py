@@ -23,11 +23,6 @@ description:
   - A run that was killed is finished by the next one.
   - The role P(drover.compute.instance#role) and the playbook C(drover.compute.instance_migrate) are made of it.
 options:
-  instances:
-    description: The instances, each a name, a uuid, or a mapping with C(name) and C(uuid), which must agree.
-    type: list
-    elements: raw
-    required: true
   host:
     description: The host to take, which must have the room; by default the scheduler picks one for each.
     type: str
@@ -35,26 +30,10 @@ options:
     description: Shut down those that run, and start them at the destination.
     type: bool
     default: false
-  timeout:
-    description: How long those may take to shut down or to start, in seconds.
-    type: int
-    default: 60
-  force:
-    description: Cut the power of a guest that does not shut down in time.
-    type: bool
-    default: false
-  despite_policy:
-    description: Do not ask the policies of the instances, as though they had none but their options.
-    type: bool
-    default: false
-  migration:
-    description:
-      - How they are moved, as O(drover.compute.migration#module:options). The options of an instance's policy are laid over them.
-      - The variable C(drover_migration) sets it too.
-    type: dict
-    default: {}
 extends_documentation_fragment:
   - drover.compute.store
+  - drover.compute.migration_options.instances
+  - drover.compute.migration_options.resize
   - drover.compute.migration_options.limits
   - drover.compute.scheduler
   - drover.compute.attributes

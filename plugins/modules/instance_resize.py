@@ -23,11 +23,6 @@ description:
   - The role P(drover.compute.instance#role) and the playbook C(drover.compute.instance_resize) are made of it. M(drover.compute.resize) has
     its steps one by one.
 options:
-  instances:
-    description: The instances, each a name, a uuid, or a mapping with C(name) and C(uuid), which must agree.
-    type: list
-    elements: raw
-    required: true
   flavor:
     description:
       - The flavor that they shall have, see M(drover.compute.flavor). One with a smaller disk is refused. One without a disk leaves the disks
@@ -42,26 +37,10 @@ options:
       - The host to take. By default an instance stays where it is if the new size fits there beside the old one, and else goes where the
         scheduler puts it.
     type: str
-  timeout:
-    description: How long shutting down or starting may take, in seconds.
-    type: int
-    default: 60
-  force:
-    description: Cut the power of a guest that does not shut down in time.
-    type: bool
-    default: false
-  despite_policy:
-    description: Move those that do not fit on their host though their policy says never or live.
-    type: bool
-    default: false
-  migration:
-    description:
-      - How those are moved that go to another host, as O(drover.compute.migration#module:options). The options of an instance's policy are
-        laid over them. The variable C(drover_migration) sets it too.
-    type: dict
-    default: {}
 extends_documentation_fragment:
   - drover.compute.store
+  - drover.compute.migration_options.instances
+  - drover.compute.migration_options.resize
   - drover.compute.scheduler
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup

@@ -47,20 +47,6 @@ options:
       - With O(state=begun), the host to take. By default it stays where it is if the new size fits there beside the old one, and else goes
         where the scheduler puts it.
     type: str
-  timeout:
-    description: How long shutting down or starting may take, in seconds.
-    type: int
-    default: 60
-  force:
-    description: Cut the power of a guest that does not shut down in time.
-    type: bool
-    default: false
-  despite_policy:
-    description:
-      - With O(state=begun), whether it may go to another host though its policy says never, or live, as it is shut down for that.
-      - Its policy is not asked where it stays on its host.
-    type: bool
-    default: false
   options:
     description:
       - How it is moved, as the option of that name of M(drover.compute.migration) says; roles take it from the variable C(drover_migration).
@@ -72,6 +58,7 @@ options:
     type: str
 extends_documentation_fragment:
   - drover.compute.store
+  - drover.compute.migration_options.resize
   - drover.compute.scheduler
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup

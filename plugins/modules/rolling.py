@@ -121,20 +121,6 @@ options:
     type: str
     choices: [fail, shutdown]
     default: fail
-  plan_only:
-    description: Show the plan and stop. Check mode does the same.
-    type: bool
-    default: false
-  solver_seconds:
-    description:
-      - How long an exact model may be worked on where nothing else finds a place for all. It needs the Python package highspy.
-      - The variable C(drover_solver_seconds) sets it too.
-    type: float
-    default: 0
-  migration:
-    description:
-      - How each migration is carried out, as O(drover.compute.migration#module:options). The variable C(drover_migration) sets it too.
-    type: dict
 attributes:
   check_mode:
     support: partial
@@ -146,6 +132,7 @@ attributes:
     support: full
 extends_documentation_fragment:
   - drover.compute.store
+  - drover.compute.migration_options.drain
   - drover.compute.migration_options.limits
   - drover.compute.scheduler
   - drover.compute.attributes

@@ -24,8 +24,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports imp
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings, ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 
-#: How many migrations at a time, and how long is waited: the options of the fragment drover.compute.migration_options.limits. The variable
-#: ``drover_<option>`` sets each of them too.
+# Each spec has a fragment drover.compute.migration_options.<name>; the variable ``drover_<option>`` sets each option of LIMITS_SPEC too.
+
+#: How many migrations run at a time, and how long one waits, in seconds.
 LIMITS_SPEC = {
     "max_migrations": {"type": "int", "default": 2},
     "max_migrations_per_destination": {"type": "int"},
@@ -33,22 +34,28 @@ LIMITS_SPEC = {
     "max_wait": {"type": "int", "default": PATIENCE},
     "shutdown_timeout": {"type": "int", "default": 300},
 }
-#: The options of what drains hosts, and those of them that a variable sets too.
+#: Actions that drain hosts; ``unmovable`` is documented in each module, as their choices differ.
 DRAIN_SPEC = {
     "unmovable": {"type": "str", "choices": [FAIL, SKIP, SHUTDOWN], "default": FAIL},
     "plan_only": {"type": "bool", "default": False},
     "solver_seconds": {"type": "float", "default": 0},
-    "migration": {"type": "dict"},
+    "migration": {"type": "dict", "default": {}},
     **LIMITS_SPEC,
     **SCHEDULER_SPEC,
 }
 DRAIN_VARIABLES = ("solver_seconds", "migration", *LIMITS_SPEC, *SCHEDULER_VARIABLES)
-#: The options of what shuts instances down, gives them another size, and starts them again.
+#: Actions that shut instances down, resize or move them, and start them again.
 RESIZE_SPEC = {
     "timeout": {"type": "int", "default": 60},
     "force": {"type": "bool", "default": False},
     "despite_policy": {"type": "bool", "default": False},
     **SCHEDULER_SPEC,
+}
+#: Actions that move instances that are named one by one.
+INSTANCES_SPEC = {
+    "instances": {"type": "list", "elements": "raw", "required": True},
+    "migration": {"type": "dict", "default": {}},
+    **RESIZE_SPEC,
 }
 
 
@@ -86,7 +93,7 @@ def drain_request(host: str, policy, args: dict, reason: str, rounds: int, extra
     if rounds < 1:
         raise DroverError("rounds must be at least 1, or nothing would ever move.")
     question = DrainQuestion.of_options(policy, {**args, "extra_moves": extra_moves})
-    moves = MoveSettings(question.limits, args["migration"] or {}, args["max_wait"], args["shutdown_timeout"])
+    moves = MoveSettings(question.limits, args["migration"], args["max_wait"], args["shutdown_timeout"])
     return DrainRequest(host, question, moves, reason, args["unmovable"], plan_only, rounds)
 
 
