@@ -13,16 +13,17 @@ bandwidth_mib:
   description: At most so many MiB per second, of memory and of disks each, after a switch to post-copy too.
   type: int
 parallel_connections:
-  description: Send memory over so many connections at once, 2 or more. For networks that one connection cannot fill.
+  description: Send memory over so many connections at once, 2 or more. Useful if one connection cannot use the whole bandwidth of the
+    network.
   type: int
 auto_converge:
-  description: Slow the guest's CPUs down when it writes to memory faster than it can be sent.
+  description: Slow down the guest's CPUs if it changes memory faster than the network can send it.
   type: bool
 post_copy:
   description:
-    - Begin the migration so that it can be switched over to post-copy, where the guest runs at the destination
-      and fetches its memory from the source. With O({prefix}.on_timeout=post_copy) it is.
-    - It always ends, but a guest that has been switched over needs both hosts and the network between them until it has.
+    - Begin the migration so that O({prefix}.on_timeout=post_copy) can switch it to post-copy. Then the guest runs at the destination
+      and fetches its memory from the source.
+    - Post-copy always ends, but until then the guest needs both hosts and the network between them.
     - QEMU needs userfaultfd at the destination (sysctl C(vm.unprivileged_userfaultfd=1) where it does not run as root).
   type: bool
 tls:
@@ -32,40 +33,41 @@ tls:
   type: bool
 tunnelled:
   description:
-    - Send memory through libvirt's own connection, which is encrypted by SSH mostly. Slower, and not for copied disks.
+    - Send memory through libvirt's own connection, which SSH usually encrypts. This is slower, and not possible for copied disks.
   type: bool
 compression:
   description:
-    - V(xbzrle) sends only what changed of a page that was sent before.
+    - V(xbzrle) sends only the changed bytes of a page that was sent before.
     - V(zlib) and V(zstd) compress pages on several connections, and need O({prefix}.parallel_connections) and libvirt 9.4.
   type: str
   choices: [xbzrle, zlib, zstd]
 max_downtime_ms:
-  description: For how many milliseconds the guest may stand still at the end of a live move; by default QEMU's own 300.
+  description: The maximum pause of the guest at the end of a live move, in milliseconds. The default is QEMU's, 300.
   type: int
 timeout_per_gib:
   description:
-    - Seconds that a live move may take for each GiB of memory and of each disk to copy, each of them counted as 2 GiB at least.
+    - The time limit of a live move, in seconds for each GiB of memory and of each copied disk. Memory and each disk count as at least 2
+      GiB.
     - By default 800, as in Nova.
   type: int
 on_timeout:
   description:
-    - What is done with a live move that is not done by then. In each case it ends, and one host has the guest.
-    - V(abort), the default, aborts it. The guest goes on at the source.
-    - V(post_copy) switches it over to post-copy, which O({prefix}.post_copy) must allow. If that cannot be done
-      in as much time again, it is aborted.
-    - V(pause) pauses the guest, so that nothing changes any more. It goes on at the destination.
-      If nothing more of it is sent for 60 seconds, it is aborted and goes on at the source.
-    - V(shutdown) aborts it, shuts the guest down in good order, moves it cold and starts it at the destination. A guest that does
-      not shut down within 180 seconds stays at the source, and one that cannot be moved then is started there again.
+    - The action at the time limit of a live move. In each case the move ends, and one host has the guest.
+    - V(abort), the default, aborts the move. The guest continues at the source.
+    - V(post_copy) switches the move to post-copy, which O({prefix}.post_copy) must allow. If this does not succeed within the same
+      time again, the move is aborted.
+    - V(pause) pauses the guest, so that its memory no longer changes. The guest continues at the destination.
+      If no data is sent for 60 seconds, the move is aborted and the guest continues at the source.
+    - V(shutdown) aborts the move, shuts the guest down cleanly, moves it cold and starts it at the destination. If the guest does
+      not shut down within 180 seconds, it stays at the source. If the cold move fails, it is started there again.
   type: str
   choices: [abort, post_copy, pause, shutdown]
 copy_storage:
   description:
-    - V(auto), the default, copies the disks that are on storage of their host only. A disk that is on shared storage which
-      the destination does not see is refused, as it is to be mounted there.
-    - V(never) refuses to move an instance with disks that would be copied.
-    - V(always) also copies disks off shared storage that the destination does not see.
+    - V(auto), the default, copies only disks on local storage. If a disk is on shared storage that the destination does not see, the move
+      is refused; mount the storage there.
+    - V(never) refuses to move an instance with local disks.
+    - V(always) also copies disks from shared storage that the destination does not see.
   type: str
   choices: [auto, never, always]
 """
@@ -77,7 +79,7 @@ uuid:
   type: str
   required: true
 name:
-  description: The name of the domain; the move is refused if it has another.
+  description: The name of the domain. If the domain has another name, the move is refused.
   type: str
 destination:
   description: The name of the destination, for messages.
@@ -87,49 +89,49 @@ destination_uri:
   description: How the source reaches the destination's libvirt; by default C(qemu+ssh://root@DESTINATION/system).
   type: str
 migrate_uri:
-  description: Where the guest's memory is sent, such as C(tcp://10.0.0.2); by default what the destination offers.
+  description: The URI to which the guest's memory is sent, such as C(tcp://10.0.0.2). By default the destination chooses it.
   type: str
 live:
-  description: Whether to move it while it runs; by default it is if it does.
+  description: True for a live move, false for a cold one. By default a running domain moves live.
   type: bool
 migration:
   description:
-    - What the caller calls this migration, such as its uuid in the store.
-    - A move with the same that was aborted is not begun anew; one with another is.
+    - The caller's id of this migration, such as its uuid in the store.
+    - An aborted move does not begin again under the same id, but may begin under another one.
   type: str
 begin:
   description:
-    - Whether to begin it where that has not been done. Otherwise it is only found out what became of it, and one that was never
-      begun ends as V(failed).
+    - True to begin the move if it has not begun. With false only its result is returned; it is V(failed) for a move that has
+      not begun.
   type: bool
   default: true
 will_stop:
-  description: With O(check=true), that the domain runs and will be shut down before its cold move; it is no reason to refuse it then.
+  description: With O(check=true), accept a running domain for a cold move, because it will be shut down before.
   type: bool
   default: false
 autostart:
-  description: Whether the domain starts with the destination's libvirt; by default as at the source.
+  description: True if the domain starts with the destination's libvirt; by default as at the source.
   type: bool
 used_elsewhere:
-  description: Files that domains of other hypervisors use. They stay at the source whatever becomes of the move.
+  description: Files that domains of other hypervisors use. They are never deleted at the source.
   type: list
   elements: str
   default: []
 shared_folders:
-  description: Folders of this host that are shared storage by the operator's word. What is in them counts as shared here.
+  description: Folders of this host that the operator has declared as shared storage. Files in them count as shared.
   type: list
   elements: str
   default: []
 devices_there:
   description:
-    - By path, the worldwide name of a block device at the destination, or V(declared) where the operator declares that both hosts have
-      the same one. A device that is not in it cannot be moved.
+    - A mapping of the path of a block device to its worldwide name at the destination, or to V(declared) if the operator has declared that
+      both hosts have the same device. A domain with any other device cannot be moved.
   type: dict
   default: {}
 images_there:
   description:
-    - What is known of the content of images at the destination, as C(images) of M(drover.compute.hypervisor_info). Of others their
-      content is read over the network.
+    - Checksums of images at the destination, as C(images) of M(drover.compute.hypervisor_info). Other images are read over the
+      network.
   type: list
   elements: dict
   default: []
@@ -157,10 +159,10 @@ class ModuleDocFragment:
 options:
   max_migrations:
     description:
-      - The most migrations at a time from one host. This limit and those below count all runs that work on the store, and so does
-        C(max_moving) of a server group.
-      - Up to three times as many are opened ahead and wait on the hypervisor for their turn, so that no time is lost between two moves; not
-        where one of the two limits below is given.
+      - The most migrations at a time from one host. This limit, those below, and C(max_moving) of a server group count the migrations of
+        all runs in the store.
+      - To lose no time between two moves, up to three times as many are opened in advance and wait in a queue on the hypervisor. This is
+        not done if one of the two limits below is set.
       - The variable C(drover_max_migrations) sets it too.
     type: int
     default: 2
@@ -172,15 +174,15 @@ options:
     type: int
   max_wait:
     description:
-      - How long to wait, in seconds, while other runs have all that the limits allow and nothing of this one is under way. What then has
-        not begun has failed, and the message names the runs in the way.
+      - The time limit, in seconds, of a run that has no move under way because other runs use up the limits. After it the remaining moves
+        fail, and the message names those runs.
       - The variable C(drover_max_wait) sets it too.
     type: int
     default: 3600
   shutdown_timeout:
     description:
-      - How long an instance that runs and moves cold may take to shut down, in seconds. After that it goes on running where it is and its
-        move has failed.
+      - The time limit for the shutdown of a running instance before its cold move, in seconds. After it the move fails, and the instance
+        continues to run at its source.
       - The variable C(drover_shutdown_timeout) sets it too.
     type: int
     default: 300

@@ -44,7 +44,7 @@ class Candidate:
     path: str
     #: It is the instance's by its use, a writable disk; everything else only by its name.
     by_use: bool = False
-    #: Why it stays whoever needs it.
+    #: The reason to keep it even if nobody needs it.
     refused: str | None = None
     #: What the file has to be (device, inode); None for whatever is there.
     inode: tuple[int, int] | None = None

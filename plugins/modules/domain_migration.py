@@ -12,77 +12,76 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Runs on the hypervisor that the domains are on. For each move one worker process is started, which goes
-    on when the SSH connection or Ansible ends; libvirt's own peer-to-peer migration goes on even when the worker ends.
-  - A live move takes along what the guest has in memory, and its disks where they are not on storage that the
-    destination shares. A cold move takes a domain that is shut off, in the same way.
-  - Whether storage is shared is found out by a folder made beside the disk, which the destination
-    must see. Only disks that it does not see are copied.
-  - The source is the truth until the domain was seen running (shut off, for a cold move) at the destination
-    and gone from the source. Only then are local files that were copied removed at the source, those that are the domain's own
-    and that nobody else needs. After a failure the copies at the destination are removed.
-  - No file at the destination is ever overwritten, and nothing is repaired when both hosts claim a domain.
-  - Asking twice is harmless. A move that is under way is followed, one that is done is reported as completed.
+  - Runs on the source hypervisor. Each move has a worker process, which continues if the SSH connection or Ansible ends. libvirt's
+    peer-to-peer migration continues even if the worker ends.
+  - A live move transfers the guest's memory, and its disks if the destination does not share their storage. A cold move
+    transfers a domain that is shut off.
+  - To test if storage is shared, the module creates an empty folder beside the disk. If the destination sees the folder, the disk is not
+    copied.
+  - A move is complete when the destination shows the domain running (shut off, for a cold move) and the source no longer has it.
+    Only then the copied local files are removed at the source, if they belong to the domain and nothing else needs them. After a failure
+    the copies at the destination are removed.
+  - No file at the destination is ever overwritten. If both hosts have the domain, nothing is repaired.
+  - A second call is harmless. It follows a move that is under way, and reports a completed move as completed.
 options:
   start:
     description:
-      - The moves to start, or to follow if they are under way.
+      - The moves to start. A move that is already under way is followed.
     type: list
     elements: dict
     default: []
   follow:
     description:
-      - Moves to follow that were started before, each the uuid of the domain, or a mapping with C(uuid) and C(migration). With
-        C(migration) only that very move counts; while another one of the domain is recorded here, its status is V(lost).
-      - A move whose worker died gets a new one, which finds out what became of it; none is started anew.
+      - Moves to follow, each the uuid of the domain, or a mapping with C(uuid) and C(migration). With C(migration) only that
+        migration is followed; if the record here is of another one, the status is V(lost).
+      - If the worker of a move has died, a new worker determines the result. It does not start the move again.
     type: list
     elements: raw
     default: []
   abort:
     description:
-      - Moves to abort, each as in O(start). The worker that carries a move out is told, and stops it as soon as
-        libvirt can; where there is none, libvirt's job is aborted and the copies are removed.
-      - The instance goes on at the source. One that has arrived already, or was switched over to post-copy, is not brought back.
-      - Ask again, or follow it, until its status says how it ended.
+      - Moves to abort, each as in O(start). The worker of the move aborts it as soon as libvirt can. Without a worker, the module aborts
+        libvirt's job and removes the copies.
+      - The domain continues at the source. A domain that has already arrived, or was switched to post-copy, is not brought back.
+      - Repeat the call, or follow the move, until it has ended.
     type: list
     elements: dict
     default: []
   max_migrations:
     description:
-      - So many moves off this host are carried out at a time, of this call and of others. Those in O(start) that are more
-        wait for their turn in the order they came, the first of them checked and connected; their C(phase) is V(waiting).
+      - The most moves off this host at a time, of all calls. Further moves of O(start) wait in a queue with the C(phase) V(waiting); the
+        first in the queue is already checked and connected.
       - By default there is no limit.
     type: int
   wait:
     description:
-      - Seconds to wait at most. The module returns earlier when one of the moves ends.
+      - The longest time to wait, in seconds. The module returns earlier if a move ends.
     type: int
     default: 0
   until:
     description:
-      - With O(wait), return early only when no more than so many of the moves are under way.
+      - With O(wait), return early only when at most so many moves are under way.
     type: int
   news_within:
     description:
-      - With O(wait), return at the latest so many seconds after one of the moves has ended, or one of O(waiting) has begun.
+      - With O(wait), return at most so many seconds after a move has ended, or after one of O(waiting) has begun.
       - By default only O(until) counts.
     type: int
   waiting:
-    description: The uuids of the moves that have not begun yet, as far as the caller knows.
+    description: The uuids of the moves that the caller knows as waiting.
     type: list
     elements: str
     default: []
   check:
     description:
-      - Only check the moves in O(start), and say for each whether it can be done. Check mode does the same.
-      - An empty folder is made beside the disks for a moment, to find out whether their storage is shared.
+      - Only check if the moves in O(start) are possible. Check mode does the same.
     type: bool
     default: false
   run_dir:
     description:
-      - The folder on the source that remembers moves under way.
-      - By default C(/var/lib/drover/migrations) for root, and a folder below C(XDG_STATE_HOME) or C(~/.local/state) for others. Workers of all
-        users leave each other alone; those of calls with another folder do not know of each other.
+      - The folder on the source with the records of moves.
+      - By default C(/var/lib/drover/migrations) for root, and a folder below C(XDG_STATE_HOME) or C(~/.local/state) for others. Workers of
+        all users do not interfere with each other; workers with different folders do not know each other.
     type: path
 extends_documentation_fragment:
   - drover.compute.libvirt
@@ -93,7 +92,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - The moves in O(start) are checked and none is started. C(changed) says whether one would be.
+      - The moves in O(start) are checked and none is started. C(changed) is true if one would be started.
   diff_mode:
     support: none
   idempotent:
@@ -147,14 +146,14 @@ moves:
   description:
     - One entry for each move, those in O(start) before those in O(abort) and those in O(follow).
     - C(status) is V(running), V(completed), V(failed), V(cancelled), V(conflict) or V(lost).
-    - V(completed) means that the domain was seen at the destination, in the state that it had, and gone from the source.
-    - V(failed) means that it is at the source, as it was. C(message) says why.
-    - V(cancelled) means the same of a move that was aborted as asked for.
-    - V(conflict) means that the two hosts do not agree on where it is, or that it is not in the state it should be in. Nothing was repaired.
-    - V(lost) means that it could not be found out where it is, mostly because a host cannot be reached. Ask again.
+    - V(completed) means that the destination has the domain, in its previous state, and the source no longer has it.
+    - V(failed) means that it is unchanged at the source. C(message) has the cause.
+    - V(cancelled) means that the move was aborted on request, and that it is unchanged at the source.
+    - V(conflict) means that the hosts contradict each other, or that it is in a wrong state. Nothing was repaired.
+    - V(lost) means that its place could not be determined, mostly because a host cannot be reached. Repeat the call.
     - C(storage) is V(shared), V(copied) or V(none).
-    - C(leftovers) are files that this move could not remove, or of which it cannot be proven that they are its own. C(kept) has the reason
-      for each, and for read-only media that stay, and C(removed) are the files that were removed at the source.
+    - C(leftovers) are files that this move could not remove, or that may not belong to it. C(kept) has the reason for each of them, and
+      for each read-only medium that stays. C(removed) are the files that were removed at the source.
     - With O(check=true) and in check mode the keys are C(uuid), C(name), C(destination), C(ok), C(would_start), C(storage), C(message),
       C(source_state), C(destination_state) and C(copies_disk_mib), the MiB of its files that would be copied.
   returned: success
@@ -179,7 +178,7 @@ moves:
       kept: []
       removed: []
 finished:
-  description: Whether all the moves have ended.
+  description: True if all moves have ended.
   returned: success
   type: bool
   sample: true

@@ -14,37 +14,37 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Reads the host, settles what an earlier run left open, plans all moves as one batch, has the hypervisors check them, and shows the plan.
-    Then it disables the host, moves the instances, shuts down those that are to be shut down, sees by what the host shows that it is
-    empty, and sets it to maintenance.
-  - A move that fails leaves its instance where it is; it is planned anew, to another host.
-  - It runs on the controller and reaches each hypervisor as the inventory says, as a task does that is delegated to it. One lease keeps other
-    runs off the host for as long as it works.
-  - A run that was killed is finished by the next one.
-  - The role P(drover.compute.drain#role) and the playbook C(drover.compute.drain) are made of it.
+  - First it finishes or undoes the open moves of an earlier run, and reads the host. It plans all moves as one batch, has the hypervisors
+    check them, and shows the plan.
+  - Then it disables the host, moves the instances, shuts down those whose policy or O(unmovable) requires it, and reads the host again. If
+    no instance runs there, it sets the host to maintenance.
+  - If a move fails, its instance stays, and a later round moves it to another host.
+  - It runs on the controller, reaches each hypervisor as a delegated task would, and holds the lease of the host against other runs.
+  - The next run finishes a run that was killed.
+  - The role P(drover.compute.drain#role) and the playbook C(drover.compute.drain) call this module.
 options:
   host:
     description: The host to empty, by its name in the inventory.
     type: str
     required: true
   reason:
-    description: Why, for those who look later.
+    description: The reason, which the store keeps.
     type: str
     default: drained by drover.compute
   unmovable:
     description:
-      - What to do about instances that cannot move. V(fail) stops before anything is changed. V(skip) leaves them running; the host
-        then stays disabled and does not go into maintenance. V(shutdown) shuts them down in good order once the others have moved.
+      - What happens to instances that cannot move. V(fail) stops before anything is changed. V(skip) leaves them running; then the host
+        stays disabled and is not set to maintenance. V(shutdown) shuts them down cleanly after the others have moved.
     type: str
     choices: [fail, skip, shutdown]
     default: fail
   rounds:
-    description: How many times to plan and move before giving up. A later round is only needed after a failure.
+    description: The maximum number of rounds of planning and moving. Only failed moves need another round.
     type: int
     default: 3
   extra_moves:
     description:
-      - How many instances of other hosts may move to make room, where the host cannot be emptied without that.
+      - How many instances of other hosts may move to make room, if the host cannot be emptied otherwise.
       - The variable C(drover_extra_moves) sets it too.
     type: int
     default: 0
@@ -86,18 +86,19 @@ EXAMPLES = r"""
         reason: new kernel
       register: drained
 
-    - name: Say what became of it
+    - name: Show the result
       ansible.builtin.debug:
         msg: "{{ drained.message }}"
 """
 
 RETURN = r"""
 plan:
-  description: The last plan, as the lookup P(drover.compute.drain_plan#lookup) gives it. It is in the result of a failure too, where there was one.
+  description: The last plan, as the lookup P(drover.compute.drain_plan#lookup) returns it. The result of a failure has it too, if there was
+    a plan.
   returned: always
   type: dict
 migrations:
-  description: What became of each move, as RV(drover.compute.migration#module:migrations).
+  description: The result of each move, as RV(drover.compute.migration#module:migrations).
   returned: always
   type: list
   elements: dict
@@ -112,7 +113,7 @@ staying:
   type: list
   elements: dict
 message:
-  description: What became of the host, in a sentence.
+  description: The result, in a sentence.
   returned: always
   type: str
 """

@@ -14,11 +14,11 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - What the role P(drover.compute.evacuate#role) and the playbook C(drover.compute.evacuate) are made of, in two halves. Between them the
-    role P(drover.compute.power#role) cuts the power of the host and sees that it is off.
-  - It runs on the controller and reaches each hypervisor as the inventory says, as a task does that is delegated to it. One lease keeps other
-    runs off the host from the beginning of the first half to the end of the second one.
-  - A run that was killed is finished by the next one.
+  - The role P(drover.compute.evacuate#role) and the playbook C(drover.compute.evacuate) call this module twice. Between the two calls the
+    role P(drover.compute.power#role) cuts the power of the host and verifies that it is off.
+  - It runs on the controller and reaches each hypervisor as a delegated task would. It holds the lease of the host from the beginning of
+    the first call to the end of the second call.
+  - The next run finishes a run that was killed.
 options:
   host:
     description: The dead host, by its name in the inventory.
@@ -26,12 +26,12 @@ options:
     required: true
   state:
     description:
-      - V(judged) sees that the host is dead. It reads the host, asks other hypervisors about it, and restarts its libvirt where only that is
-        dead. It refuses where the host answers, after it has closed what an earlier evacuation left open there, and where a rule holds it
-        back. With O(said) it writes down that a person says that the host is off.
-      - V(restarted) refuses unless this run has seen the power of the host off. It forces the host down, reads the other hosts, closes what an earlier
-        run or a migration left open, claims room, and starts the instances. An instance that another host has already is recorded there.
-        One that two hosts show, or that a host may have that was not read, is left alone.
+      - V(judged) verifies that the host is dead. It tries to read the host, has other hypervisors probe it, and restarts its libvirt if
+        only libvirt is dead. It fails if the host answers (then it first closes the restarts that an earlier evacuation left open there) or
+        if a rule forbids it. With O(said) it records that a person says that the host is off.
+      - V(restarted) fails unless this run has verified that the power of the host is off. It forces the host down, reads the other hosts,
+        closes the open orders and migrations, claims room, and starts the instances. An instance that another host already shows
+        is recorded there. An instance is left alone if two hosts show it, or if a host that may have it was not read.
     type: str
     choices: [judged, restarted]
     required: true
@@ -42,40 +42,41 @@ options:
     required: true
   read:
     description:
-      - For V(restarted), the hosts that were read with M(drover.compute.compute_node) since V(judged). What others may have is left alone.
-      - Without it O(others) are read, one after the other.
+      - For V(restarted), the hosts that M(drover.compute.compute_node) has read since V(judged). Instances that any other host may have are
+        left alone.
+      - Without it, O(others) are read one after the other.
     type: list
     elements: str
   power:
-    description: For V(judged), what the host's power driver says; V(none) where it has no driver that can tell.
+    description: For V(judged), the power state from the host's power driver; V(none) if it has no driver that can report it.
     type: str
     choices: ['on', 'off', unknown, none]
     default: none
   said:
-    description: In place of fencing, the words of a person who has seen it, exactly C(HOST is powered off).
+    description: The confirmation, in place of fencing, of a person who has checked it, exactly C(HOST is powered off).
     type: str
     default: ''
   reason:
-    description: Why, for those who look later.
+    description: The reason, which the store keeps.
     type: str
     default: evacuated by drover.compute
   force:
     description:
       - Names of rules to lift, of V(driver_says_on), V(login_refused), V(unclear_answer), V(peers_reach), V(no_witness),
-        V(storage_active), V(maintenance), V(many_down), V(just_started), V(too_early), V(quiet_time) and V(unread_hosts). Each refusal names
-        its own.
+        V(storage_active), V(maintenance), V(many_down), V(just_started), V(too_early), V(quiet_time) and V(unread_hosts). Each refusal
+        names its rule.
     type: list
     elements: str
     default: []
   unmovable:
     description:
-      - What to do in the end when instances could not be restarted. V(fail) names them and fails, V(skip) takes it as it is. All others are
-        restarted first.
+      - The result of the task if instances could not be restarted. V(fail) names them and fails, V(skip) succeeds. In both cases all other
+        instances are restarted first.
     type: str
     choices: [fail, skip]
     default: fail
   plan_only:
-    description: Show the plan and stop. Nothing is restarted or fenced. Check mode does the same.
+    description: Show the plan and stop; nothing is restarted or fenced. Check mode does the same.
     type: bool
     default: false
   rounds:
@@ -93,23 +94,23 @@ options:
     type: int
     default: 60
   call_timeout:
-    description: Seconds in which a hypervisor has to answer; one that takes longer does not answer.
+    description: The time limit for each call of a hypervisor, in seconds. After it the hypervisor counts as not answering.
     type: int
     default: 200
   down_seconds:
-    description: A host that was seen up since is not cut off, in seconds.
+    description: A host that was seen up in the last so many seconds is not fenced.
     type: int
     default: 60
   start_seconds:
-    description: For so long after the start of this controller no host is cut off, in seconds.
+    description: No host is fenced within so many seconds after the start of this controller.
     type: int
     default: 300
   quiet_seconds:
-    description: For so long after a host was fenced no other is, in seconds.
+    description: No host is fenced within so many seconds after another one.
     type: int
     default: 180
   down_percent:
-    description: When this share of the fleet looks dead at the same time, and more than one host, no host is cut off.
+    description: No host is fenced if this share of the fleet, and more than one host, looks dead at the same time.
     type: int
     default: 50
 attributes:
@@ -132,7 +133,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: See where everything on kvm1, which is down, would be restarted
+- name: Show where the instances of kvm1, which is down, would be restarted
   hosts: localhost
   gather_facts: false
   tasks:
@@ -151,28 +152,29 @@ EXAMPLES = r"""
 
 RETURN = r"""
 fence:
-  description: Whether its power is to be cut, and seen to be off, before anything is restarted. False where a person says that it is off.
+  description: True if its power has to be cut, and verified to be off, before the restarts. False if a person says that it is off.
   returned: O(state=judged)
   type: bool
 plan:
   description:
-    - The last plan. C(restarts) is what is to be restarted, each with C(uuid), C(name), C(host) and C(provider), the most important first.
-      C(found) is what another host has already, each with C(uuid), C(name), C(host) and C(state). C(left) is left alone or has no
-      destination, and C(lost) is what the dead host alone has, each with C(uuid), C(name) and C(reason).
+    - The last plan, as lists of instances. C(restarts) will be restarted, each with C(uuid), C(name), C(host) and C(provider), the
+      highest priority first. C(found) are on another host already, each with C(uuid), C(name), C(host) and C(state). C(left) are left
+      alone or have no destination, and C(lost) have disks on the dead host only, each with C(uuid), C(name) and C(reason).
   returned: O(state=restarted)
   type: dict
 restarted:
-  description: What is at its destination now, each with C(uuid), C(name), C(host), C(provider), C(state) and C(message).
+  description: The instances that were restarted, or are recorded where they were found, each with C(uuid), C(name), C(host), C(provider),
+    C(state) and C(message).
   returned: O(state=restarted)
   type: list
   elements: dict
 remaining:
-  description: What is not restarted, each with C(uuid), C(name) and C(reason).
+  description: The instances that are not restarted, each with C(uuid), C(name) and C(reason).
   returned: O(state=restarted)
   type: list
   elements: dict
 message:
-  description: What is so, in a sentence.
+  description: The result, in a sentence.
   returned: always
   type: str
 """

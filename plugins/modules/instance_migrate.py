@@ -14,20 +14,20 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Ends what an earlier run left open of these instances, and finds a destination for each, all of them as one batch. Where that cannot be
-    done nothing is moved.
-  - Those that run or are paused move live, those that are off move cold, host after host. With O(cold), or where their policy says so, those
-    that run are shut down, moved and started, one after the other. One that fails stops no other.
-  - One whose policy says never is refused, and so is one that is off, or would be shut down, though it says live.
-  - It runs on the controller, takes the leases of the hosts and reaches each as the inventory says, as a task does that is delegated to it.
-  - A run that was killed is finished by the next one.
-  - The role P(drover.compute.instance#role) and the playbook C(drover.compute.instance_migrate) are made of it.
+  - First it ends the open migrations of these instances. Then it finds a destination for each instance, all as one batch. If an
+    instance has no destination, nothing is moved.
+  - Running and paused instances move live, the others cold, host after host. If O(cold) is true or the policy requires it, a running
+    instance is shut down, moved and started, one instance after the other. If one fails, the others still follow.
+  - An instance is refused if its policy is never, or if its policy is live and the move would be cold.
+  - It runs on the controller, takes the leases of the hosts, and reaches each host as a delegated task would.
+  - The next run finishes a run that was killed.
+  - The role P(drover.compute.instance#role) and the playbook C(drover.compute.instance_migrate) call this module.
 options:
   host:
-    description: The host to take, which must have the room; by default the scheduler picks one for each.
+    description: The destination, which must have the capacity. By default the scheduler picks one for each instance.
     type: str
   cold:
-    description: Shut down those that run, and start them at the destination.
+    description: Shut down running instances, and start them at the destination.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -44,11 +44,11 @@ attributes:
   diff_mode:
     support: partial
     details:
-      - It shows those that are shut down for their move.
+      - It shows the instances that are shut down for their move.
   idempotent:
     support: partial
     details:
-      - Without O(host) they move each time.
+      - Without O(host) the instances move each time.
 seealso:
   - module: drover.compute.instance_resize
   - module: drover.compute.migration
@@ -67,13 +67,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 migrations:
-  description: What became of each move, as RV(drover.compute.migration#module:migrations). It is in the result of a failure too.
+  description: The result of each move, as RV(drover.compute.migration#module:migrations). The result of a failure has it too.
   returned: always
   type: list
   elements: dict
 resizes:
-  description: What became of those that were shut down for their move, as RV(drover.compute.resize#module:resize). It is in the result of a
-    failure too.
+  description: The result of each instance that was shut down for its move, as RV(drover.compute.resize#module:resize). The result of a
+    failure has it too.
   returned: always
   type: list
   elements: dict

@@ -9,33 +9,32 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: instance_resize
-short_description: Give instances another flavor, and confirm or revert that
+short_description: Give instances another flavor, and confirm or revert the resize
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Works on one instance after the other; one that fails stops no other. An instance is shut down, gets its new vCPUs and memory, moves if
-    it has to, and starts if it ran. What does not leave its host gets its old size and state back there.
-  - Until it is confirmed or reverted an instance holds the room of both sizes. Its disk grows when it is confirmed, as a disk is never made
-    smaller again; to revert gives exactly the old size and place, and what was written since.
-  - It runs on the controller, takes the leases of the hosts and reaches each as the inventory says, as a task does that is delegated to it.
-  - A run that was killed is gone on with by the next.
-  - The role P(drover.compute.instance#role) and the playbook C(drover.compute.instance_resize) are made of it. M(drover.compute.resize) has
-    its steps one by one.
+  - Works on one instance after the other; if one fails, the others still follow. It shuts the instance down, changes its vCPUs and memory,
+    moves it if necessary, and starts it if it ran before. If the instance cannot leave its host, it gets its old size and state back.
+  - Until the resize is confirmed or reverted, the instance has the allocations of both sizes. Its disk grows only when the resize is
+    confirmed, because a disk is never made smaller. A revert restores the old size and host, and keeps the data written in between.
+  - It runs on the controller, takes the leases of the hosts, and reaches each host as a delegated task would.
+  - The next run continues a run that was killed.
+  - The role P(drover.compute.instance#role) and the playbook C(drover.compute.instance_resize) call this module. M(drover.compute.resize)
+    does a single step.
 options:
   flavor:
     description:
-      - The flavor that they shall have, see M(drover.compute.flavor). One with a smaller disk is refused. One without a disk leaves the disks
-        as they are.
+      - The new flavor, see M(drover.compute.flavor). A smaller disk is refused. A flavor without a disk leaves the disks unchanged.
     type: str
   ending:
-    description: Whether to confirm or to revert the resize afterwards. Without O(flavor), that of an earlier run.
+    description: Confirm or revert the resize afterwards. Without O(flavor), confirm or revert the resize of an earlier run.
     type: str
     choices: [confirm, revert]
   host:
     description:
-      - The host to take. By default an instance stays where it is if the new size fits there beside the old one, and else goes where the
-        scheduler puts it.
+      - The destination. By default an instance stays on its host if the new size fits there beside the old one; otherwise the scheduler
+        picks a host.
     type: str
 extends_documentation_fragment:
   - drover.compute.store
@@ -61,7 +60,7 @@ EXAMPLES = r"""
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: Make it large, and keep that
+    - name: Make it large, and confirm this
       drover.compute.instance_resize:
         instances: [web1]
         flavor: large
@@ -70,7 +69,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 resizes:
-  description: What became of each resize, as RV(drover.compute.resize#module:resize). It is in the result of a failure too.
+  description: The result of each resize, as RV(drover.compute.resize#module:resize). The result of a failure has it too.
   returned: always
   type: list
   elements: dict

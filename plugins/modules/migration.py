@@ -14,53 +14,52 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Carries out the moves of a plan, several at a time, and shows a line when one begins, goes on and ends.
-  - Where all start at the host that the task runs on, or is delegated to, it works on that host alone. Otherwise, as on localhost, it works on
-    the hosts one after the other, stage by stage of the plan, and leaves out a move that waits for one that was not done.
-  - Each move is written into the store before it begins and when it has ended, that is when the instance is seen at its destination and
-    gone from its source. While it is under way both hosts hold the room.
-  - Moves that an earlier run left open, because it was killed for instance, are finished or undone first. With no O(moves) that is all it does.
-  - An instance that runs and is to move cold is shut down in good order, moved and started again. If it does not move, it is started where
-    it was.
-  - A move that fails leaves the instance at its source. It is listed in RV(failed_moves) and the task goes on with the others.
-  - With O(state=aborted) it aborts the moves off the host, whichever run began them. Each instance goes on at its source, with its
-    room as before, and its migration is C(cancelled).
-  - An abort takes no lease away. It is sent to the hypervisor. If a run follows the move, that run frees the room at the destination,
-    goes on with the others and does not move the instance again. If no run has the lease, this task frees the room.
+  - Carries out the moves of a plan, several at a time, and shows a line when a move begins, makes progress and ends.
+  - If all moves start at the host of the task (see C(delegate_to)), it works on that host only. On localhost it works on one host after the
+    other, in the stages of the plan, and skips a move if a move that it waits for was not done.
+  - The store records a move before it begins, and again when the destination shows the instance and the source no longer does.
+    Between the two, the instance has allocations on both hosts.
+  - First it finishes or undoes the moves that an earlier run left open. Without O(moves) it does only this.
+  - For a cold move, a running instance is shut down cleanly, moved, and started again. If the move fails, it is started where it was.
+  - If a move fails, the instance stays at its source, RV(failed_moves) lists it, and the task continues with the other moves.
+  - With O(state=aborted) it aborts the moves off the host, whichever run began them. Each instance continues at its source with its
+    allocations, and its migration is C(cancelled).
+  - An abort needs no lease. The hypervisor aborts the move. The run that began it then frees the room at the destination, continues with
+    the others, and does not move the instance again. If no run has the lease, this task frees the room.
 options:
   state:
     description:
-      - V(done) first ends what an earlier run left open on this host, then carries O(moves) out. A migration that was never begun is
-        begun now, unless its destination is disabled or down by now.
-      - V(settled) only ends what is open, and begins nothing. A migration that was never begun is undone.
-      - V(aborted) aborts what is under way.
+      - V(done) first ends the open migrations of an earlier run on this host, then carries out O(moves). An open migration that has not
+        begun on the hypervisor begins now, unless its destination is now disabled or down.
+      - V(settled) only ends open migrations. One that has not begun is undone.
+      - V(aborted) aborts the migrations that have begun.
     type: str
     choices: [done, settled, aborted]
     default: done
   moves:
     description:
-      - Moves as the lookup P(drover.compute.drain_plan#lookup) returns them, each C(uuid), C(name), C(from_host), C(host), C(node),
+      - Moves as the lookup P(drover.compute.drain_plan#lookup) returns them, each with C(uuid), C(name), C(from_host), C(host), C(node),
         C(live).
-      - What a move has as C(migration) is a mapping like O(options), and is laid over them for that instance.
+      - A move may have C(migration), a mapping like O(options), which overrides them for this move.
     type: list
     elements: dict
     default: []
   purpose:
     description:
-      - What the moves are for, in words. Other runs that want one of the hosts show it.
-      - It counts only where moves start at other hosts than the task's own.
+      - The purpose of the moves. Other runs show it if they wait for one of the hosts.
+      - It has no effect if all moves start at the host of the task.
     type: str
     default: moving instances
   instances:
     description:
-      - With O(state=aborted), the names or uuids of the instances whose moves are to be aborted. Without any it is all moves off the host.
+      - With O(state=aborted), the instances whose moves are aborted, by name or uuid. By default all moves off the host are aborted.
     type: list
     elements: str
     default: []
   options:
     description:
-      - How live moves are carried out. Roles take it from the variable C(drover_migration).
-      - What contradicts itself is refused before anything is moved, and so is what the libvirt of one of the hosts does not know.
+      - The options of the moves. Roles set them from the variable C(drover_migration).
+      - Before the first move, options are refused that contradict each other or that the libvirt of one of the hosts does not know.
     type: dict
 attributes:
   check_mode:
@@ -91,7 +90,7 @@ EXAMPLES = r"""
         moves: "{{ plan.moves[:1] }}"
       delegate_to: kvm1
 
-    - name: Carry out the others, gently, and pause those that cannot be moved in time
+    - name: Carry out the others slowly, and pause a guest that takes too long
       drover.compute.migration:
         moves: "{{ plan.moves[1:] }}"
         options:
@@ -114,7 +113,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 migrations:
-  description: What became of each move.
+  description: The result of each move.
   returned: always
   type: list
   elements: dict
@@ -125,16 +124,16 @@ migrations:
     destination: {description: The host it moved to., type: str, returned: always}
     provider: {description: The uuid of the resource provider it moved to., type: str, returned: always}
     status: {description: "C(completed), C(failed), C(cancelled), C(conflict) or C(lost).", type: str, returned: always}
-    message: {description: What there is to say., type: str, returned: always}
+    message: {description: A message, mostly the cause of a failure., type: str, returned: always}
     storage: {description: "C(shared), C(copied) or C(none).", type: str, returned: always}
     elapsed_s: {description: "How long it took, in seconds.", type: float, returned: always}
 failed_moves:
-  description: Those of them that did not complete.
+  description: The migrations that did not complete.
   returned: always
   type: list
   elements: dict
 skipped_moves:
-  description: Moves that were not begun, as a move that they wait for was not done.
+  description: Moves that were not begun, because a move that they wait for was not done.
   returned: when moves start at other hosts than the task's own
   type: list
   elements: dict

@@ -14,22 +14,23 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Each step works on one hypervisor, so delegate it to the host that O(state) names. M(drover.compute.instance_resize) puts them
-    together, takes the leases of the hosts, and moves the instance with M(drover.compute.domain_migration) in between.
-  - The resize is written into the store before anything is done. While it goes on, and until it is confirmed or reverted, the room of
-    both sizes is held. Each step may be taken again, so that a run that was killed is gone on with by the next.
+  - Each step works on one hypervisor, so delegate it to the host that O(state) names. M(drover.compute.instance_resize) runs all steps,
+    takes the leases of the hosts, and moves the instance with M(drover.compute.domain_migration) between the steps.
+  - The store records the resize before anything is changed. Until the resize is confirmed or reverted, the instance has the allocations of
+    both sizes. Each step can be repeated, so the next run continues a run that was killed.
 options:
   state:
     description:
-      - V(begun), at the instance's host, finds the new size and the place, has the hypervisor look whether it can be done, and writes it
-        down. A resize that is open already is gone on with.
-      - V(left), at the instance's host, shuts it down and gives it the new vCPUs and memory.
-      - V(arrived), at the destination, sees it there with the new size, and starts it if it ran. Then it waits to be confirmed.
-      - V(undone), at the instance's host, gives it its old size back there and starts it if it ran. Only before it has V(arrived).
-      - V(confirmed), at the destination, makes its disk larger and frees what its old size held.
-      - V(leaving_again), at the destination, shuts it down and gives it the old size, and V(reverted), at the host it came from, starts it
-        there if it ran when the resize began.
-      - All but V(begun) do nothing where no resize is open.
+      - V(begun), at the instance's host, finds the new size and the destination, has the hypervisor check them, and records the resize. It
+        continues a resize that is already open.
+      - V(left), at the instance's host, shuts the instance down and gives it the new vCPUs and memory.
+      - V(arrived), at the destination, verifies the instance and its new size, and starts it if it ran before. Then the resize waits to be
+        confirmed.
+      - V(undone), at the instance's host, restores the old size and starts the instance if it ran before. Only before V(arrived).
+      - V(confirmed), at the destination, makes its disk larger and frees the allocations of its old size.
+      - V(leaving_again), at the destination, shuts the instance down and restores the old size. Then V(reverted), at the old host, starts
+        it if it ran when the resize began.
+      - If no resize is open, every state but V(begun) does nothing.
     type: str
     choices: [begun, left, arrived, undone, confirmed, leaving_again, reverted]
     required: true
@@ -39,22 +40,22 @@ options:
     required: true
   flavor:
     description:
-      - With O(state=begun), the flavor that it shall have. Without it the instance keeps its size and goes to another host.
-      - A flavor with a smaller disk is refused. One without a disk leaves the disks as they are.
+      - With O(state=begun), the new flavor. Without it the instance keeps its size and moves to another host.
+      - A smaller disk is refused. A flavor without a disk leaves the disks unchanged.
     type: str
   host:
     description:
-      - With O(state=begun), the host to take. By default it stays where it is if the new size fits there beside the old one, and else goes
-        where the scheduler puts it.
+      - With O(state=begun), the destination. By default the instance stays on its host if the new size fits there beside the old one;
+        otherwise the scheduler picks a host.
     type: str
   options:
     description:
-      - How it is moved, as the option of that name of M(drover.compute.migration) says; roles take it from the variable C(drover_migration).
-        The options of its policy are laid over them. They are in C(order) and C(back) of RV(resize).
+      - The options of its move, as O(drover.compute.migration#module:options). Roles set them from the variable C(drover_migration). The
+        options of the instance's policy override them. C(order) and C(back) of RV(resize) contain them.
     type: dict
     default: {}
   message:
-    description: With O(state=undone), why, for those who look later.
+    description: With O(state=undone), the reason, which the store keeps.
     type: str
 extends_documentation_fragment:
   - drover.compute.store
@@ -76,7 +77,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Take back the resize of an instance that stayed on its host
+- name: Revert the resize of an instance that stayed on its host
   hosts: localhost
   gather_facts: false
   tasks:
@@ -95,7 +96,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 resize:
-  description: The resize, null where there is nothing to do.
+  description: The resize, null if there is nothing to do.
   returned: success
   type: dict
   contains:
@@ -112,6 +113,6 @@ resize:
     arrived: {description: Whether it was seen at its destination with the new size., type: bool, returned: always}
     old: {description: "The old C(flavor), C(vcpus), C(memory_mb) and C(disk_gb).", type: dict, returned: always}
     new: {description: The new ones., type: dict, returned: always}
-    order: {description: What M(drover.compute.domain_migration) takes to move it there., type: dict, returned: always}
-    back: {description: What it takes to move it back., type: dict, returned: always}
+    order: {description: The input of M(drover.compute.domain_migration) to move it there., type: dict, returned: always}
+    back: {description: The input to move it back., type: dict, returned: always}
 """

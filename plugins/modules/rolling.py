@@ -9,25 +9,26 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rolling
-short_description: The order of a rolling maintenance
+short_description: Run the phases of a rolling maintenance
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Drains, reboots and brings back hypervisors, as many at a time as the others can stand. The role P(drover.compute.rolling#role) calls it for
-    each phase and does what it returns; use the role, or the playbook C(drover.compute.rolling_maintenance).
-  - What was begun last with each host is in the store (M(drover.compute.rolling_host)), and each call goes by that. So a run that was stopped
-    or killed is gone on with by the next one.
-  - It runs on the controller and reaches each hypervisor as the inventory says, as a task does that is delegated to it.
+  - Drains, reboots and brings back hypervisors, in batches as large as the capacity of the others allows. The role
+    P(drover.compute.rolling#role) calls it for each phase and carries out the steps that it returns. Use the role, or the playbook
+    C(drover.compute.rolling_maintenance).
+  - The store has the last step begun on each host (M(drover.compute.rolling_host)), and each call continues there. So the next run
+    continues a run that was stopped or killed.
+  - It runs on the controller and reaches each hypervisor as a delegated task would.
 options:
   state:
     description:
-      - The phase. V(begun) checks what can be checked at once, and keeps other runs away. V(looked) reads the host of the task. V(planned)
-        chooses the hosts, forms the batches, shows them and records what is to be done.
-      - Then, in each round of RV(rounds), V(next) plans the next batch; V(step) begins O(step) of the host of the task and does it, or returns
-        what the role is to do; V(failed) records what failed with the host of the task; V(closed) brings the instances of O(batch) back and
-        ends the batch.
-      - V(reported) lets others work and says where the fleet is.
+      - The phase. V(begun) checks the options and takes the lease of the fleet. V(looked) reads the host of the task. V(planned) selects
+        the hosts, plans the batches, shows the plan and records it.
+      - Then, in each round of RV(rounds), V(next) plans the next batch. V(step) carries out O(step) on the host of the task, or returns the
+        work that the role has to do. V(failed) records a failure on the host of the task. V(closed) moves the instances of O(batch)
+        back and ends the batch.
+      - V(reported) releases the lease and returns a summary.
     type: str
     choices: [begun, looked, planned, next, step, failed, closed, reported]
     required: true
@@ -37,11 +38,11 @@ options:
     elements: str
     default: []
   hypervisors:
-    description: The pattern that O(hosts) were found by, for messages. The variable C(drover_hypervisors) sets it too.
+    description: The pattern that selected O(hosts), for messages. The variable C(drover_hypervisors) sets it too.
     type: str
     default: hypervisors
   seen:
-    description: With O(state=planned), what O(state=looked) returned of each host.
+    description: With O(state=planned), the results of O(state=looked), one for each host.
     type: list
     elements: dict
     default: []
@@ -58,7 +59,7 @@ options:
     description: With O(state=failed), the name of the task that failed.
     type: str
   message:
-    description: With O(state=failed), what it failed with.
+    description: With O(state=failed), its message.
     type: str
   left_out:
     description: With O(state=reported), the hosts that were left out, as RV(left_out).
@@ -71,40 +72,40 @@ options:
     default: {}
   reboot:
     description:
-      - V(needed) reboots a host where one of O(reboot_sentinels) is there, looked for after the hook V(after_drain). Hosts without it in the
-        beginning are left out, unless O(all_hosts). V(always) and V(never) take all hosts.
+      - V(needed) reboots a host if one of O(reboot_sentinels) exists after the hook V(after_drain). Hosts without such a file at the
+        beginning are left out, unless O(all_hosts) is true. V(always) and V(never) select all hosts.
     type: str
     choices: [needed, always, never]
     default: needed
   reboot_sentinels:
-    description: Files on the host that say that it needs a reboot.
+    description: Files on the host whose existence means that it needs a reboot.
     type: list
     elements: str
     default: []
   all_hosts:
-    description: Take hosts too that need no reboot in the beginning.
+    description: Also select hosts that need no reboot at the beginning.
     type: bool
     default: false
   blocked:
-    description: What to do about hosts that cannot be emptied. V(fail) stops before anything is changed, V(skip) leaves them out.
+    description: What happens if a host cannot be emptied. V(fail) stops before anything is changed, V(skip) leaves the host out.
     type: str
     choices: [fail, skip]
     default: fail
   bring_back:
-    description: Bring the instances back to where they were, after each batch.
+    description: After each batch, move the instances back to the hosts where they were.
     type: bool
     default: false
   restart:
-    description: Forget what an earlier run left and begin anew.
+    description: Discard the recorded state of an earlier run and begin anew.
     type: bool
     default: false
   reason:
-    description: Why, for those who look meanwhile.
+    description: The reason, which the store shows during the maintenance.
     type: str
     default: rolling maintenance
   spare_hosts:
     description:
-      - How many more hosts may be lost while a batch is down, with a place left for all that is on them.
+      - How many further hosts may fail while a batch is down, so that the capacity still suffices for their instances.
       - The variable C(drover_spare_hosts) sets it too.
     type: int
     default: 0
@@ -113,11 +114,11 @@ options:
     type: int
     default: 0
   drain_rounds:
-    description: How many times a drain plans and moves before it gives up. The variable C(drover_drain_rounds) sets it too.
+    description: The maximum number of rounds of planning and moving of each drain. The variable C(drover_drain_rounds) sets it too.
     type: int
     default: 3
   unmovable:
-    description: V(shutdown) shuts down instances that cannot move, once the others have moved. They are left shut off.
+    description: V(shutdown) shuts down instances that cannot move, after the others have moved. They stay off.
     type: str
     choices: [fail, shutdown]
     default: fail

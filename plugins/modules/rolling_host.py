@@ -9,38 +9,38 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rolling_host
-short_description: How far a rolling maintenance has come
+short_description: The record of a rolling maintenance
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - The role drover.compute.rolling writes into the store what it is about to do with each host, so that a run that was stopped or killed is
-    gone on with by the next one. This module does that, and reads it. It does nothing to a host.
-  - Without O(hosts) it returns what is there.
+  - Writes and reads the record of a rolling maintenance, that is the step begun last on each host. From it the next run continues a run
+    that was stopped or killed. It changes no host.
+  - Without O(hosts) it returns the record.
 options:
   hosts:
-    description: Hosts to write about. With O(state=absent), none means all.
+    description: The hosts to record. With O(state=absent), no host means all hosts.
     type: list
     elements: str
     default: []
   state:
-    description: V(absent) takes hosts out of the record.
+    description: V(absent) removes hosts from the record.
     type: str
     choices: [present, absent]
     default: present
   stage:
-    description: What is about to be done with the hosts. Without it a new one is V(waiting).
+    description: The step that begins now. A host is recorded as V(waiting) first.
     type: str
     choices: [waiting, before_drain, drain, after_drain, reboot, after_reboot, enable, after_enable, back, done]
   boot_id:
-    description: The boot of the host before its reboot. An empty text takes it away.
+    description: The boot id of the host before its reboot. An empty text deletes it.
     type: str
   instances:
-    description: What was on the host before its drain, each with C(uuid), C(host) and C(node).
+    description: The instances on the host before its drain, each with C(uuid), C(host) and C(node).
     type: list
     elements: dict
   message:
-    description: What went wrong. An empty text takes it away.
+    description: The failure. An empty text deletes it.
     type: str
 attributes:
   check_mode:
@@ -56,7 +56,7 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: See how far the maintenance is
+- name: Show the progress of the maintenance
   hosts: localhost
   gather_facts: false
   tasks:
@@ -71,23 +71,23 @@ EXAMPLES = r"""
       loop_control:
         label: "{{ item.host }}"
 
-    - name: Give it up, so that the next run begins anew
+    - name: Delete the record, so that the next run begins anew
       drover.compute.rolling_host:
         state: absent
 """
 
 RETURN = r"""
 hosts:
-  description: All hosts of the maintenance that is not finished, sorted.
+  description: All hosts of the unfinished maintenance, sorted.
   returned: success
   type: list
   elements: dict
   contains:
     host: {description: The host., type: str, returned: always}
-    stage: {description: "What was last begun with it, V(done) when all is.", type: str, returned: always}
-    boot_id: {description: Its boot before the reboot., type: str, returned: always}
-    instances: {description: What was on it before its drain., type: list, elements: dict, returned: always}
-    message: {description: What went wrong., type: str, returned: always}
-    created_at: {description: "When it was taken into the maintenance, in seconds since 1970.", type: float, returned: always}
-    updated_at: {description: "When this was last changed, in seconds since 1970.", type: float, returned: always}
+    stage: {description: "The step begun last, V(done) after the last step.", type: str, returned: always}
+    boot_id: {description: Its boot id before the reboot., type: str, returned: always}
+    instances: {description: The instances on it before its drain., type: list, elements: dict, returned: always}
+    message: {description: The failure., type: str, returned: always}
+    created_at: {description: "The begin of its maintenance, in seconds since 1970.", type: float, returned: always}
+    updated_at: {description: "The last change of this record, in seconds since 1970.", type: float, returned: always}
 """

@@ -14,29 +14,30 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Reads the host, finishes or undoes the moves that its drain left open without beginning any, gives the host the state that it had before
-    the drain or evacuation, and starts what the drain shut down there, and nothing else.
-  - Where a move cannot be ended the host is brought back all the same. An instance that does not start is named and keeps no other from it;
-    the host is back, the task fails, and the next undrain tries again.
-  - It runs on the controller, takes the lease of the host and reaches it as the inventory says, as a task does that is delegated to it.
-  - The playbook C(drover.compute.undrain) and the task file C(undrain) of the role P(drover.compute.drain#role) are made of it.
+  - Reads the host, finishes or undoes the open moves of its drain without beginning new ones, restores the state that the host had before
+    the drain or evacuation, and starts the instances that the drain shut down there, and no others.
+  - If a move cannot be ended, the host is still brought back. If an instance does not start, the others are still started; the
+    task fails and names it, and the next undrain tries again.
+  - It runs on the controller, takes the lease of the host, and reaches it as a delegated task would.
+  - The playbook C(drover.compute.undrain) and the task file C(undrain) of the role P(drover.compute.drain#role) call this module.
 options:
   host:
     description: The host, by its name in the inventory.
     type: str
     required: true
   timeout:
-    description: How long an instance may take to start, in seconds.
+    description: The time limit for the start of an instance, in seconds.
     type: int
     default: 60
   max_migrations:
-    description: The most migrations at a time from the host, of those that are under way. The variable C(drover_max_migrations) sets it too.
+    description: The most migrations at a time from the host, of those that its drain left open. The variable C(drover_max_migrations) sets
+      it too.
     type: int
     default: 2
   shutdown_timeout:
     description:
-      - How long an instance may take to start again that was shut down for its move, in seconds. The variable C(drover_shutdown_timeout) sets
-        it too.
+      - The time limit for the start of an instance that was shut down for its move, in seconds. The variable C(drover_shutdown_timeout)
+        sets it too.
     type: int
     default: 300
 extends_documentation_fragment:
@@ -67,16 +68,17 @@ EXAMPLES = r"""
 
 RETURN = r"""
 host:
-  description: The state of the host, C(disabled), C(disabled_reason), C(maintenance) and C(forced_down). It is in the result of a failure too.
+  description: The state of the host, C(disabled), C(disabled_reason), C(maintenance) and C(forced_down). The result of a failure has it
+    too.
   returned: always
   type: dict
 started:
-  description: Instances that the drain had shut down and that run again, each with C(uuid) and C(name).
+  description: Instances that the drain had shut down and that now run again, each with C(uuid) and C(name).
   returned: always
   type: list
   elements: dict
 message:
-  description: What the host is now, in a sentence.
+  description: The new state of the host, in a sentence.
   returned: success
   type: str
 """

@@ -71,7 +71,7 @@ INHERITED = (
     "shut_down",
 )
 
-#: Seconds that a guest gets to shut down in good order.
+#: Time limit of a clean shutdown of a guest, in seconds.
 SHUTDOWN = 180
 
 #: Seconds to try to get a post-copy going again that broke off, and the pause between two attempts.
@@ -527,7 +527,7 @@ class Worker:
     # -- the last resort ---------------------------------------------------------------------
 
     def _shut_down_and_move(self, domain: Any) -> tuple[str, Exception | None]:
-        """Shut the guest down in good order and move it cold; :meth:`_arrived` starts it again.
+        """Shut the guest down cleanly and move it cold; :meth:`_arrived` starts it again.
 
         Returns ``(verdict, error)``. Whatever fails, :meth:`_came_to_nothing` starts it at the source.
         """
