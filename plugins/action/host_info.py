@@ -13,6 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import clock,
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
         "host": {"type": "str"},
+        "capacity": {"type": "bool", "default": True},
         "service_down_time": {"type": "int", "default": 0},
         **STORE_SPEC,
     }
@@ -20,11 +21,17 @@ class ActionModule(DroverAction):
     _requires_connection = False
 
     def act(self, args, task_vars):
+        host, result = args["host"], {}
         with self.store(args, task_vars).read() as connection:
-            found = hosts.listing(connection, clock.now(connection), args["service_down_time"])
-            result = {}
-            if args["host"] is not None:
-                services.get(connection, args["host"])
-                result["resources"] = hosts.resource_rows(connection, args["host"], found)
-                found = [host for host in found if host["host"] == args["host"]]
+            now = clock.now(connection)
+            if not args["capacity"]:
+                found = hosts.states(connection, now, args["service_down_time"], host)
+                if host is not None and not found:
+                    raise services.unknown_host(connection, host)
+            else:
+                found = hosts.listing(connection, now, args["service_down_time"])
+                if host is not None:
+                    services.get(connection, host)
+                    result["resources"] = hosts.resource_rows(connection, host, found)
+                    found = [each for each in found if each["host"] == host]
         return {"hosts": found, "table": text.hosts_table(found), **result}

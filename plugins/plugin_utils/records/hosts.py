@@ -60,8 +60,8 @@ class ListedNode(Figures):
     disk_gb_physical: NotRequired[int | None]
 
 
-class ListedHost(Figures):
-    """A host as an administrator sees it (store.hosts); its figures are the sums of its nodes, each pool counted once."""
+class HostState(TypedDict):
+    """The state of a host's service."""
 
     host: str
     #: up or down.
@@ -73,7 +73,13 @@ class ListedHost(Figures):
     disabled_reason: str | None
     down_reason: str | None
     last_seen_up: float | None
+    #: A drain began and no undrain followed.
     drained: bool
+
+
+class ListedHost(HostState, Figures):
+    """A host as an administrator sees it (store.hosts); its figures are the sums of its nodes, each pool counted once."""
+
     zones: list[str]
     nodes: list[ListedNode]
     #: How many.

@@ -37,12 +37,21 @@ def listing(connection, now, service_down_time=0, columns=None):
     for _dummy, place in sorted((name, place) for place, name in enumerate(columns["node"])):
         nodes.setdefault(columns["host"][place], []).append(_node(columns, place, details[columns["uuid"][place]]))
     zones = instances_for_plans.read_zones(connection)
+    found = states(connection, now, service_down_time)
+    return [{**state, **_figures(nodes.get(state["host"], []), zones.get(state["host"], []))} for state in found]
+
+
+def states(connection, now, service_down_time=0, host=None):
+    """Read the services of hosts, without compute nodes and figures, in one statement.
+
+    :param host: read only this host.
+    :returns: a list of records.hosts.HostState, sorted by host; empty if the store does not have the host.
+    """
     table = tables.services
-    query = sa.select(table).where(table.c.binary == services.BINARY).order_by(table.c.host)
-    return sorted(
-        (_host(row, nodes.get(row.host, []), zones.get(row.host, []), now, service_down_time) for row in connection.execute(query)),
-        key=lambda host: host["host"],
-    )
+    query = sa.select(table).where(table.c.binary == services.BINARY)
+    if host is not None:
+        query = query.where(table.c.host == host)
+    return sorted((_state(row, now, service_down_time) for row in connection.execute(query)), key=lambda each: each["host"])
 
 
 def resource_rows(connection, host, hosts):
@@ -100,9 +109,9 @@ def _pool(providers, place, own):
     return None if number < 0 or providers["uuid"][number] == own else providers["name"][number]
 
 
-def _host(row, nodes, zones, now, service_down_time):
+def _state(row, now, service_down_time):
     reason = services.down_reason(row, now, service_down_time)
-    host = {
+    return {
         "host": row.host,
         "state": "up" if reason is None else "down",
         "status": "disabled" if row.disabled else "enabled",
@@ -112,10 +121,11 @@ def _host(row, nodes, zones, now, service_down_time):
         "down_reason": reason,
         "last_seen_up": row.last_seen_up,
         "drained": services.is_drained(row.status_before_drain),
-        "zones": zones,
-        "nodes": nodes,
-        "instances": sum(node["instances"] for node in nodes),
     }
+
+
+def _figures(nodes, zones):
+    host = {"zones": zones, "nodes": nodes, "instances": sum(node["instances"] for node in nodes)}
     pools = {node["disk_pool"]: node for node in nodes if node["disk_pool"]}
     host["disk_pool"] = ", ".join(sorted(pools)) or None
     for name in resource_classes.KEYS.values():

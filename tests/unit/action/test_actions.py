@@ -101,6 +101,16 @@ def test_host_info(fleet_url):
     assert "Known hosts" in failure("host_info", host="kvm9", store_url=fleet_url)
 
 
+def test_host_info_without_capacity(fleet_url):
+    state = ("host", "state", "status", "maintenance", "forced_down", "disabled_reason", "down_reason", "last_seen_up", "drained")
+    whole = run("host_info", store_url=fleet_url)["hosts"]
+    states = [{key: row[key] for key in state} for row in whole]
+    assert run("host_info", capacity=False, store_url=fleet_url)["hosts"] == states
+    one = run("host_info", host="kvm2", capacity=False, store_url=fleet_url)
+    assert (one["hosts"], "resources" in one) == (states[1:2], False)
+    assert "Known hosts" in failure("host_info", host="kvm9", capacity=False, store_url=fleet_url)
+
+
 def test_instance_info(fleet_url):
     found = run("instance_info", store_url=fleet_url)
     assert [(row["name"], row["host"], row["state"]) for row in found["instances"]] == [("web", "kvm1", "running")]
@@ -211,7 +221,7 @@ def test_migration_refuses_what_it_cannot_do(fleet_url):
         ({"options": {"on_timeout": "wait"}}, "value of on_timeout must be one of"),
         ({"options": {"bandwith": 3}}, "Unsupported parameters"),
         ({"state": "aborted", "moves": [{}]}, "state aborted takes no moves"),
-        ({"instances": ["web"]}, "instances says whose moves to abort"),
+        ({"instances": ["web"]}, "The option instances is for state aborted"),
     ],
 )
 def test_migration_refuses_contradictory_options(fleet_url, args, words):

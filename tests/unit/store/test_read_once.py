@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import report_data, scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, host_columns, instances_for_plans, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, host_columns, hosts, instances_for_plans, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host
 
@@ -60,3 +60,7 @@ def test_instances_that_are_known_are_where_they_would_be_read(url):
 
     assert read(None) == read(host_columns.ALL)
     assert read(None)["server_groups"]["apart"]["members"] == sorted(map(fleets.uuid_of, "ac"))
+
+
+def test_a_host_is_found_without_the_fleet(url):
+    assert len(statements(url, hosts.states, NOW, 0, "kvm2")) == 1
