@@ -193,8 +193,9 @@ def _doubled_sentences(doubled):
         else:
             where = " and ".join(f"{node} ({each['states'][node]})" for node in each["nodes"])
             sentences.append(
-                f"{each['name']} is on {where} at once. Nothing was done about it. Destroy and undefine the one that "
-                "must not be, but keep its disks, which the other may use. Then run drover.compute.discover."
+                f"{each['name']} is on {where}, as each host was last read. Nothing was done about it. Run drover.compute.discover, for it "
+                "may have moved. If that says the same, destroy and undefine the one that must not be, but keep its disks, which the other "
+                "may use."
             )
     for nodes, names in shared.items():
         sentences.append(
