@@ -180,8 +180,10 @@ class ActionModule(DroverAction):
         return {**found, "uri": uri} if isinstance(found, dict) else found
 
     def _record_down(self, host, reason, args, task_vars):
+        # A name that is in no inventory, such as that of the controller or a wrong one, is no host that is down.
+        named = host in ((task_vars.get("groups") or {}).get("all") or ())
         with self.store(args, task_vars).write() as connection:
-            services.record_unreachable(connection, host, " ".join(reason.split())[:500], clock.now(connection))
+            services.record_unreachable(connection, host, " ".join(reason.split())[:500], clock.now(connection), add=named)
 
 
 def _doubled_sentences(doubled):

@@ -17,6 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.staged_moves import StagedMoves
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import limits as migration_limits
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import orders
 
 
 class ActionModule(ConductorAction):
@@ -44,6 +45,9 @@ class ActionModule(ConductorAction):
             raise DroverError("The option instances is for state aborted. Name the instances to be moved in the option moves.")
         if args["state"] == "settled" and args["moves"]:
             raise DroverError("state settled takes no moves: it ends what an earlier run left open, and begins nothing.")
+        if args["moves"]:
+            with ports.store.read() as connection:
+                orders.check_moves(connection, args["moves"])
         if host in C.LOCALHOST and any(move.get("from_host") != host for move in args["moves"]):
             return self._staged(StagedMoves(ports, settings), args["moves"], args["purpose"])
         if self._task.check_mode:

@@ -78,7 +78,11 @@ class DroverAction(ActionBase):
         options.add_variables(given, known, self.variables(task_vars), self._templar)
         self._task.args = given
         dummy, args = self.validate_argument_spec(argument_spec=self.ARGUMENT_SPEC, **self.REQUIREMENTS)
-        return to_plain(args)
+        args = to_plain(args)
+        for name, spec in self.ARGUMENT_SPEC.items():
+            if spec.get("type") in ("int", "float") and args[name] is not None and args[name] < 0:
+                raise DroverError(f"{name} must be 0 or more, not {args[name]}.")
+        return args
 
 
 def difference(name, before, after):

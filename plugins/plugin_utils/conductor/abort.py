@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.host_moves import refuse_unknown_whereabouts
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import orders as migration_orders
-from ansible_collections.drover.compute.plugins.plugin_utils.store import leases
+from ansible_collections.drover.compute.plugins.plugin_utils.store import instance_lookup, leases
 
 # How long (seconds) another run, which holds the lease of the host, gets to write down what was aborted.
 OTHER_RUN = 60
@@ -35,14 +35,16 @@ class Abort:
 
         :param pretend: change nothing.
         :returns: outcomes, see migrate.Mover.
-        :raises DroverError: it is not known where an instance is.
+        :raises DroverError: the store has no such instance, or it is not known where one is.
         """
         with self._store.read() as connection:
-            orders = [
-                order
-                for order in migration_orders.pending(connection, self._host)
-                if not instances or order["name"] in instances or order["uuid"] in instances
-            ]
+            wanted = {each["uuid"]: each["name"] for each in instance_lookup.find(connection, list(instances))}
+            orders = [order for order in migration_orders.pending(connection, self._host) if not wanted or order["uuid"] in wanted]
+        idle = wanted.keys() - {order["uuid"] for order in orders}
+        if idle:
+            self._say(
+                f"No move off {self._host} is under way of: {', '.join(sorted(wanted[uuid] for uuid in idle))}. Nothing was aborted there."
+            )
         if pretend or not orders:
             return [_outcome(order, "would be aborted", "") for order in orders]
         answers = self._moves.ask([], [], orders, wait=0)

@@ -204,8 +204,7 @@ class Rolling:
         """
         (step,) = (each for each in STEPS if each.name == name)
         records = self._records()
-        if host not in records:
-            raise DroverError(f"{host} is in no rolling maintenance, so nothing was done there. Run drover.compute.rolling_maintenance.")
+        _refuse_stranger(host, records)
         if not self._is_due(step, records[host]):
             return {"changed": False}
         if step.tasks == "hook":
@@ -218,6 +217,7 @@ class Rolling:
         :param task: the name of the task, may be empty. message: what it failed with, may be empty.
         :returns: a dict: changed.
         """
+        _refuse_stranger(host, self._records())
         text = f"{task or 'a task'}: {(message or 'the host was lost').strip()}"
         return {"changed": self._record_all([host], {"message": text})}
 
@@ -362,6 +362,11 @@ class Rolling:
                 for host in names:
                     changed |= rolling.write(connection, host, values, self._ports.clock.time())
         return changed
+
+
+def _refuse_stranger(host: str, records: dict) -> None:
+    if host not in records:
+        raise DroverError(f"{host} is in no rolling maintenance, so nothing was done there. Run drover.compute.rolling_maintenance.")
 
 
 def rounds(count: int) -> list[list[int]]:

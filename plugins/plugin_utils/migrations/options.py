@@ -9,6 +9,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.validation import check_keys
 
 
 class Options:
@@ -42,9 +43,10 @@ class Options:
 
 def _validated(whose, options, advice):
     given = {name: value for name, value in options.items() if value is not None}
+    check_keys(whose, given, migration_options.SPEC, "option", lambda sentence: DroverError(f"{sentence} {advice}"))
     checked = ArgumentSpecValidator(migration_options.SPEC).validate(given)
     if checked.error_messages:
-        raise DroverError(f"{whose}: {'; '.join(checked.error_messages)}. {advice}")
+        raise DroverError(f"{whose}: {'; '.join(each.rstrip('.') for each in checked.error_messages)}. {advice}")
     return checked.validated_parameters
 
 

@@ -8,9 +8,26 @@ from __future__ import annotations
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import instance_lookup, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.compute_nodes import DEFAULT_URI
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+
+#: What a move of a plan has at least.
+MOVE_KEYS = ("uuid", "name", "from_host", "host", "live")
+
+
+def check_moves(connection, moves):
+    """Refuse moves that somebody has written by hand and that lack a key, or whose name and uuid are of different instances.
+
+    :raises DroverError: the same where the store does not have an instance.
+    """
+    for number, move in enumerate(moves, 1):
+        lacking = [key for key in MOVE_KEYS if move.get(key) is None]
+        if lacking:
+            raise DroverError(
+                f"Move {number} of moves lacks {', '.join(lacking)}. Take the moves of a plan as they are. Nothing was moved."
+            )
+    instance_lookup.find(connection, [{"uuid": move["uuid"], "name": move["name"]} for move in moves])
 
 
 def pending(connection, host):

@@ -45,8 +45,9 @@ def refuse_unknown(connection, lifted=(), inventory=()):
         why = "was brought back from a backup" if born else "was made"
         raise Unread(
             f"{some(unread)} {'was' if len(unread) == 1 else 'were'} not read since the store {why}: what runs there is not known, and nothing "
-            "new is placed that may run there already. Run drover.compute.discover with all hosts up. To go on all the same: "
-            f"-e drover_place_force={UNREAD}, which lifts just this rule.",
+            "new is placed that may run there already. Run drover.compute.discover with all hosts up. Take a host that is gone for good out "
+            f'of the inventory and the store: ansible localhost -m drover.compute.compute_node -a \'{{"host": "{unread[0]}", "nodes": []}}\'. To go on '
+            f"all the same: -e drover_place_force={UNREAD}, which lifts just this rule.",
             born if came_back else None,
         )
 

@@ -92,15 +92,17 @@ def drained_hosts(connection):
     return [row.host for row in rows if is_drained(row.status_before_drain)]
 
 
-def record_unreachable(connection, host, error, now):
+def record_unreachable(connection, host, error, now, add=True):
     """Record that discovery could not reach ``host``.
 
+    :param add: whether a host that the store does not have is added.
     :returns: True when the host was up, or not known, before.
     """
     table = tables.services
     row = connection.execute(sa.select(table).where(table.c.host == host, table.c.binary == BINARY)).one_or_none()
     if row is None:
-        connection.execute(sa.insert(table).values(uuid=bulk.new_uuid(), host=host, binary=BINARY, created_at=now, last_error=error))
+        if add:
+            connection.execute(sa.insert(table).values(uuid=bulk.new_uuid(), host=host, binary=BINARY, created_at=now, last_error=error))
         return True
     connection.execute(sa.update(table).where(table.c.id == row.id).values(last_error=error))
     return row.last_error is None

@@ -205,11 +205,14 @@ def test_definitions_of_a_variable(fleet_url):
     assert "path|instances" in failure("definitions", path="x", instances=[], store_url=fleet_url)
 
 
+#: A move of a plan.
+MOVE = {"uuid": uuid_of("web"), "name": "web", "from_host": "kvm1", "host": "kvm2", "node": "kvm2", "live": True}
+
+
 def test_migration_refuses_what_it_cannot_do(fleet_url):
     assert "at least 1" in failure("migration", max_migrations=0, store_url=fleet_url)
-    move = {"uuid": uuid_of("web"), "name": "web", "from_host": "kvm1", "host": "kvm2", "node": "kvm2", "live": True}
     assert "starts at kvm1, but this task runs on kvm2" in failure(
-        "migration", {"inventory_hostname": "kvm2"}, moves=[move], store_url=fleet_url
+        "migration", {"inventory_hostname": "kvm2"}, moves=[MOVE], store_url=fleet_url
     )
     assert run("migration", store_url=fleet_url) == {"changed": False, "migrations": [], "failed_moves": []}
 
@@ -221,7 +224,12 @@ def test_migration_refuses_what_it_cannot_do(fleet_url):
         ({"options": {"on_timeout": "wait"}}, "value of on_timeout must be one of"),
         ({"options": {"bandwith": 3}}, "Unsupported parameters"),
         ({"state": "aborted", "moves": [{}]}, "state aborted takes no moves"),
+        ({"state": "aborted", "instances": ["wbe"]}, "No instance wbe is in the store, so nothing was done."),
         ({"instances": ["web"]}, "The option instances is for state aborted"),
+        ({"moves": [{"uuid": "u1", "host": "kvm2"}]}, "Move 1 of moves lacks name, from_host, live."),
+        ({"moves": [{**MOVE, "name": "db"}]}, "is the uuid of web, not of db"),
+        ({"moves": [{**MOVE, "uuid": uuid_of("other")}]}, "is nobody's in the store"),
+        ({"max_wait": -1}, "max_wait must be 0 or more, not -1."),
     ],
 )
 def test_migration_refuses_contradictory_options(fleet_url, args, words):
@@ -233,11 +241,11 @@ def test_migration_refuses_contradictory_options(fleet_url, args, words):
     [
         ({"post_copy": False}, "The migration options of web, with those of its policy: on_timeout is post_copy"),
         ({"parallel_connections": "many"}, "Correct its policy"),
-        ({"speed": 1}, "Correct its policy"),
+        ({"bandwith": 1}, "unknown option bandwith (did you mean bandwidth_mib?). Known: "),
     ],
 )
 def test_migration_checks_the_policy_of_an_instance_with_the_options(fleet_url, policy, words):
-    move = {"uuid": uuid_of("web"), "name": "web", "from_host": "localhost", "host": "kvm2", "migration": policy}
+    move = {"uuid": uuid_of("web"), "name": "web", "from_host": "localhost", "host": "kvm2", "live": True, "migration": policy}
     options = {"post_copy": True, "on_timeout": "post_copy"}
     assert words in failure("migration", moves=[move], options=options, store_url=fleet_url)
 
@@ -252,9 +260,10 @@ def test_what_a_policy_says_is_stronger_than_the_task():
     assert found.of(left) == {"post_copy": True, "on_timeout": "post_copy", "tls": True}
 
 
-def test_aborting_where_nothing_is_under_way(fleet_url):
+def test_aborting_where_nothing_is_under_way(fleet_url, capsys):
     wanted = {"state": "aborted", "instances": ["web"], "store_url": fleet_url}
     assert run("migration", **wanted) == {"changed": False, "migrations": [], "failed_moves": []}
+    assert "No move off localhost is under way of: web." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("module", ["host_info", "instance_info"])

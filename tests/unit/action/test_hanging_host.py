@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, services
 from ansible_collections.drover.compute.tests.unit.action.running import play
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -44,3 +45,13 @@ def test_safety_09_no_answer_in_time_is_no_answer(prepared_url, tmp_path, hangin
     with Store.open(prepared_url).read() as connection:
         service = services.get(connection, "localhost")
     assert service.last_error == "it did not answer within 4 s"
+
+
+def test_a_name_that_is_no_host_is_not_recorded_as_one_that_is_down(prepared_url, tmp_path):
+    """It is in no inventory. Such a host could never be read, and nothing new would be placed for ever."""
+    read = {"uris": ["qemu:///system?socket=/nowhere/libvirt-sock"], "host": "kmv1", "store_url": prepared_url}
+    code, said = play(tmp_path, [{"drover.compute.compute_node": read}], vars={"ansible_python_interpreter": sys.executable})
+    assert code != 0 and "/nowhere/libvirt-sock" in said
+    with Store.open(prepared_url).read() as connection:
+        with pytest.raises(DroverError, match="which is empty"):
+            services.get(connection, "kmv1")

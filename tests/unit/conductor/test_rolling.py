@@ -252,6 +252,9 @@ def test_the_steps_of_a_host(make, hosts, url):
     assert order.step("kvm2", "drain") == {"changed": False}
     with pytest.raises(DroverError, match="kvm3 is in no rolling maintenance, so nothing was done there"):
         order.step("kvm3", "drain")
+    with pytest.raises(DroverError, match="kvm3 is in no rolling maintenance"):
+        order.fail("kvm3", "Reboot", "lost")
+    assert "kvm3" not in stages(url)
 
 
 def test_safety_14_only_another_boot_is_a_reboot(make, hosts, url):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -14,6 +15,7 @@ import pytest
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, continuity, power, services
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import host, selection
@@ -57,6 +59,18 @@ def test_a_new_store_that_has_not_read_one(prepared_url):
     assert place(prepared_url, "web")["changed"] is False
     read(prepared_url, "kvm2")
     assert place(prepared_url, "db")["changed"] is True
+
+
+def test_a_host_that_is_gone_for_good(prepared_url):
+    """The refusal says how it is taken out of the store, and that helps."""
+    read(prepared_url, "kvm1")
+    known(prepared_url, "kvm2")
+    said = refused(prepared_url, "web")
+    command = said.partition("compute_node -a '")[2].partition("'")[0]
+    assert json.loads(command) == {"host": "kvm2", "nodes": []}
+    with Store.open(prepared_url).write() as connection:
+        record.record(connection, {"kvm2": []}, time.time())
+    assert place(prepared_url, "web")["changed"] is True
 
 
 def test_a_host_of_the_inventory_that_a_new_store_has_never_had(prepared_url):
