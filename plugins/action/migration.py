@@ -59,7 +59,7 @@ class ActionModule(ConductorAction):
     def _staged(self, staged, moves, purpose):
         """Moves off other hosts than the one that this task runs on."""
         if self._task.check_mode:
-            refused = staged.check(moves)
+            refused = [each for each in staged.check(moves) if not each["ok"]]
             return {"changed": bool(moves), "failed_moves": refused}
         moved = staged.run(moves, purpose)
         return {**_result(moved.migrations), "skipped_moves": moved.skipped}

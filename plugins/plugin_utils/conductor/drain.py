@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Empty a living host: the order of things, from the first look to maintenance.
 
-A Drain has all that its run knows. Each step is in the store before it is done. If a drain is killed, the next one settles
+A Drain has the whole state of its run. Each step is in the store before it is done. If a drain is killed, the next one settles
 what is open and goes on.
 """
 
@@ -11,13 +11,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import count_disks
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion, count_disks
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.staged_moves import StagedMoves
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import Arrival, Occupant, Occupants
+from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import DrainResult, MoveOutcome, PrecheckReport
+from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import DrainMove, DrainPlan, InstanceSummary, UnmovableInstance
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances, occupancy, services
 
 #: What may be done about instances that cannot move.
@@ -28,9 +33,6 @@ FAIL, SKIP, SHUTDOWN = "fail", "skip", "shutdown"
 class DrainRequest:
     """What the operator wants.
 
-    - host: its name.
-    - question: plans.DrainQuestion.
-    - moves: settings.MoveSettings.
     - reason: why, in words; the host keeps it.
     - unmovable: FAIL, SKIP or SHUTDOWN.
     - plan_only: change nothing.
@@ -38,8 +40,8 @@ class DrainRequest:
     """
 
     host: str
-    question: object
-    moves: object
+    question: DrainQuestion
+    moves: MoveSettings
     reason: str = "drained by drover.compute"
     unmovable: str = FAIL
     plan_only: bool = False
@@ -47,39 +49,38 @@ class DrainRequest:
 
 
 class Drain:
-    """One run of a drain.
+    """One run of a drain."""
 
-    :param ports: ports.Ports.
-    :param request: DrainRequest.
-    """
+    #: The last plan.
+    plan: DrainPlan
 
-    def __init__(self, ports, request):
+    def __init__(self, ports: Ports, request: DrainRequest) -> None:
         self.request, self.host = request, request.host
         self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
         self._moves = StagedMoves(ports, request.moves)
-        self.plan = None
         #: Where an instance cannot go, as a host refused it or its move there failed: dict uuid -> {provider: why in words}.
-        self.excluded = {}
+        self.excluded: dict[str, dict[str, str]] = {}
         #: Where nothing of this host can go, as it does not reach it: dict provider -> why in words.
-        self.unreached = {}
+        self.unreached: dict[str, str] = {}
         #: Uuids of instances whose move somebody aborted: they stay.
-        self.aborted = set()
+        self.aborted: set[str] = set()
         #: Sentences on what did not go well.
-        self.messages = []
+        self.messages: list[str] = []
         #: Hosts whose instances may make room, and that were read for it.
-        self._read = set()
-        #: What became of moves, those of an earlier run included.
-        self.migrations = []
-        #: What the host has shown since it was disabled (see store.occupancy), while the run has done nothing there; else None.
-        self._shown = None
+        self._read: set[str] = set()
+        #: Of all moves, those of an earlier run included.
+        self.migrations: list[MoveOutcome] = []
+        #: What the host has shown since it was disabled, while the run has done nothing there; else None.
+        self._shown: Occupants | None = None
         self.changed = False
         self.round = 1
-        self.staying, self.stopping, self.shut_down = [], [], []
+        self.staying: list[UnmovableInstance] = []
+        self.stopping: list[InstanceSummary] = []
+        self.shut_down: list[InstanceSummary] = []
 
-    def run(self):
+    def run(self) -> DrainResult:
         """Carry it out.
 
-        :returns: a dict: changed, plan, migrations (outcomes), shut_down, staying (instances that cannot move), message.
         :raises DroverError: it could not be done; what is done stays done.
         """
         with self._store.read() as connection:
@@ -119,46 +120,45 @@ class Drain:
 
     # Planning
 
-    def _make_plan(self):
+    def _make_plan(self) -> None:
         self._look_and_plan()
         for line in self.plan["lines"]:
             self._say(line)
         self.staying, self.stopping = self.plan["unmovable"], self.plan["shutdowns"]
 
-    def _look_and_plan(self):
-        """Settle what is open, read the host, and plan; what a hypervisor refuses is planned anew."""
+    def _look_and_plan(self) -> None:
+        """Settle what is open, read the host, and plan; plan anew without the destinations that a hypervisor refuses."""
         if not self.request.plan_only:
             self.migrations += self._moves.settle(self.host)
         self._shown = self._hosts.discover(self.host)["occupants"]
-        settled = set()
+        settled: set[str] = set()
         while True:
             self.plan = self._planned()
             helpers = self._helpers(settled)
             if helpers is not None:
                 settled |= helpers
                 continue
-            found = self._moves.checked(self.plan["moves"])
-            refused = [each for each in found if not each["ok"]]
+            reports = self._moves.check(self.plan["moves"])
+            refused = [each for each in reports if not each["ok"]]
             if not refused:
                 # The hypervisors have seen the disks; the store has what they showed last.
-                known = {each["uuid"]: each["copies_disk_mib"] for each in found if each.get("copies_disk_mib") is not None}
-                count_disks(self.plan, known)
+                count_disks(self.plan, {each["uuid"]: each["copies_disk_mib"] for each in reports if each["copies_disk_mib"] is not None})
                 return
-            for each in refused:
-                self._exclude(each)
+            for report in refused:
+                self._exclude(report, report["why"] or report["message"], report["reached"])
             if not self.request.plan_only:
                 with self._store.write() as connection:
                     self._leasing.renew(connection, self.host)
 
-    def _planned(self):
+    def _planned(self) -> DrainPlan:
         with self._store.read() as connection:
             return self.request.question.plan(connection, self.host, self.excluded, self.unreached)
 
-    def _helpers(self, settled):
-        """See to the hosts whose instances make room, or did for an earlier run.
+    def _helpers(self, settled: set[str]) -> set[str] | None:
+        """Settle and read the hosts whose instances make room, or did for an earlier run.
 
         :param settled: hosts that were settled already for this plan.
-        :returns: the hosts that were settled now; None where there was nothing to be seen to, so that the plan stands.
+        :returns: the hosts that were settled now; None where there was no host to settle or read, so that the plan stands.
         """
         unsettled = set() if self.request.plan_only else set(self.plan["unsettled"]) - {self.host} - settled
         unread = {move["from_host"] for move in self.plan["moves"]} - {self.host} - self._read
@@ -174,23 +174,23 @@ class Drain:
         self._read |= unread
         return unsettled
 
-    def _settle(self, hosts, purpose):
+    def _settle(self, hosts: Collection[str], purpose: str) -> None:
         with self._leasing.held(hosts, purpose):
             for name in hosts:
                 self.migrations += self._moves.settle(name)
 
-    def _exclude(self, outcome):
-        """Note where an instance cannot go; the host is not tried again for it, nor for any other where it cannot be reached."""
-        if outcome["provider"] is None:
-            # It was not begun, and nothing is said against that host.
+    def _exclude(self, move: PrecheckReport | MoveOutcome, why: str, reached: bool = True) -> None:
+        """Note that an instance cannot go to its destination; or no instance of the host, where that is not reached."""
+        provider = move["provider"]
+        if provider is None:
+            # The move was not begun, and the destination may be tried again.
             return
-        why = outcome.get("why") or outcome["message"]
-        if not outcome.get("reached", True) and outcome.get("source", self.host) == self.host:
-            self.unreached[outcome["provider"]] = why
+        if not reached and move["source"] == self.host:
+            self.unreached[provider] = why
         else:
-            self.excluded.setdefault(outcome["uuid"], {})[outcome["provider"]] = why
+            self.excluded.setdefault(move["uuid"], {})[provider] = why
 
-    def _refuse_unmovable(self):
+    def _refuse_unmovable(self) -> None:
         if not self.staying or self.request.unmovable != FAIL:
             return
         reasons = []
@@ -205,7 +205,7 @@ class Drain:
 
     # Carrying out
 
-    def _move(self):
+    def _move(self) -> None:
         """Move the instances, and plan anew for those that did not move, until all did or the rounds are over."""
         while True:
             moves = self._wanted()
@@ -219,20 +219,20 @@ class Drain:
                     # Somebody wants it to stay.
                     self.aborted.add(each["uuid"])
                 else:
-                    self._exclude(each)
+                    self._exclude(each, each["message"])
                 self.messages.append(each["message"])
             self.round += 1
             if not moved.failed and not moved.skipped:
                 return
             self._look_and_plan()
 
-    def _wanted(self):
+    def _wanted(self) -> list[DrainMove]:
         return [move for move in self.plan["moves"] if move["uuid"] not in self.aborted]
 
-    def _shut_down(self):
-        """Shut down what its policy, or the operator, wants to be shut down instead of moved."""
+    def _shut_down(self) -> None:
+        """Shut down the instances that their policy, or the operator, wants to be shut down instead of moved."""
         timeout = self.request.moves.shutdown_timeout
-        for instance in self.stopping + (self.staying if self.request.unmovable == SHUTDOWN else []):
+        for instance in [*self.stopping, *(self.staying if self.request.unmovable == SHUTDOWN else ())]:
             self._shown = None
             self._leasing.extend(self.host, timeout + 300)
             # Before it is done: undrain starts what ran.
@@ -247,8 +247,8 @@ class Drain:
             if answer.result["changed"]:
                 self.shut_down.append(instance)
 
-    def _verify(self):
-        """See that the host is empty, by what it shows; move what came meanwhile."""
+    def _verify(self) -> DrainResult:
+        """See that the host is empty, by what it shows; move the instances that came meanwhile."""
         seen = self._shown if self._shown is not None and not self._shown["arriving"] else self._look()
         came = [each for each in self._surprising(seen) if each["host"] == self.host and each["uuid"] not in self.aborted]
         if came and self.round <= self.request.rounds:
@@ -262,10 +262,10 @@ class Drain:
             self._set_state("maintenance")
         return self._result(self._ending(seen))
 
-    def _look(self):
-        """What is on the host, after what is on its way to it has ended: occupants, see store.occupancy."""
+    def _look(self) -> Occupants:
+        """Read the host; where moves to it are open, settle them and read it again."""
         seen = self._hosts.discover(self.host)["occupants"]
-        sources = sorted({each["source"] for each in seen["arriving"]} - {None})
+        sources = sorted({each["source"] for each in seen["arriving"] if each["source"] is not None})
         if not sources:
             return seen
         try:
@@ -274,12 +274,12 @@ class Drain:
             self.messages.append(str(problem))
         return self._hosts.discover(self.host)["occupants"]
 
-    def _surprising(self, seen):
-        """What should not be there: whatever the store has on the host, what the host shows counts."""
-        expected = {each["uuid"] for each in self.staying + self.stopping}
+    def _surprising(self, seen: Occupants) -> list[Occupant]:
+        """Return what the host shows and should not have, wherever the store has it."""
+        expected = {each["uuid"] for each in [*self.staying, *self.stopping]}
         return [each for each in seen["running"] + seen["shut_off"] if each["uuid"] not in expected]
 
-    def _not_empty(self, surprising, arriving):
+    def _not_empty(self, surprising: Collection[Occupant], arriving: Iterable[Arrival]) -> str:
         head = f"{self.host} is not empty"
         if surprising:
             head += f": {', '.join(each['name'] for each in surprising)} is still there after {self.round - 1} round(s)"
@@ -294,7 +294,7 @@ class Drain:
         ]
         return " ".join([f"{head}.", *parts, *self._said(), "The host stays disabled. Correct the cause and run the drain again."])
 
-    def _ending(self, seen):
+    def _ending(self, seen: Occupants) -> str:
         back = "Bring it back with drover.compute.undrain."
         if seen["running"]:
             names = ", ".join(each["name"] for each in seen["running"])
@@ -304,17 +304,17 @@ class Drain:
             return f"{self.host} is in maintenance; {names} is there, shut off. {back}"
         return f"{self.host} is empty and in maintenance. {back}"
 
-    def _said(self):
+    def _said(self) -> list[str]:
         return list(dict.fromkeys(self.messages))
 
-    def _set_state(self, state, shuts_down=()):
+    def _set_state(self, state: str, shuts_down: Collection[str] = ()) -> None:
         reason = self.request.reason if state != "restored" else None
         with self._store.write() as connection:
             self._leasing.renew(connection, self.host)
             before, after = host_state.change(connection, self.host, state, reason, shuts_down=shuts_down)
         self.changed = self.changed or before != after
 
-    def _result(self, message):
+    def _result(self, message: str) -> DrainResult:
         return {
             "changed": self.changed or bool(self.migrations or self.shut_down),
             "plan": self.plan,

@@ -9,44 +9,58 @@ A lease is taken once and given back once. In between it is renewed with what th
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
 from ansible_collections.drover.compute.plugins.plugin_utils.store import leases
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection, Store
+
+
+class Actor(Protocol):
+    """A run that takes leases: for people, and as a process."""
+
+    @property
+    def holder(self) -> str: ...
+
+    @property
+    def process(self) -> str: ...
+
+    def lives(self, process: str) -> bool | None:
+        """Find out whether the process of a holder lives; None where that cannot be told."""
 
 
 class Leasing:
     """Takes leases in the name of one run.
 
-    :param store: an open Store.
-    :param actor: the run, see lease_holder.Actor.
-    :param say: a function (line) for the person who watches.
+    :param say: show a line to the person who watches.
     """
 
-    def __init__(self, store, actor, say):
+    def __init__(self, store: Store, actor: Actor, say: Callable[[str], None]) -> None:
         self._store, self._actor, self._say = store, actor, say
         # The hosts whose leases this run has taken and not given back.
-        self._hosts = set()
+        self._hosts: set[str] = set()
 
     @property
     def holder(self) -> str:
-        """The run, in words for people."""
+        """Return the words for this run that people read."""
         return self._actor.holder
 
     @contextlib.contextmanager
-    def held(self, hosts, purpose, seconds=leases.SECONDS):
-        """Hold the leases of hosts. Those that the run holds already are not taken again, and stay with it afterwards.
+    def held(self, hosts: Iterable[str], purpose: str, seconds: int = leases.SECONDS) -> Iterator[None]:
+        """Hold the leases of hosts, taken in this order. The run keeps those that it held before.
 
-        :param hosts: names, in the order in which to take them.
         :param purpose: what for; others who want the hosts read it.
         :param seconds: for how long, unless they are renewed.
         :raises leases.Held: somebody else has one; those that were taken before it are given back.
         """
-        before, taken = set(self._hosts), []
-        # One that is held already is only held for longer.
+        before = set(self._hosts)
+        taken: list[str] = []
+        # A lease that the run holds is only made longer.
         wanted = [host for host in hosts if host not in before or seconds > leases.SECONDS]
         try:
             for host in wanted:
                 new = self.take(host, purpose, seconds)
-                # Another task of the playbook may have it.
+                # Another task of the playbook may hold it.
                 if new:
                     taken.append(host)
                 self._hosts.add(host)
@@ -57,9 +71,11 @@ class Leasing:
                 self.release(taken)
 
     def take(self, host: str, purpose: str, seconds: int = leases.SECONDS) -> bool:
-        """Take the lease of a host for so many seconds, or hold it for longer.
+        """Take the lease of a host for so many seconds, or make it longer.
 
-        :returns: whether it was not held before; it stays with the run, through other tasks of the playbook too.
+        The run keeps it, through other tasks of the playbook too.
+
+        :returns: whether the lease is new.
         :raises leases.Held: somebody else has it.
         """
         with self._store.write() as connection:
@@ -68,26 +84,29 @@ class Leasing:
             self._say(found["taken_over"])
         return found["changed"]
 
-    def renew(self, connection, host):
+    def renew(self, connection: Connection, host: str) -> None:
         """Renew the lease of a host, and all others that the run holds.
 
-        :raises leases.Lost: it is not the run's any more.
+        :raises leases.Lost: another run holds it, or nobody does.
         """
         leases.renew(connection, host, self._actor)
         leases.renew_all(connection, self._actor)
 
-    def extend(self, host, seconds):
-        """Hold the lease of a host for so many seconds more, through a call that renews nothing."""
+    def extend(self, host: str, seconds: int) -> None:
+        """Make the lease of a host last so many seconds from now, for a call that renews nothing.
+
+        :raises leases.Lost: as of renew().
+        """
         with self._store.write() as connection:
             leases.renew(connection, host, self._actor, seconds)
 
-    def begun(self, host):
-        """Since when the lease of a host is held, seconds since 1970; None when nobody holds it."""
+    def begun(self, host: str) -> float | None:
+        """Return the time at which the lease of a host was taken (seconds since 1970); None where there is none."""
         with self._store.read() as connection:
             return leases.begun(connection, host)
 
     def release(self, hosts: list[str]) -> None:
-        """Give back the leases of hosts, those that the run holds."""
+        """Give back those of the leases of hosts that the run holds."""
         with self._store.write() as connection:
             for host in hosts:
                 if leases.held(connection, host, self._actor):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import read_fleet, read_whole_fleet
@@ -17,9 +17,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain impor
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movability import why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.return_home import plan_return
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import Disk, PlannedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import DrainPlan, Exclusions, HomePlan, MoveLimits, RollingPlan
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import drain_lines, home_lines, rolling_lines
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, files
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_host_instances, read_instances
 from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import left_open_for
 
@@ -28,20 +32,20 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_op
 class DrainQuestion:
     """What a drain's plan goes by.
 
-    policy: scheduler.policy.Policy. limits: records.orders.MigrationLimits. bandwidth_mib: of a migration, MiB/s, or None. extra_moves: most
-    moves of other hosts' instances. solver_seconds: how long the exact model may be worked on. service_down_time: seconds.
+    bandwidth_mib: of a migration, MiB/s, or None. extra_moves: most moves of other hosts' instances. solver_seconds: how long the exact
+    model may be worked on. service_down_time: seconds.
     """
 
-    policy: object
-    limits: object
+    policy: Policy
+    limits: MigrationLimits
     bandwidth_mib: float | None = None
     extra_moves: int = 0
     solver_seconds: float = 0
     service_down_time: int = 0
 
     @classmethod
-    def of_options(cls, policy, options):
-        """From a mapping of options as the lookup drain_plan and the module drain have them.
+    def of_options(cls, policy: Policy, options: Mapping[str, Any]) -> DrainQuestion:
+        """Make one of the options of the lookup drain_plan or of the module drain.
 
         :raises DroverError: a number is below what makes sense.
         """
@@ -57,30 +61,42 @@ class DrainQuestion:
             options["service_down_time"],
         )
 
-    def plan(self, connection, host, excluded=None, unreached=None):
-        """The plan that empties a host.
+    def plan(
+        self,
+        connection: Connection,
+        host: str,
+        excluded: Mapping[str, Mapping[str, str]] | None = None,
+        unreached: Mapping[str, str] | None = None,
+    ) -> DrainPlan:
+        """Plan how to empty a host.
 
-        :param excluded: dict uuid of an instance -> providers that it must not go to, a list or a dict provider -> why in words.
+        :param excluded: dict uuid of an instance -> {provider that it must not go to: why in words}.
         :param unreached: dict provider -> why in words: no instance of the host can go there.
-        :returns: a plan of planner.drain.plan_drain; ``unsettled``, hosts at which moves are open that made room for this one; and
-            ``lines``, the plan for people.
         """
-        there, others = read_host_instances(connection, host), None
-        excluded = {**(excluded or {})}
+        there: list[PlannedInstance] = read_host_instances(connection, host)
+        others: list[PlannedInstance] | None = None
+        excluded = dict(excluded or {})
         if unreached:
             excluded.update({each["uuid"]: {**unreached, **excluded.get(each["uuid"], {})} for each in there})
         plan = self._plan(connection, there, None, host, excluded)
         if plan["status"] != "ok" and plan["moves"] + plan["unmovable"]:
-            # Only now are the others of use: to make room, and to prove that nothing would.
+            # The others are of use only now: to make room, and to prove that nothing would.
             others = read_instances(connection, but=[host])
             plan = self._plan(connection, there, others, host, excluded)
         known = {each["uuid"]: each["disks"] for each in there + (others or [])}
         count_disks(plan, _local_disks(connection, {move["uuid"]: known[move["uuid"]] for move in plan["moves"]}))
         return {**plan, "unsettled": left_open_for(connection, host)}
 
-    def _plan(self, connection, there, others, host, excluded):
+    def _plan(
+        self,
+        connection: Connection,
+        there: list[PlannedInstance],
+        others: list[PlannedInstance] | None,
+        host: str,
+        excluded: Exclusions,
+    ) -> DrainPlan:
         columns, instances = read_fleet(connection, there + (others or []), self.policy, clock.now(connection), self.service_down_time)
-        limits = {
+        limits: MoveLimits = {
             "per_source": self.limits.per_source,
             "per_destination": self.limits.per_destination,
             "total": self.limits.overall,
@@ -103,7 +119,7 @@ class DrainQuestion:
 class RollingQuestion:
     """What the batches of a rolling maintenance go by.
 
-    policy: of the scheduler. spare_hosts: how many more hosts may be lost meanwhile. batch_size: most hosts in a batch, 0 for no limit.
+    spare_hosts: how many more hosts may be lost meanwhile. batch_size: most hosts in a batch, 0 for no limit.
     back: whether instances return before the next batch. unmovable: "fail", or "shutdown" where what cannot move is shut down.
     service_down_time: seconds.
     """
@@ -120,37 +136,37 @@ class RollingQuestion:
             if getattr(self, name) < 0:
                 raise DroverError(f"{name} must be 0 or more, not {getattr(self, name)}.")
 
-    def plan(self, connection, hosts: list[str] | None, empty: Collection[str] = ()) -> dict:
-        """The batches of these hosts.
+    def plan(self, connection: Connection, hosts: Sequence[str] | None, empty: Collection[str] = ()) -> RollingPlan:
+        """Form batches of hosts.
 
-        :param hosts: names; None for all that are in the store.
+        :param hosts: None for all that are in the store.
         :param empty: hosts that count as empty, though something may be on them.
-        :returns: a plan of planner.rolling.plan_rolling, and ``lines``, the plan for people.
         :raises PlanError: an unknown host.
         """
         columns, instances = read_whole_fleet(connection, self.policy, clock.now(connection), self.service_down_time)
         instances = [each for each in instances if each["host"] not in empty]
         if self.unmovable == "shutdown":
             instances = [each for each in instances if why_unmovable(each) is None]
-        plan = plan_rolling(columns, instances, self.policy, hosts, self.spare_hosts, self.batch_size or None, self.back)
+        plan: RollingPlan = plan_rolling(columns, instances, self.policy, hosts, self.spare_hosts, self.batch_size or None, self.back)
         return {**plan, "lines": rolling_lines(plan)}
 
 
-def plan_home(connection, homes: dict, policy: Policy, max_migrations: int, service_down_time: int = 0) -> dict:
-    """The moves that bring instances back to their compute nodes.
+def plan_home(
+    connection: Connection, homes: Mapping[str, tuple[str, str]], policy: Policy, max_migrations: int, service_down_time: int = 0
+) -> HomePlan:
+    """Plan the moves that bring instances back to their compute nodes.
 
     :param homes: {instance uuid: (host, node)}.
     :param max_migrations: most migrations at a time from and to one host.
     :param service_down_time: seconds.
-    :returns: a plan of planner.return_home.plan_return, and ``lines``, the plan for people.
     """
     columns, instances = read_whole_fleet(connection, policy, clock.now(connection), service_down_time)
-    plan = plan_return(columns, instances, policy, homes, {"per_source": max_migrations, "per_destination": max_migrations})
+    plan: HomePlan = plan_return(columns, instances, policy, homes, {"per_source": max_migrations, "per_destination": max_migrations})
     return {**plan, "lines": home_lines(plan)}
 
 
-def count_disks(plan: dict[str, Any], copied: Mapping[str, int]) -> None:
-    """Count the disks that the moves of a drain's plan copy, in place: in its moves, seconds and lines.
+def count_disks(plan: DrainPlan, copied: Mapping[str, int]) -> None:
+    """Count the disks that the moves of a plan copy, in place: in its moves, seconds and lines.
 
     :param copied: dict uuid of an instance -> MiB of its disks that are copied.
     """
@@ -159,10 +175,10 @@ def count_disks(plan: dict[str, Any], copied: Mapping[str, int]) -> None:
     plan["lines"] = drain_lines(plan)
 
 
-def _local_disks(connection: Any, disks: Mapping[str, list[dict[str, Any]]]) -> dict[str, int]:
-    """How much of the disks of instances is on storage of their hosts only, as far as the store knows.
+def _local_disks(connection: Connection, disks: Mapping[str, list[Disk]]) -> dict[str, int]:
+    """Return how much of the disks of instances is on storage of their hosts only, as far as the store knows.
 
-    :param disks: dict uuid of an instance -> disks of its domain's facts.
+    :param disks: by the uuid of the instance.
     :returns: dict uuid -> MiB.
     """
     names, found = files.of_instances(connection, disks), {}

@@ -3,13 +3,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Instances that are shut down for a cold move and started again after it.
 
-That one is to run again is in the store before it is shut down, see migrations.claims.begin(). So the next
-run knows it, wherever this one is killed; what is left to do libvirt tells.
+Before an instance is shut down, the store has that it is to run again (migrations.claims.begin()). So the next run knows it,
+wherever this one is killed; libvirt shows what is left to do.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Clock
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import UnopenedOrder
 
 ACTIVE = ("running", "blocked", "paused", "shutdown", "pmsuspended")
 #: How long (seconds) a domain may take to run once it is started.
@@ -19,12 +23,12 @@ SLICE = 20
 
 
 class StillUp(Exception):
-    """The instance is not off, in a sentence.
+    """The instance is not off; the message is a sentence.
 
-    ``status``: failed (it runs at the source as before) or lost (nobody knows). ``state``: the one at the source.
+    ``status``: failed (it runs at the source as before) or lost (not known). ``state``: of the domain at the source.
     """
 
-    def __init__(self, message, status, state):
+    def __init__(self, message: str, status: str, state: str | None) -> None:
         super().__init__(message)
         self.status, self.state = status, state
 
@@ -32,33 +36,38 @@ class StillUp(Exception):
 class Restarts:
     """Shuts down and starts instances on both ends of a move.
 
-    :param look: a function (order) -> (state at the source, state at the destination), absent where there is
-        no such domain, None where libvirt did not tell.
-    :param switch: a function (order, there, on, timeout) -> None or why it failed: brings the domain up or
-        down in good order, at the destination (there) or the source.
+    :param look: (order) -> (state at the source, state at the destination): absent where there is no such domain,
+        None where libvirt did not answer.
+    :param switch: (order, there, on, seconds) -> None, or why it failed: starts the domain or shuts it down, at the
+        destination (there) or the source.
     :param timeout: seconds that a guest may take to shut down.
-    :param clock: ports.Clock.
     """
 
-    def __init__(self, look, switch, timeout, clock=time):
+    def __init__(
+        self,
+        look: Callable[[UnopenedOrder], tuple[str | None, str | None]],
+        switch: Callable[[UnopenedOrder, bool, bool, int], str | None],
+        timeout: int,
+        clock: Clock = time,
+    ) -> None:
         self._look, self._switch, self._timeout, self._clock = look, switch, timeout, clock
 
-    def runs(self, order):
-        """Whether it runs at the source now."""
+    def runs(self, order: UnopenedOrder) -> bool:
+        """Look whether an instance runs at the source now."""
         return self._look(order)[0] in ACTIVE
 
-    def shut_down(self, order, keep):
+    def shut_down(self, order: UnopenedOrder, keep: Callable[[], None]) -> StillUp | None:
         """Shut an instance down at the source, where it still runs there.
 
-        :param keep: a function that is called now and then, as long as it takes.
-        :returns: None when it is off, or StillUp.
+        :param keep: it is called every SLICE seconds.
+        :returns: None when it is off.
         """
         deadline = self._clock.monotonic() + self._timeout
         state, there = self._look(order)
         why = ""
         while True:
             if state is None and there is None:
-                return StillUp("libvirt does not tell whether it runs.", "lost", None)
+                return StillUp("libvirt does not say whether it runs.", "lost", None)
             if state not in ACTIVE:
                 return None
             left = deadline - self._clock.monotonic()
@@ -69,8 +78,8 @@ class Restarts:
             keep()
             state, there = self._look(order)
 
-    def start(self, order, there):
-        """Start an instance.
+    def start(self, order: UnopenedOrder, there: bool) -> str | None:
+        """Start an instance at the destination (there) or the source.
 
         :returns: None when it runs, or why not.
         """

@@ -6,27 +6,33 @@
 from __future__ import annotations
 
 import dataclasses
-import typing
+from collections.abc import Sequence
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.migrate import PATIENCE
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations.options import Options
 from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import Move
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 
 
 @dataclasses.dataclass(frozen=True)
 class MoveSettings:
-    """limits: most migrations at a time. migration: options of each migration (module_utils._migration.options).
-    max_wait: seconds to wait for other runs. shutdown_timeout: seconds that a guest may take to shut down."""
+    """How instances are moved.
+
+    - migration: options of each migration (module_utils._migration.options).
+    - max_wait: seconds to wait for other runs. shutdown_timeout: seconds that a guest may take to shut down.
+    """
 
     limits: MigrationLimits
-    migration: dict = dataclasses.field(default_factory=dict)
+    migration: dict[str, Any] = dataclasses.field(default_factory=dict)
     max_wait: int = PATIENCE
     shutdown_timeout: int = 300
 
-    def options(self, moves=()):
-        """The options of these moves.
+    def options(self, moves: Sequence[Move] = ()) -> Options:
+        """Lay the options of moves over those of all.
 
-        :raises DroverError: something is no option, or contradicts itself.
+        :raises DroverError: there is no such option, or two contradict each other.
         """
         return Options(self.migration, moves)
 
@@ -38,14 +44,14 @@ class ResizeSettings:
     - timeout: seconds that one may take to shut down or to start. force: cut the power of one that does not shut down.
     - despite_policy: move it though its policy says otherwise.
     - migration: options of its move (module_utils._migration.options).
-    - policy: scheduler.policy.Policy. service_down_time: seconds.
+    - service_down_time: seconds.
     - check_mode: change nothing.
     """
 
-    policy: typing.Any
+    policy: Policy
     timeout: int = 60
     force: bool = False
     despite_policy: bool = False
-    migration: dict = dataclasses.field(default_factory=dict)
+    migration: dict[str, Any] = dataclasses.field(default_factory=dict)
     service_down_time: int = 0
     check_mode: bool = False

@@ -5,68 +5,61 @@
 
 from __future__ import annotations
 
-import typing
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.host_moves import HostMoves
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.progress import Progress
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
+from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import MoveOutcome, PrecheckReport
+from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import Move
 
 
-class Moved(typing.NamedTuple):
-    """What became of moves: outcomes (see migrate.Mover), those of them that did not complete, and the moves not begun."""
+class Moved(NamedTuple):
+    """What moves came to: their outcomes, those of them that did not complete, and the moves that were not begun."""
 
-    migrations: list
-    failed: list
-    skipped: list
+    migrations: list[MoveOutcome]
+    failed: list[MoveOutcome]
+    skipped: list[Move]
 
 
 class StagedMoves:
-    """Carries out the moves of a plan.
+    """Carries out the moves of a plan."""
 
-    :param ports: ports.Ports.
-    :param settings: settings.MoveSettings.
-    """
-
-    def __init__(self, ports, settings):
+    def __init__(self, ports: Ports, settings: MoveSettings) -> None:
         self._ports, self._settings = ports, settings
         self._progress = Progress(ports.say, ports.clock)
 
-    def _of_host(self, host):
+    def _of_host(self, host: str) -> HostMoves:
         return HostMoves(self._ports, host, self._settings, progress=self._progress)
 
-    def checked(self, moves: list[dict[str, typing.Any]]) -> list[dict[str, typing.Any]]:
-        """What the hypervisors say of moves, without moving anything: results of HostMoves.check()."""
-        results = []
+    def check(self, moves: Sequence[Move]) -> list[PrecheckReport]:
+        """Have the hypervisors check moves, without moving anything."""
+        reports = []
         for source in dict.fromkeys(move["from_host"] for move in moves):
-            results += self._of_host(source).check(_of(moves, source))
-        return results
+            reports += self._of_host(source).check(_of(moves, source))
+        return reports
 
-    def check(self, moves):
-        """Those that a hypervisor refuses."""
-        return [found for found in self.checked(moves) if not found["ok"]]
-
-    def settle(self, host):
-        """Finish or undo what an earlier run left open at a host; one that was never begun is begun.
-
-        :returns: outcomes.
-        """
+    def settle(self, host: str) -> list[MoveOutcome]:
+        """Finish or undo what an earlier run left open at a host; one that was never begun is begun."""
         return self._of_host(host).carry_out()
 
-    def run(self, moves, purpose):
-        """Carry out moves, each stage when the one before is over; what waits for a move that was not done is left out.
+    def run(self, moves: Sequence[Move], purpose: str) -> Moved:
+        """Carry out moves, stage after stage; leave out what waits for a move that was not done.
 
-        :param moves: moves of a plan; ``after`` and ``stage`` may be missing.
         :param purpose: what for; others who want the hosts read it.
-        :returns: Moved.
         """
-        migrations, skipped, done = [], [], set()
-        moves = [{"after": [], "stage": 1, **move} for move in moves]
-        self._progress.expect(moves)
+        migrations: list[MoveOutcome] = []
+        skipped: list[Move] = []
+        done: set[str] = set()
+        self._progress.expect({move["uuid"]: move.get("seconds") for move in moves})
         with self._ports.leasing.held(sorted({move["from_host"] for move in moves}), purpose):
-            for stage in sorted({move["stage"] for move in moves}):
-                wanted = [move for move in moves if move["stage"] == stage]
-                ready = [move for move in wanted if done.issuperset(move["after"])]
+            for stage in sorted({move.get("stage", 1) for move in moves}):
+                wanted = [move for move in moves if move.get("stage", 1) == stage]
+                ready = [move for move in wanted if done.issuperset(move.get("after", ()))]
                 skipped += [move for move in wanted if move not in ready]
-                self._progress.leave_out(skipped)
+                self._progress.leave_out(move["uuid"] for move in skipped)
                 if len(ready) < len(wanted):
                     names = ", ".join(dict.fromkeys(move["name"] for move in skipped))
                     self._ports.say(f"Not begun, as a move that was to make room before was not done: {names}.")
@@ -76,5 +69,5 @@ class StagedMoves:
         return Moved(migrations, [each for each in migrations if each["status"] != "completed"], skipped)
 
 
-def _of(moves, source):
+def _of(moves: Iterable[Move], source: str) -> list[Move]:
     return [move for move in moves if move["from_host"] == source]

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.migrate import Mover
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.restarting import Restarts
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import orders as migration_orders
 from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
@@ -24,6 +25,8 @@ from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
 NAMES = ("web1", "web2", "web3")
+#: Of instances that are not shut down for their moves.
+NO_POWER = Restarts(lambda order: (None, None), lambda order, there, on, timeout: None, 1)
 
 
 class Killed(BaseException):
@@ -134,7 +137,7 @@ def mover(url, world, limit=2, lines=None, keep=lambda connection: None, since=N
     """:param ahead: False for caps that let nothing wait at the hypervisor."""
     world.limit = limit
     caps = MigrationLimits(limit, overall=None if ahead else limit)
-    return Mover(Store.open(url), world, (lines if lines is not None else []).append, caps, keep, since=since, clock=clock)
+    return Mover(Store.open(url), world, (lines if lines is not None else []).append, caps, keep, NO_POWER, since=since, clock=clock)
 
 
 def open_moves(url):
@@ -210,7 +213,7 @@ def test_as_many_as_the_limit_are_said_to_begin_at_once(fleet_url, limit):
 def test_what_only_waits_takes_nothing_from_other_runs(fleet_url, caps):
     world = World()
     world.limit = 1
-    Mover(Store.open(fleet_url), world, [].append, caps, lambda connection: None).run(plan(*NAMES))
+    Mover(Store.open(fleet_url), world, [].append, caps, lambda connection: None, NO_POWER).run(plan(*NAMES))
     assert world.most == 1
     assert agree(fleet_url, world)
 

@@ -63,10 +63,9 @@ class Told:
         clock = types.SimpleNamespace(monotonic=lambda: self.now)
         self.progress = Progress(self.lines.append, clock)
         self.orders = {
-            name: {"uuid": name, "name": name, "source": "kvm1", "destination": "kvm2", "live": True, "seconds": each}
-            for name, each in seconds.items()
+            name: {"uuid": name, "name": name, "source": "kvm1", "destination": "kvm2", "live": True, "restart": False} for name in seconds
         }
-        self.progress.expect(self.orders.values())
+        self.progress.expect(seconds)
 
     def started(self, *names):
         for name in names:
@@ -77,8 +76,8 @@ class Told:
         self.progress.goes_on(self.orders[name], result, 1)
 
     def ended(self, name, status="completed"):
-        result = {"elapsed_s": self.now, "destination_state": "running"}
-        self.progress.ended(self.orders[name], status, "" if status == "completed" else "why", result)
+        message = "" if status == "completed" else "why"
+        self.progress.ended({**self.orders[name], "status": status, "message": message, "elapsed_s": self.now}, "running")
 
     def said(self):
         lines, self.lines[:] = list(self.lines), []
@@ -132,7 +131,7 @@ def test_one_that_failed_is_counted_once_however_often_it_is_tried():
     told.started("a", "b")
     told.ended("a", "failed")
     told.ended("b")
-    told.progress.expect([told.orders["a"]])
+    told.progress.expect({"a": 20})
     told.started("a")
     told.ended("a")
     assert [line.rpartition(" [")[2] for line in told.said() if "[" in line] == ["1 of 2]", "2 of 2]", "2 of 2]"]
@@ -140,7 +139,7 @@ def test_one_that_failed_is_counted_once_however_often_it_is_tried():
 
 def test_what_was_not_begun_in_the_end_is_left_out():
     told = Told({"a": 20, "b": 20})
-    told.progress.leave_out([told.orders["b"]])
+    told.progress.leave_out(["b"])
     told.started("a")
     told.ended("a")
     assert told.said()[-1].endswith("[1 of 1]")

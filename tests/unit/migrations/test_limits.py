@@ -22,7 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits i
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances, migrations_open, tables
-from ansible_collections.drover.compute.tests.unit.conductor.test_migrate import Killed, World
+from ansible_collections.drover.compute.tests.unit.conductor.test_migrate import NO_POWER, Killed, World
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
@@ -160,7 +160,7 @@ def test_whatever_is_begun_and_ended_no_cap_and_no_budget_is_exceeded(prepared_u
 TWO = MigrationLimits(2)
 
 
-def mover(url, world, limits=TWO, lines=None, keep=lambda connection: None, power=None, patience=3600):
+def mover(url, world, limits=TWO, lines=None, keep=lambda connection: None, power=NO_POWER, patience=3600):
     world.limit = limits.per_source
     return Mover(Store.open(url), world, (lines if lines is not None else []).append, limits, keep, power, patience)
 
