@@ -404,7 +404,12 @@ class Module:
             "name": order["name"],
             "destination": order["destination"],
             "ok": False,
+            "would_start": False,
+            "message": "",
+            "why": "",
+            "reached": True,
             "storage": "none",
+            "copies_disk_mib": None,
             "source_state": None,
             "destination_state": None,
         }
@@ -423,7 +428,7 @@ class Module:
         if reason:
             message = f"{order['name']} cannot be moved to {order['destination']}: {reason}."
             return {**answer, "message": message, "why": reason}
-        return {**answer, "ok": True, "message": ""}
+        return {**answer, "ok": True, "would_start": True}
 
     def _abort(self, here, order):
         """Leave word, and see that somebody heeds it."""

@@ -54,7 +54,7 @@ def moved(name, before):
 CHANGES = {
     "not disabled": (Drain, *without("_set_state"), "drain"),
     "not settled": (StagedMoves, "settle", lambda kept: lambda self, host: [], "drain_killed_at_a_call"),
-    "not checked": (StagedMoves, "checked", lambda kept: lambda self, moves: [], "drain_refused_beforehand"),
+    "not checked": (StagedMoves, "check", lambda kept: lambda self, moves: [], "drain_refused_beforehand"),
     "not moved": (Drain, *without("_move"), "drain"),
     "not shut down": (Drain, *without("_shut_down"), "drain_does_not_shut_down"),
     "shut down first": (
