@@ -45,10 +45,10 @@ class Abort:
             wanted = {each["uuid"]: each["name"] for each in instance_lookup.find(connection, list(instances))}
             pending: list[MoveOrder] = migration_orders.pending(connection, self._host)
         orders = [order for order in pending if not wanted or order["uuid"] in wanted]
-        idle = wanted.keys() - {order["uuid"] for order in orders}
-        if idle:
+        unmoved = wanted.keys() - {order["uuid"] for order in orders}
+        if unmoved:
             self._say(
-                f"No move off {self._host} is under way of: {', '.join(sorted(wanted[uuid] for uuid in idle))}. Nothing was aborted there."
+                f"No move off {self._host} is under way of: {', '.join(sorted(wanted[uuid] for uuid in unmoved))}. Nothing was aborted there."
             )
         if pretend or not orders:
             return [outcome_of(order, "would be aborted", "") for order in orders]
