@@ -66,7 +66,7 @@ options:
     description:
       - With O(wait), return at most so many seconds after a move has ended, or after one of O(waiting) has begun.
       - By default only O(until) counts.
-    type: int
+    type: float
   waiting:
     description: The uuids of the moves that the caller knows as waiting.
     type: list
@@ -254,7 +254,7 @@ def main():
             "max_migrations": {"type": "int"},
             "wait": {"type": "int", "default": 0},
             "until": {"type": "int"},
-            "news_within": {"type": "int"},
+            "news_within": {"type": "float"},
             "waiting": {"type": "list", "elements": "str", "default": []},
             "check": {"type": "bool", "default": False},
             "run_dir": {"type": "path"},
