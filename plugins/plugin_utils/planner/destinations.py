@@ -1,16 +1,23 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is true of all plans: where an instance may go at all, and who may be moved."""
+"""Rules of all plans: where an instance may go at all, and which instances may make room."""
 
 from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.migration_candidates import MigrationCandidate, spec_of
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movability import is_to_shut_down, why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.packing_state import PackingState
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import InstanceAmounts, PlannedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Limit
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 
-#: A move never goes where these say no, whatever the policy leaves out: the claim would refuse it,
+#: No move goes to a host that these reject, even where the policy leaves them out: the claim would refuse it,
 #: or the instance would land on a host that is being emptied itself.
 NEEDED_FILTERS = (
     "ComputeFilter",
@@ -23,19 +30,27 @@ NEEDED_FILTERS = (
 
 
 class CandidateBuilder:
-    """Where instances may go, by what is true of their source: limits that many of them share."""
+    """Makes migration candidates; those with the same limits share them.
 
-    def __init__(self, states, sources):
+    :param sources: rows of the nodes to be emptied.
+    """
+
+    def __init__(self, states: HostStates, sources: Iterable[int]) -> None:
         self._states = states
         self._open = ~np.isin(states.host_of, states.host_of[list(sources)])
-        self._limits = {}
+        self._limits: dict[tuple[Any, ...], tuple[Limit, ...]] = {}
 
-    def candidate(self, instance, sources, excluded):
-        """The MigrationCandidate of an instance; ``sources``: the rows it may be on, None for any."""
+    def candidate(self, instance: InstanceAmounts, sources: Sequence[int] | None, excluded: Iterable[str]) -> MigrationCandidate:
+        """Make the candidate of an instance.
+
+        :param sources: rows that it may be on; None for any.
+        :param excluded: nodes (names or provider uuids) that it must not go to.
+        """
         states = self._states
         spec = spec_of(instance, states, excluded)
-        if instance.get("allocations"):
-            states.hold(spec.key, instance["allocations"])
+        allocations = instance.get("allocations")
+        if allocations:
+            states.hold(spec.key, allocations)
         held = [index for index in states.where(spec.key) if sources is None or index in sources]
         if not held:
             rows = sources if sources is not None else [i for i in range(states.size) if states.host[i] == instance["host"]]
@@ -52,14 +67,14 @@ class CandidateBuilder:
                 have = states.categorical("traits").each(lambda found: set(traits) <= set(found or ()))
                 limits.append(("required traits", have, f"without {', '.join(traits)}"))
             self._limits[key] = tuple(limits)
-        return MigrationCandidate(instance, spec, source, self._limits[key], key)
+        return MigrationCandidate(spec, source, self._limits[key], key)
 
 
-def may_step_aside(states, others, names=()):
-    """Of the instances those that may move for the sake of others, sorted.
+def may_step_aside(states: HostStates, others: Iterable[PlannedInstance] | None, names: Collection[str] = ()) -> list[PlannedInstance]:
+    """Return the instances that may move to make room, sorted.
 
-    Not those of down or disabled hosts, of the hosts in ``names``, whose policy or state keeps them, or
-    who share their host with an affinity group.
+    Left out are those of down or disabled hosts and of the hosts in ``names``, those that cannot move, and those that share their
+    host with an affinity group.
     """
     found = []
     for each in others or ():
@@ -68,15 +83,16 @@ def may_step_aside(states, others, names=()):
         rows = states.where(each["uuid"])
         if not rows or not (states.enabled[rows[0]] and states.up[rows[0]]):
             continue
-        group = states.group(each["server_group"]) if each.get("server_group") else None
+        name = each.get("server_group")
+        group = states.group(name) if name else None
         if group is not None and group.policy == "affinity" and len(group.members) > 1:
             continue
         found.append(each)
     return sorted(found, key=lambda each: (each["name"], each["uuid"]))
 
 
-def packing_state_of(states, policy, instances):
-    """(PackingState, [item]) with every instance given as an item of its own."""
+def packing_state_of(states: HostStates, policy: Policy, instances: Iterable[PlannedInstance]) -> tuple[PackingState, list[int]]:
+    """Make a PackingState with each instance as an item of its own; return it and the items."""
     packing_state = PackingState(states, policy.requiring(NEEDED_FILTERS))
     builder = CandidateBuilder(states, ())
     found = sorted(instances, key=lambda each: (each["name"], each["uuid"]))

@@ -1,24 +1,24 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What to do about a host that does not answer (rules S2 and S3). Data in, data out.
+"""What to do about a host that does not answer (rules S2 and S3).
 
-Gently first: look from several places, restart its libvirt, wait, and only then cut its power. That it is off
-is for the power driver to confirm afterwards (rule S1); nothing here replaces that.
+The gentle steps come first: look from several places, restart its libvirt, wait, and only then cut its power. Afterwards the power
+driver must confirm that the host is off (rule S1).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, refuse_unknown_rules
 
-# What to do next.
+#: What to do next.
 NOTHING, SOFT_FENCE, WAIT, HARD_FENCE, WORD, RESTART = "nothing", "soft_fence", "wait", "hard_fence", "word", "restart"
 
-#: What holds back fencing or an evacuation as a whole, see decide().
+#: The rules that prevent fencing or an evacuation as a whole, see decide().
 RULES = (
     "driver_says_on",
     "login_refused",
@@ -32,15 +32,17 @@ RULES = (
     "too_early",
     "quiet_time",
 )
-#: The rule that holds back single restarts, see conductor.dead_host: an instance may be on any host that was not read.
+#: The rule that prevents single restarts, see conductor.dead_host: an instance may be on any host that was not read.
 UNREAD_HOSTS = "unread_hosts"
-#: What an operator can lift, each by its own name (rule S13).
+#: The rules that an operator can lift, each by its name (rule S13).
 LIFTABLE = (*RULES, UNREAD_HOSTS)
+#: A rule that applies, what to do then, and why.
+Objection = tuple[str, str, str]
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Times in seconds. What oVirt has: 300 s after a start, 180 s between fencings, half of the fleet."""
+    """Times in seconds. As in oVirt: 300 s after a start, 180 s between fencings, half of the fleet."""
 
     down_seconds: int = 60
     start_seconds: int = 300
@@ -49,7 +51,7 @@ class Limits:
 
     @classmethod
     def of_options(cls, options: Mapping[str, Any]) -> Limits:
-        """From a mapping with an option for each.
+        """Read them from a mapping with an option for each.
 
         :raises DroverError: one is negative.
         """
@@ -61,42 +63,40 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
-    """What is known of the host now.
-
-    ssh: it answers the controller over SSH; its libvirt does not, or nobody would ask.
-    refused: it answers over SSH or TCP and lets nobody in, so that nothing is known of its libvirt.
-    unclear: what SSH said, where that is neither known for an answer nor for silence.
-    peers: dict name of another hypervisor -> True (it gets an answer), False, or None (it could not be asked).
-    storage: active (its disks are locked, as a peer sees it), silent or unknown.
-    power: on, off or unknown, as its driver says; none where it has no driver that can tell.
-    said: a person says that it is off.
-    soft_fenced: its libvirt was restarted in this run, and does not answer.
-    hosts, down: how many hosts the fleet has that are not in maintenance, and how many of them are down, with this one.
-    unseen: seconds since it was last seen up; None where it never was.
-    started: seconds since the controller started; None where that is not known.
-    fenced: seconds since the last host of the fleet was fenced; None where none was.
-    """
+    """What is known of a host whose libvirt does not answer."""
 
     host: str
+    #: It answers the controller over SSH.
     ssh: bool = False
+    #: It answers over SSH or TCP but refuses the login, so its libvirt may run.
     refused: bool = False
+    #: The message of SSH, where that is known neither as an answer nor as silence.
     unclear: str = ""
-    peers: dict = dataclasses.field(default_factory=dict)
+    #: {another hypervisor: whether the host answers it; None where it could not be asked}.
+    peers: Mapping[str, bool | None] = dataclasses.field(default_factory=dict)
+    #: active (a peer sees its disks locked), silent or unknown.
     storage: str = "unknown"
+    #: on, off or unknown, as its driver reports; none where no driver can tell.
     power: str = "none"
+    #: A person says that it is off.
     said: bool = False
+    #: This run has restarted its libvirt, which still does not answer.
     soft_fenced: bool = False
     maintenance: bool = False
+    #: How many hosts of the fleet are not in maintenance, and how many of these are down, this one included.
     hosts: int = 3
     down: int = 1
+    #: Seconds since it was last seen up; None if it never was.
     unseen: float | None = None
+    #: Seconds since the controller started; None where that is not known.
     started: float | None = None
+    #: Seconds since the last host of the fleet was fenced; None if none was.
     fenced: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What to do, the rule that says so (None where none holds it back), and a sentence for the operator."""
+    """What to do, the rule that prevents more (or None), and a sentence for the operator."""
 
     act: str
     rule: str | None
@@ -104,7 +104,7 @@ class Decision:
 
 
 def rules_lifted(names: Iterable[str]) -> set[str]:
-    """The rules that an operator lifts, by their names: a set.
+    """Check the names of the rules that an operator lifts.
 
     :raises DroverError: one of them does not exist.
     """
@@ -113,11 +113,10 @@ def rules_lifted(names: Iterable[str]) -> set[str]:
     return found
 
 
-def decide(evidence, limits=Limits(), lifted=()):
-    """What to do next about a host whose libvirt does not answer.
+def decide(evidence: Evidence, limits: Limits = Limits(), lifted: Collection[str] = ()) -> Decision:
+    """Decide what to do next about a host whose libvirt does not answer.
 
-    :param lifted: names of rules that the operator lifts, of LIFTABLE.
-    :returns: a Decision.
+    :param lifted: the rules of LIFTABLE that the operator lifts.
     """
     host, reached = evidence.host, sorted(name for name, answer in evidence.peers.items() if answer)
     alive = ""
@@ -156,8 +155,8 @@ def decide(evidence, limits=Limits(), lifted=()):
     return Decision(HARD_FENCE, None, f"{host} is to be cut off: its power driver {says}.")
 
 
-def _first(rules, lifted):
-    """The Decision by the first rule that holds and is not lifted, or None."""
+def _first(rules: Iterable[Objection], lifted: Collection[str]) -> Decision | None:
+    """Return the decision by the first rule that applies and is not lifted."""
     for rule, act, sentence in rules:
         if rule not in lifted:
             with_force = f"{sentence} To go on all the same: -e drover_evacuate_force={rule}, which lifts just this rule."
@@ -165,8 +164,8 @@ def _first(rules, lifted):
     return None
 
 
-def _says_on(evidence):
-    """A person and the power driver do not say the same: somebody may have switched off another machine."""
+def _says_on(evidence: Evidence) -> Iterator[Objection]:
+    """Object where the person and the power driver disagree: the person may have switched off another machine."""
     if evidence.power == "on":
         yield (
             "driver_says_on",
@@ -176,8 +175,8 @@ def _says_on(evidence):
         )
 
 
-def _unclear(evidence):
-    """Silence is only what is known to be silence: all else may be a host that lives."""
+def _unclear(evidence: Evidence) -> Iterator[Objection]:
+    """Object where a message is not known to mean silence: the host may live."""
     if evidence.unclear:
         yield (
             "unclear_answer",
@@ -187,8 +186,8 @@ def _unclear(evidence):
         )
 
 
-def _in_use(evidence):
-    """Locks on its disks, as a peer sees them: of all that is seen the strongest sign that its guests run."""
+def _in_use(evidence: Evidence) -> Iterator[Objection]:
+    """Object where a peer sees locks on its disks, the strongest sign that its guests run."""
     if evidence.storage == "active":
         yield (
             "storage_active",
@@ -199,8 +198,11 @@ def _in_use(evidence):
         )
 
 
-def _lives(evidence, reached):
-    """What shows that it may live: (rule, act, sentence), the most telling first."""
+def _lives(evidence: Evidence, reached: Sequence[str]) -> Iterator[Objection]:
+    """Object where the host may live, the strongest sign first.
+
+    :param reached: the peers that it answers.
+    """
     host = evidence.host
     if evidence.refused:
         yield (
@@ -228,8 +230,8 @@ def _lives(evidence, reached):
         yield from _in_use(evidence)
 
 
-def _not_now(evidence, limits):
-    """Why it is not cut off now, though it may well be dead."""
+def _not_now(evidence: Evidence, limits: Limits) -> Iterator[Objection]:
+    """Object where fencing must wait even if the host is dead."""
     host = evidence.host
     if evidence.maintenance:
         yield "maintenance", WAIT, f"{host} is in maintenance, so that somebody may be at work on it. Ask them."
@@ -263,5 +265,5 @@ def _not_now(evidence, limits):
         )
 
 
-def _left(limit, passed):
+def _left(limit: float, passed: float) -> int:
     return int(limit - passed) + 1

@@ -1,76 +1,64 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Places as the scheduler would choose them: by its host filters and weighers, one unit after the other."""
+"""Destinations as the scheduler would choose them: by its host filters and weighers, one unit after the other."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import migration_candidates as ordering
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.migration_candidates import MigrationCandidate, Place, Unit, by_memory
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import Ranking, RequestClass
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Limit
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 
 
-class Attempt:
-    """What one order and one fit gave.
+def weighed_attempt(states: HostStates, units: Iterable[Unit], policy: Policy) -> tuple[list[Place], list[Unit]]:
+    """Find the destinations that the policy's weighers prefer, the largest memory first; the host states are as before afterwards.
 
-    places: [(MigrationCandidate, row number of the destination)] in the order of placing; stuck: [Unit].
+    :returns: the destinations in the order of placing, and the units without one.
     """
-
-    def __init__(self):
-        self.places = []
-        self.stuck = []
-
-
-def weighed_attempt(states, units, policy):
-    """Places as the policy's weighers like them best, the largest memory first.
-
-    :param states: HostStates; as before afterwards.
-    """
-    attempt = Attempt()
-    request_class = RequestClasses(states, policy)
-    for unit in sorted(units, key=ordering.by_memory):
-        places = _place(states, unit, policy, request_class)
+    found: list[Place] = []
+    stuck = []
+    request_classes = _RequestClasses(states, policy)
+    for unit in sorted(units, key=by_memory):
+        places = _place(states, unit, policy, request_classes)
         if places is None:
-            attempt.stuck.append(unit)
+            stuck.append(unit)
         else:
-            attempt.places.extend(places)
-    unapply(states, attempt.places)
-    return attempt
+            found.extend(places)
+    _release(states, found)
+    return found, stuck
 
 
-class RequestClasses:
-    """What alike candidates that are placed one after the other have in common."""
+class _RequestClasses:
+    """The request class of candidates that are placed one after the other: equivalent ones share it."""
 
-    def __init__(self, states, policy):
+    def __init__(self, states: HostStates, policy: Policy) -> None:
         self._states, self._policy = states, policy
-        self._last = (None, None)
+        self._last: tuple[MigrationCandidate, RequestClass] | None = None
 
-    def of(self, candidate):
-        """The RequestClass for a candidate."""
-        key, request_class = self._last
-        if request_class is None or key != candidate.limits_key or not request_class.spec.is_equivalent(candidate.spec):
-            request_class = RequestClass(self._states, candidate.spec, self._policy, candidate.limits)
-            self._last = (candidate.limits_key, request_class)
+    def of(self, candidate: MigrationCandidate) -> RequestClass:
+        if self._last is not None:
+            last, request_class = self._last
+            if last.limits_key == candidate.limits_key and request_class.spec.is_equivalent(candidate.spec):
+                return request_class
+        request_class = RequestClass(self._states, candidate.spec, self._policy, candidate.limits)
+        self._last = (candidate, request_class)
         return request_class
 
 
-def apply(states, places):
-    """Put candidates on their destinations, in memory."""
-    for candidate, index in places:
-        states.consume(index, candidate.spec)
-
-
-def unapply(states, places):
-    """The opposite of apply."""
+def _release(states: HostStates, places: Sequence[Place]) -> None:
     for candidate, index in reversed(places):
         states.release(index, candidate.spec)
 
 
-def leave(states, unit):
-    """Take a unit off its source, in memory.
+def leave(states: HostStates, unit: Unit) -> list[MigrationCandidate]:
+    """Take the candidates of an affinity group off their source, in memory; return those that were there.
 
-    Only for an affinity group, whose members would otherwise hold each other where they are. All
-    others count at their source as long as they may be there.
+    There they would keep each other from leaving. All other candidates count at their source as long as they may be there.
     """
     left = [candidate for candidate in unit.candidates if candidate.source in states.where(candidate.spec.key)]
     for candidate in left:
@@ -78,23 +66,23 @@ def leave(states, unit):
     return left
 
 
-def come_back(states, left):
-    """The opposite of leave."""
+def come_back(states: HostStates, left: Iterable[MigrationCandidate]) -> None:
+    """Undo leave()."""
     for candidate in left:
         states.consume(candidate.source, candidate.spec)
 
 
-def is_affinity(states, candidate):
-    """Does the candidate belong to a server group whose members must share a host?"""
-    group = states.group(candidate.spec.server_group.name) if candidate.spec.server_group else None
+def is_affinity(states: HostStates, candidate: MigrationCandidate) -> bool:
+    """Return whether the members of the candidate's server group must share a host."""
+    group = states.group_of(candidate.spec)
     return group is not None and group.policy == "affinity"
 
 
-def _place(states, unit, policy, is_equivalent):
-    """Places for the whole unit, consumed; None (and nothing consumed) when there are none."""
+def _place(states: HostStates, unit: Unit, policy: Policy, request_classes: _RequestClasses) -> list[Place] | None:
+    """Find destinations for a whole unit and consume them; None, and nothing is consumed, where there are none."""
     if not unit.together and not is_affinity(states, unit.candidates[0]):
         candidate = unit.candidates[0]
-        ranking = Ranking(states, candidate.spec, policy, request_class=is_equivalent.of(candidate), detail=False)
+        ranking = Ranking(states, candidate.spec, policy, request_class=request_classes.of(candidate), detail=False)
         position = ranking.choose(candidate.spec, policy)
         if position is None:
             return None
@@ -103,7 +91,7 @@ def _place(states, unit, policy, is_equivalent):
         return [(candidate, index)]
     left = leave(states, unit)
     try:
-        first = max(unit.candidates, key=lambda candidate: candidate.spec.resources.get("MEMORY_MB", 0))
+        first = unit.largest
         others = [candidate for candidate in unit.candidates if candidate is not first]
         ranking = Ranking(states, first.spec, policy, first.limits + _fits_together(states, unit), detail=False)
         for position in np.argsort(-ranking.weights, kind="stable"):
@@ -120,14 +108,14 @@ def _place(states, unit, policy, is_equivalent):
                 places.append((candidate, row))
             else:
                 return places
-            unapply(states, places)
+            _release(states, places)
         return None
     finally:
         come_back(states, left)
 
 
-def _fits_together(states, unit):
-    """A limit that spares trying hosts that plainly cannot take all of a unit."""
+def _fits_together(states: HostStates, unit: Unit) -> tuple[Limit, ...]:
+    """Make a limit that excludes hosts without enough capacity for a whole unit."""
     if not unit.together:
         return ()
     keep = np.ones(states.size, dtype=bool)

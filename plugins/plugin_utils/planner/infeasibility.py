@@ -1,35 +1,50 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why a drain cannot be done: certificates, and what comes nearest."""
+"""Proofs that a drain has no plan, and the node that comes nearest."""
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.packing_state import PackingState
+from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import NearestHost
 from ansible_collections.drover.compute.plugins.plugin_utils.resource_classes import UNITS
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import number
 
 
-def fits_nowhere(packing_state, item, others):
-    """True when no node could take an item even if all that may step aside had left it.
+class Shortage(NamedTuple):
+    """A set of nodes with too little capacity for the instances that can go nowhere else."""
 
-    A certificate: it neglects server groups and where those would go, so what it calls impossible is.
+    resource_class: str
+    #: Amounts of the class: what these instances need, and what the nodes have when all that may leave them has left.
+    needed: int
+    room: int
+    #: How many nodes; how many of these instances are to be placed; how many are there already.
+    nodes: int
+    instances: int
+    staying: int
+
+
+def fits_nowhere(packing_state: PackingState, item: int, others: Sequence[int]) -> bool:
+    """Return whether no node could take an item even if all other items that may move had left it.
+
+    This is a proof, as it neglects server groups and the destinations of the others.
     """
     room = _emptied(packing_state, others)
     kind = packing_state.kind[item]
     return not bool((packing_state.masks[kind] & (room >= packing_state.needs[kind]).all(axis=1)).any())
 
 
-def counting(packing_state, items, others):
-    """A set of nodes that has too little room in all for those that can go nowhere else, or None.
+def find_shortage(packing_state: PackingState, items: Sequence[int], others: Sequence[int]) -> Shortage | None:
+    """Find a shortage that proves that not all items can be placed.
 
-    For the nodes that some item may go to: everything that may go to none but these (items to be
-    placed, and others that are there already) needs more of a class than these nodes have, when all
-    that may leave them has left. It neglects fragments and server groups, so it is never wrong.
+    It neglects fragmentation and server groups, so it is never wrong.
 
-    :param others: items that may step aside; what is on a node and not among them stays.
-    :returns: None or a dict resource_class, needed, room, nodes (number), items (number), stay (number
-        of others that can go nowhere else).
+    :param items: to be placed.
+    :param others: items that may move; everything else stays on its node.
     """
     masks = {packing_state.masks[packing_state.kind[item]].tobytes(): packing_state.masks[packing_state.kind[item]] for item in items}
     if not masks:
@@ -46,35 +61,31 @@ def counting(packing_state, items, others):
             room = room + packing_state.need[leaving].sum(axis=0)
         needed = packing_state.need[bound].sum(axis=0)
         for index in np.flatnonzero(needed > room):
-            return {
-                "resource_class": packing_state.classes[index],
-                "needed": int(needed[index]),
-                "room": int(room[index]),
-                "nodes": int(nodes.sum()),
-                "items": sum(len(packing_state.candidates[item]) for item in bound),
-                "stay": staying,
-                "bound": bound,
-            }
+            return Shortage(
+                packing_state.classes[index],
+                int(needed[index]),
+                int(room[index]),
+                int(nodes.sum()),
+                sum(len(packing_state.candidates[item]) for item in bound),
+                staying,
+            )
     return None
 
 
-def count_text(found):
-    """A certificate of counting() as a clause."""
-    unit = UNITS.get(found["resource_class"], found["resource_class"])
+def shortage_text(found: Shortage) -> str:
+    """Return a shortage as a clause."""
+    unit = UNITS.get(found.resource_class, found.resource_class)
     words = (
-        f"{found['items']} instance{'s'[: found['items'] != 1]} can only go to {found['nodes']} node{'s'[: found['nodes'] != 1]} and need"
-        f"{'s'[: found['items'] == 1]} {found['needed']} {unit} together, but those nodes have {found['room']} {unit} free in all"
+        f"{found.instances} instance{'s'[: found.instances != 1]} can only go to {found.nodes} node{'s'[: found.nodes != 1]} and need"
+        f"{'s'[: found.instances == 1]} {found.needed} {unit} together, but those nodes have {found.room} {unit} free in all"
     )
-    if found["stay"]:
-        words += f", and the {found['stay']} instances that are there can go nowhere else either" if found["stay"] > 1 else ""
+    if found.staying > 1:
+        words += f", and the {found.staying} instances that are there can go nowhere else either"
     return words
 
 
-def nearest(packing_state, item):
-    """The node that comes nearest to having room for an item now, None when it may go to none.
-
-    :returns: a dict host, node, short ({class: how much is lacking}), group (members that keep it away).
-    """
+def nearest(packing_state: PackingState, item: int) -> NearestHost | None:
+    """Find the node that lacks least for an item now; None where it may go to none, or nothing is lacking."""
     kind = packing_state.kind[item]
     rows = np.flatnonzero(packing_state.masks[kind])
     if packing_state.at[item] >= 0:
@@ -98,8 +109,8 @@ def nearest(packing_state, item):
     }
 
 
-def nearest_text(found):
-    """What is lacking at the nearest node, as a clause."""
+def nearest_text(found: NearestHost) -> str:
+    """Return what is lacking at the nearest node as a clause."""
     shortages = [f"{number(amount)} {UNITS.get(rc, rc)}" for rc, amount in found["short"].items()]
     words = f"the nearest is {found['host']}, short of {' and '.join(shortages)}" if shortages else f"the nearest is {found['host']}"
     if found["group"]:
@@ -107,7 +118,7 @@ def nearest_text(found):
     return words
 
 
-def _emptied(packing_state, others):
+def _emptied(packing_state: PackingState, others: Sequence[int]) -> IntArray:
     room = packing_state.free.copy()
     if len(others):
         np.add.at(room, packing_state.at[others], packing_state.need[others])

@@ -1,13 +1,16 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The exact model of a drain, for what searching did not solve; needs the optional package highspy."""
+"""The exact model of a drain, for what the searches did not solve; it needs the optional package highspy."""
 
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
+from typing import Literal
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.packing_state import Found, PackingState, Placed, Step
 
 AVAILABLE = importlib.util.find_spec("highspy") is not None
 NOT_INSTALLED = (
@@ -22,28 +25,31 @@ UNDECIDED = (
     "Neither searching nor the exact model found a whole plan or a proof that there is none; more time (solver_seconds)"
     " or more moves (extra_moves) may."
 )
-#: How much dearer than the best a solution may be; the proof of the last move is not worth its time.
+#: How much more than the best a solution may cost; to prove the last move is not worth the time.
 GAP = 0.25
+Status = Literal["found", "infeasible", "unknown"]
+#: A row of the model: lower bound, upper bound, {column: coefficient}.
+Row = tuple[float, float, dict[int, int]]
 
 
-def solve(packing_state, items, others, budget, seconds):
-    """Final places for all items, with the fewest others moved.
+def solve(
+    packing_state: PackingState, items: Sequence[int], others: Sequence[int], budget: int, seconds: float
+) -> tuple[Status, Found | None]:
+    """Find nodes for all items with the fewest moves of others.
 
-    Others of one kind are interchangeable, so the model counts kinds per node. Members of anti-affinity
-    groups among the others stay where they are; when that has no solution, a second model in which
-    they move too, and groups count for nothing, decides whether there is a proof.
+    Others of one kind are interchangeable, so the model counts kinds per node. Others in anti-affinity groups do not move. If that
+    has no solution, a second model moves them too and neglects groups: if it has none either, that is a proof.
 
-    :param budget: most of the others that may move.
+    :param budget: most moves of others.
     :param seconds: time limit of each of the two models.
-    :returns: ("found", (placed, stuck, steps, words)) as relocation_search gives them; ("infeasible", None),
-        proven for any number of moves; or ("unknown", None).
+    :returns: infeasible is proven for any number of moves.
     """
     if packing_state.mixed:
         return "unknown", None
     loose = [item for item in others if not packing_state.groups[item]]
     model = Model(packing_state, items, loose, budget, groups=True)
     status, values = model.run(seconds)
-    if status == "found":
+    if values is not None:
         answer = _in_order(packing_state, loose, model, values)
         if answer is not None:
             return "found", answer
@@ -53,36 +59,42 @@ def solve(packing_state, items, others, budget, seconds):
 
 
 class Model:
-    """Whole numbers: z, items of a kind to a node; x, others of a kind that end on a node; out, how many
-    of those that were there have left."""
+    """A mixed-integer model; by kind and node, z counts the items that go there, x the others that end there, out those that leave.
 
-    def __init__(self, packing_state, items, others, budget, groups):
+    :param budget: most moves of others; None for any number.
+    :param groups: whether anti-affinity groups count.
+    """
+
+    def __init__(self, packing_state: PackingState, items: Sequence[int], others: Sequence[int], budget: int | None, groups: bool) -> None:
         self.packing_state = packing_state
-        kinds = {}
+        kinds: dict[tuple[int, tuple[int, ...]], list[int]] = {}
         for item in items:
             kinds.setdefault((int(packing_state.kind[item]), packing_state.groups[item] if groups else ()), []).append(item)
         self.kinds = sorted(kinds.items())
-        there = {}
+        there: dict[int, IntArray] = {}
         for item in others:
             counts = there.setdefault(int(packing_state.kind[item]), np.zeros(packing_state.size, dtype=np.int64))
             counts[packing_state.at[item]] += 1
         self.there = sorted(there.items())
-        self.columns = []
-        self._rows = []
+        #: (lower bound, upper bound, cost).
+        self.columns: list[tuple[int, int, float]] = []
+        self._rows: list[Row] = []
         room = packing_state.free.copy()
         for kind, counts in self.there:
             room += counts[:, None] * packing_state.needs[kind][None]
-        load = [[{} for _rc in packing_state.classes] for _node in range(packing_state.size)]
-        self.z, self.x = {}, {}
-        apart = {}
+        load: list[list[dict[int, int]]] = [[{} for _rc in packing_state.classes] for _node in range(packing_state.size)]
+        #: The columns of z and x: {(number or kind, node): column}.
+        self.z: dict[tuple[int, int], int] = {}
+        self.x: dict[tuple[int, int], int] = {}
+        apart: dict[tuple[int, int], dict[int, int]] = {}
         for number, ((kind, members), found) in enumerate(self.kinds):
             nodes = packing_state.masks[kind] & (packing_state.needs[kind] <= room).all(axis=1)
             for group in members:
                 nodes = nodes & (packing_state.count[group] < packing_state.most[group])[packing_state.host_of]
             entries = {}
-            for node in np.flatnonzero(nodes):
+            for node in np.flatnonzero(nodes).tolist():
                 column = self._column(0, len(found), 0.0)
-                self.z[number, int(node)] = column
+                self.z[number, node] = column
                 entries[column] = 1
                 self._use(load, node, kind, column)
                 for group in members:
@@ -90,14 +102,14 @@ class Model:
             self._rows.append((len(found), len(found), entries))
         for (group, host), entries in apart.items():
             self._rows.append((0, int(packing_state.most[group] - packing_state.count[group][host]), entries))
-        leaving = {}
+        leaving: dict[int, int] = {}
         for kind, counts in self.there:
             entries = {}
-            for node in np.flatnonzero(packing_state.masks[kind] | (counts > 0)):
+            for node in np.flatnonzero(packing_state.masks[kind] | (counts > 0)).tolist():
                 have = int(counts[node])
                 most = int(counts.sum()) if packing_state.masks[kind][node] else have
                 column = self._column(0, most, 0.0)
-                self.x[kind, int(node)] = column
+                self.x[kind, node] = column
                 entries[column] = 1
                 self._use(load, node, kind, column)
                 if have:
@@ -110,19 +122,19 @@ class Model:
         for node in range(packing_state.size):
             for number in range(len(packing_state.classes)):
                 if load[node][number]:
-                    # What is too full already may stay, but takes no more.
+                    # A node that is too full already may stay so, but takes no more.
                     self._rows.append((-np.inf, max(int(room[node, number]), 0), load[node][number]))
 
-    def _column(self, low, high, cost):
+    def _column(self, low: int, high: int, cost: float) -> int:
         self.columns.append((low, high, cost))
         return len(self.columns) - 1
 
-    def _use(self, load, node, kind, column):
+    def _use(self, load: list[list[dict[int, int]]], node: int, kind: int, column: int) -> None:
         for number in np.flatnonzero(self.packing_state.needs[kind]):
             load[node][number][column] = int(self.packing_state.needs[kind][number])
 
-    def run(self, seconds):
-        """("found", values), ("infeasible", None) or ("unknown", None)."""
+    def run(self, seconds: float) -> tuple[Status, IntArray | None]:
+        """Solve the model; return the values of its columns where a solution is found."""
         if any(not entries and low > 0 for low, _high, entries in self._rows):
             return "infeasible", None
         import highspy
@@ -153,23 +165,23 @@ class Model:
         status = solver.getModelStatus()
         if status == highspy.HighsModelStatus.kInfeasible:
             return "infeasible", None
-        # A solution that the time limit cut off would not be the same every time.
+        # A solution found by the time limit may differ from run to run.
         if status != highspy.HighsModelStatus.kOptimal:
             return "unknown", None
         return "found", np.rint(np.array(solver.getSolution().col_value)).astype(np.int64)
 
 
-def _in_order(packing_state, others, model, values):
-    """The solution as steps each of which finds room, or None when there is no such order."""
+def _in_order(packing_state: PackingState, others: Sequence[int], model: Model, values: IntArray) -> Found | None:
+    """Turn a solution into steps, each of which fits when its turn comes; None where there is no such order."""
     want = {key: int(values[column]) for key, column in model.x.items()}
-    on = {}
+    on: dict[tuple[int, int], list[int]] = {}
     for item in others:
         on.setdefault((int(packing_state.kind[item]), int(packing_state.at[item])), []).append(item)
     for found in on.values():
         found.sort(key=lambda item: packing_state.label[item])
     surplus = {key: len(found) - want.get(key, 0) for key, found in on.items() if len(found) > want.get(key, 0)}
     lacking = {key: most - len(on.get(key, ())) for key, most in want.items() if most > len(on.get(key, ()))}
-    steps = []
+    steps: list[Step] = []
     moved = True
     while moved and surplus:
         moved = False
@@ -187,7 +199,7 @@ def _in_order(packing_state, others, model, values):
                 if not table[key]:
                     del table[key]
             moved = True
-    placed = {}
+    placed: Placed = {}
     for number, (_key, found) in enumerate(model.kinds):
         waiting = sorted(found, key=lambda item: packing_state.label[item])
         for (which, node), column in sorted(model.z.items()):

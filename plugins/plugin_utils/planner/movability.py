@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import HostDevice, PlannedInstance
 
-#: States of a domain in which it moves while it goes on (N9.2: running or paused).
+#: States of a domain that moves without being stopped (N9.2: running or paused).
 LIVE_STATES = ("running", "blocked", "paused")
 COLD_STATES = ("shutoff",)
 
@@ -20,36 +21,34 @@ STATE_REASONS = {
     "missing": "its host no longer reports it; run drover.compute.discover, and release it if it is gone",
 }
 
-
-#: What an instance's ``policy`` may say: never move it; only when shut off for the move; only while it
-#: runs; do not move it but shut it down.
+#: The move policies: never move the instance; shut it down for the move; move it only while it runs; shut it down instead of moving it.
 POLICIES = ("never", "cold", "live", "shutdown")
 
 
-def is_live(instance):
-    """True when the instance moves running (or paused), False when it moves shut off."""
+def is_live(instance: PlannedInstance) -> bool:
+    """Return whether the instance moves while it runs or is paused; else it moves shut off."""
     return instance.get("state") in LIVE_STATES and instance.get("move_policy") != "cold"
 
 
-def is_to_shut_down(instance):
-    """True for an instance that is to be shut down where it is instead of being moved."""
+def is_to_shut_down(instance: PlannedInstance) -> bool:
+    """Return whether the instance is shut down at its host instead of moved."""
     return instance.get("move_policy") == "shutdown" and not instance.get("move_policy_error")
 
 
-def why_policy_keeps(policy, error, state, cold=False):
-    """Why the policy of an instance does not let it be moved, in words; None when it does.
+def why_policy_keeps(policy: str | None, error: str | None, state: str | None, cold: bool = False) -> str | None:
+    """Return why the move policy of an instance forbids its move, None if it allows it.
 
-    :param policy: None or one of POLICIES.
-    :param error: None, or why the policy cannot be read, a sentence.
-    :param state: the state of its domain.
-    :param cold: whether it is to be shut down for the move though it runs.
+    :param policy: one of POLICIES, or None.
+    :param error: why the policy cannot be read, or None.
+    :param state: of its domain.
+    :param cold: whether it is shut down for the move though it runs.
     """
     if error:
         return f"its policy cannot be read: {error}"
     if policy == "never":
         return "its migration policy is 'never'"
     if policy == "cold" and state == "paused":
-        return "it is paused and its migration policy is 'cold', and what stands still cannot shut down; resume it first"
+        return "it is paused and its migration policy is 'cold', but a paused guest cannot shut down; resume it first"
     if policy == "live" and state in COLD_STATES:
         return "it is shut off and its migration policy is 'live'; start it first, or change the policy"
     if policy == "live" and cold:
@@ -57,13 +56,10 @@ def why_policy_keeps(policy, error, state, cold=False):
     return None
 
 
-def why_unmovable(instance):
-    """Why an instance cannot be moved wherever there is room, in words; None when it can.
+def why_unmovable(instance: PlannedInstance) -> str | None:
+    """Return why an instance cannot be moved even where there is room, None if it can.
 
-    :param instance: a dict as the store's read_host_instances returns it: state, hostdevs,
-        managed_save, snapshots, persistent, backs; and policy, None or one of POLICIES, policy_error, None or a
-        sentence.
-    :raises PlanError: the policy is none of these.
+    :raises PlanError: its move policy does not exist.
     """
     policy = instance.get("move_policy")
     if policy is not None and policy not in POLICIES:
@@ -85,8 +81,8 @@ def why_unmovable(instance):
     if backs:
         names = ", ".join(backs[:3]) + (f" and {len(backs) - 3} more" if len(backs) > 3 else "")
         return (
-            f"a disk of it is what {names} on its host {'is' if len(backs) == 1 else 'are'} backed by, and is not known to be on"
-            " shared storage, so it cannot be copied away; move what is backed by it first, or declare its pool with drover_shared_pools"
+            f"one of its disks backs {names} on its host and is not known to be on shared storage, so it cannot be copied away; "
+            "move what it backs first, or declare its pool with drover_shared_pools"
         )
     if state in COLD_STATES:
         if instance.get("managed_save"):
@@ -96,6 +92,6 @@ def why_unmovable(instance):
     return None
 
 
-def _device(hostdev):
-    words = [str(hostdev[key]) for key in ("type", "address") if hostdev.get(key)]
+def _device(hostdev: HostDevice) -> str:
+    words = [each for each in (hostdev.get("type"), hostdev.get("address")) if each]
     return " ".join(words) or "unknown device"

@@ -1,21 +1,26 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Placing items straight where they stay: several orders, several fits, in milliseconds."""
+"""Put each item on its final node at once: several orders, several fits, in milliseconds."""
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from collections.abc import Callable, Sequence
 
-#: How often what found no place is put first and all is tried again.
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import FloatArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.packing_state import PackingState, Placed
+
+#: How often items without a node are put first in the order and all is tried again.
 RETRIES = 5
+#: Chooses one of the rows for an item: (packing_state, item, rows, weights of the classes) -> row.
+Fit = Callable[[PackingState, int, IntArray, FloatArray], int]
 
 
-def orders(packing_state, items):
-    """The orders in which items are placed, largest first: [(words, [item])].
+def orders(packing_state: PackingState, items: Sequence[int]) -> list[tuple[str, list[int]]]:
+    """Return the orders in which items are placed, each with its name.
 
-    Largest by one class, by the share of what is scarcest, by the sum of the shares, and by how few
-    nodes may take the item at all.
+    They are sorted by one class, by the scarcest class, by their largest share of the free capacity, and by how few nodes they
+    may go to.
     """
     if not items:
         return []
@@ -26,7 +31,7 @@ def orders(packing_state, items):
     share = need / total
     scarce = share * (need.sum(axis=0) / total)
     choices = packing_state.masks[packing_state.kind[items]].sum(axis=1)
-    by = {}
+    by: dict[str, tuple[FloatArray, FloatArray]] = {}
     memory = packing_state.classes.index("MEMORY_MB") if "MEMORY_MB" in packing_state.classes else 0
     by["memory"] = (-need[:, memory], -share.sum(axis=1))
     by["the scarcest"] = (-scarce.sum(axis=1), -need[:, memory])
@@ -45,53 +50,54 @@ def orders(packing_state, items):
     return found
 
 
-def weights_of(packing_state, items):
-    """How scarce each class is: what items need of it, over what there is."""
+def weights_of(packing_state: PackingState, items: Sequence[int]) -> FloatArray:
+    """Return how scarce each class is: what items need of it, over what is free."""
     need = packing_state.need[items].sum(axis=0).astype(np.float64)
     room = np.maximum(packing_state.free[packing_state.open].clip(min=0).sum(axis=0), 1)
-    weights = need / room
+    weights: FloatArray = need / room
     return weights / max(weights.max(), 1e-9) + 0.01
 
 
-def first_fit(packing_state, item, rows, weights):
-    """The first node by name."""
-    return rows[0]
+def first_fit(packing_state: PackingState, item: int, rows: IntArray, weights: FloatArray) -> int:
+    """Choose the first node by name."""
+    return int(rows[0])
 
 
-def best_fit(packing_state, item, rows, weights):
-    """The node that has least left afterwards."""
-    return rows[int(np.argmin(_left(packing_state, item, rows) @ weights))]
+def best_fit(packing_state: PackingState, item: int, rows: IntArray, weights: FloatArray) -> int:
+    """Choose the node with the least capacity left afterwards."""
+    return int(rows[np.argmin(_left(packing_state, item, rows) @ weights)])
 
 
-def worst_fit(packing_state, item, rows, weights):
-    """The node that has most left afterwards."""
-    return rows[int(np.argmax(_left(packing_state, item, rows) @ weights))]
+def worst_fit(packing_state: PackingState, item: int, rows: IntArray, weights: FloatArray) -> int:
+    """Choose the node with the most capacity left afterwards."""
+    return int(rows[np.argmax(_left(packing_state, item, rows) @ weights)])
 
 
-def dot_product(packing_state, item, rows, weights):
-    """The node whose room has the shape of what is needed."""
+def dot_product(packing_state: PackingState, item: int, rows: IntArray, weights: FloatArray) -> int:
+    """Choose the node whose free capacity has the proportions of the item's need."""
     capacity = np.maximum(packing_state.capacity[rows], 1)
     shape = (packing_state.free[rows] / capacity) * (packing_state.need[item] / capacity)
-    return rows[int(np.argmax(shape @ weights))]
+    return int(rows[np.argmax(shape @ weights)])
 
 
-FITS = {"worst fit": worst_fit, "best fit": best_fit, "dot product": dot_product, "first fit": first_fit}
+FITS: dict[str, Fit] = {"worst fit": worst_fit, "best fit": best_fit, "dot product": dot_product, "first fit": first_fit}
 
 
-def _left(packing_state, item, rows):
+def _left(packing_state: PackingState, item: int, rows: IntArray) -> FloatArray:
     return (packing_state.free[rows] - packing_state.need[item]) / np.maximum(packing_state.capacity[rows], 1)
 
 
-def place(packing_state, order, fit, weights):
-    """Put items on nodes, in an order, by a fit.
+def place(packing_state: PackingState, order: Sequence[int], fit: Fit, weights: FloatArray) -> tuple[Placed, list[int]]:
+    """Put items on nodes; those that were placed stay there.
 
-    :returns: ({item: node}, [items that found none]); the board holds what was placed.
+    :returns: the nodes by item, and the items without one.
     """
-    placed, stuck = {}, []
+    placed: Placed = {}
+    stuck = []
     for item in order:
         rows = np.flatnonzero(packing_state.fits(item))
         if len(rows):
-            node = int(fit(packing_state, item, rows, weights))
+            node = fit(packing_state, item, rows, weights)
             packing_state.put(item, node)
             placed[item] = node
         else:
@@ -99,15 +105,15 @@ def place(packing_state, order, fit, weights):
     return placed, stuck
 
 
-def pack(packing_state, items):
-    """Places for all items, or as many as one order and one fit could give.
+def pack(packing_state: PackingState, items: Sequence[int]) -> tuple[Placed, list[int], str]:
+    """Find nodes for all items, or for as many as the best order and fit could place.
 
-    At last what found no place is put first, and all is tried again.
+    The items without a node are put first in the end, and all is tried again. The packing state is as before afterwards.
 
-    :returns: ({item: node}, [items stuck], words for how). The board is as before.
+    :returns: the nodes by item, the items without one, and the method in words.
     """
     weights = weights_of(packing_state, items)
-    best = None
+    best: tuple[Placed, list[int], str] | None = None
     ways = orders(packing_state, items)
     for order_name, order in ways:
         for fit_name, fit in FITS.items():
@@ -116,7 +122,9 @@ def pack(packing_state, items):
                 best = found
             if not found[1]:
                 return found
-    ahead = []
+    if best is None:
+        return {}, [], "nothing to place"
+    ahead: list[int] = []
     for _again in range(RETRIES):
         fresh = [item for item in best[1] if item not in ahead]
         if not fresh:
@@ -129,10 +137,10 @@ def pack(packing_state, items):
                 best = found
             if not found[1]:
                 return found
-    return best or ({}, [], "nothing to place")
+    return best
 
 
-def _try(packing_state, order, fit, weights):
+def _try(packing_state: PackingState, order: Sequence[int], fit: Fit, weights: FloatArray) -> tuple[Placed, list[int]]:
     placed, stuck = place(packing_state, order, fit, weights)
     for item, node in placed.items():
         packing_state.take(item, node)

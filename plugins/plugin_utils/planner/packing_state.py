@@ -1,12 +1,16 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compute nodes and instances as arrays, for those who search for places."""
+"""Compute nodes and instances as arrays, on which searches place instances."""
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.provider_load import ProviderLoad
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.migration_candidates import MigrationCandidate
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.provider_load import Part, ProviderLoad
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.capacity import AggregateCapacityFilter, CapacityFilter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Filtering, ask_filter
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.server_group_affinity_filter import (
@@ -15,29 +19,38 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filt
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_filters.server_group_anti_affinity_filter import (
     ServerGroupAntiAffinityFilter,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
 
-#: Host filters whose rule the board itself keeps, with every placing.
+#: {item: row of its node}.
+Placed = dict[int, int]
+#: A move of an item: (item, row that it leaves, row of its destination).
+Step = tuple[int, int, int]
+#: What a search found: destinations, items without one, moves of other items in their order, and the method in words.
+Found = tuple[Placed, list[int], list[Step], str]
+#: What is on the nodes and which are open: free, provided, count, open of a PackingState.
+Load = tuple[IntArray, dict[int, ProviderLoad], list[IntArray], BoolArray]
+
+#: Host filters whose rule fits() keeps.
 KEPT = (CapacityFilter, ServerGroupAntiAffinityFilter, ServerGroupAffinityFilter)
 
 
 class PackingState:
-    """n compute nodes with their room, and items that may be put on them.
+    """n compute nodes with their free capacity, and items that may be put on them.
 
-    An item is an instance, or several that go to one node together. Room is counted in whole units
-    as the claim counts it (N10.2): free = floor(capacity) - used. Of a class that a node takes from several
-    providers, or from one that others take from too, it shows what is free on all of them; an amount must
-    then fit on one (``provided``). A move between nodes that reach one sharing provider leaves there what it has
-    there: an item that can only go to such nodes needs none of it.
+    An item is an instance, or several that go to one node together. Capacity is counted in whole units as the claim counts it
+    (N10.2): free = floor(capacity) - used. For a class that a node takes from several or shared providers, ``free`` is the sum of
+    these providers, while an amount must fit on one of them (``provided``). An item that moves between nodes of one sharing provider
+    keeps its allocation there; if it can only go to such nodes, it needs nothing of that class.
 
-    Public arrays: capacity, free (int64, n x classes); host_of (n); need (int64, items x classes);
-    at (row of the node an item is on, -1 for nowhere); open (bool, n: may anything come here?); kind (number of the item's mask and need in
-    masks and needs). Lists by item: candidates, groups, label. provided: {number of a class: ProviderLoad}.
-
-    changing: the names of host filters whose answers may change with the load by rules that are not
-    kept here; whoever has a plan asks them again.
+    Arrays: capacity, free (n x classes); host_of (n); open (n: whether it accepts items); need (items x classes); at (by item: the row
+    of its node, -1 for none); kind (by item: its row in masks and needs). Lists by item: candidates, groups, label.
+    provided: {number of a class: ProviderLoad}. changing: names of host filters whose answers may change with the load by rules that
+    are not kept here; a finished plan is checked against them.
     """
 
-    def __init__(self, states, policy):
+    def __init__(self, states: HostStates, policy: Policy) -> None:
         self.states = states
         self.policy = policy
         self.size = states.size
@@ -45,7 +58,7 @@ class PackingState:
         columns = [states.resources[rc] for rc in self.classes]
         self.capacity = np.zeros((self.size, len(columns)), dtype=np.int64)
         self.free = np.zeros_like(self.capacity)
-        self.provided = {}
+        self.provided: dict[int, ProviderLoad] = {}
         for number, column in enumerate(columns):
             if column.providers is not None:
                 self.provided[number] = ProviderLoad(column.providers)
@@ -53,31 +66,35 @@ class PackingState:
                 continue
             self.capacity[:, number] = np.floor(column.capacity)
             self.free[:, number] = self.capacity[:, number] - column.used
-        #: True when some item takes a class of ``provided``: to count node by node is not exact then.
+        #: Whether an item takes a class of ``provided``: counts by node are not exact then.
         self.mixed = False
         self.host_of = states.host_of
         self.open = np.ones(self.size, dtype=bool)
-        self.candidates, self.groups, self.label = [], [], []
+        self.candidates: list[tuple[MigrationCandidate, ...]] = []
+        self.groups: list[tuple[int, ...]] = []
+        self.label: list[tuple[str, str]] = []
         self.at = np.zeros(0, dtype=np.int64)
         self.need = np.zeros((0, len(columns)), dtype=np.int64)
         self.kind = np.zeros(0, dtype=np.int64)
         self.masks = np.zeros((0, self.size), dtype=bool)
         self.needs = np.zeros((0, len(columns)), dtype=np.int64)
-        self.changing = set()
-        #: True when a pair was forbidden for the moment: what follows proves nothing any more.
+        self.changing: set[str] = set()
+        #: Whether no proof holds any more: a destination was excluded, or items keep allocations that proofs neglect.
         self.bent = False
-        self.group_names = []
-        self._group_of, self.count, self.most = {}, [], []
-        self._kinds, self._static, self._allowed = {}, {}, {}
+        #: Of each anti-affinity group: how many members each host has, and the most that it may have.
+        self.count: list[IntArray] = []
+        self.most: list[int] = []
+        self._group_of: dict[str, int] = {}
+        self._kinds: dict[tuple[Any, ...], int] = {}
+        self._static: dict[str, BoolArray] = {}
 
-    def add(self, groups_of_candidates):
-        """Add items, each a tuple of MigrationCandidates that go together.
-
-        :returns: the numbers of the new items.
-        """
+    def add(self, units: Iterable[tuple[MigrationCandidate, ...]]) -> list[int]:
+        """Add an item for each tuple of candidates that go together; return the items."""
         first = len(self.candidates)
-        at, need, kind = [], [], []
-        for candidates in groups_of_candidates:
+        at: list[int] = []
+        need: list[list[int]] = []
+        kind: list[int] = []
+        for candidates in units:
             amounts = [sum(candidate.spec.resources.get(rc, 0) for candidate in candidates) for rc in self.classes]
             unknown = any(rc not in self.states.resources for candidate in candidates for rc in candidate.spec.resources)
             masks = [self._mask_key(candidate) for candidate in candidates]
@@ -93,7 +110,7 @@ class PackingState:
                 self.needs = np.vstack([self.needs, np.array([amounts], dtype=np.int64)])
             self.candidates.append(candidates)
             self.label.append((candidates[0].spec.name, candidates[0].spec.key))
-            self.groups.append(self._groups(candidates) if len(candidates) == 1 else ())
+            self.groups.append(self._groups(candidates[0]) if len(candidates) == 1 else ())
             at.append(candidates[0].source)
             need.append(amounts)
             kind.append(self._kinds[key])
@@ -103,73 +120,70 @@ class PackingState:
         self.kind = np.concatenate([self.kind, np.array(kind, dtype=np.int64)])
         return list(range(first, len(self.candidates)))
 
-    def fits(self, item):
-        """bool array: has the node room for an item now, and may it go there?
-
-        Never the host that it is on.
-        """
+    def fits(self, item: int) -> BoolArray:
+        """Return a bool array over the nodes: whether an item may go there and fits now. It never fits on the host that it is on."""
         kind = self.kind[item]
         room = self.free >= self.needs[kind]
         for number, load in self.provided.items():
             if self.needs[kind][number]:
                 room[:, number] = load.fits(item, self.needs[kind][number], self.at[item])
-        keep = self.masks[kind] & self.open & room.all(axis=1)
+        keep: BoolArray = self.masks[kind] & self.open & room.all(axis=1)
         for group in self.groups[item]:
             keep &= (self.count[group] < self.most[group])[self.host_of]
         if self.at[item] >= 0:
             keep &= self.host_of != self.host_of[self.at[item]]
         return keep
 
-    def lacking(self, item, rows):
-        """How much of each class is lacking until an item fits on nodes: int64 array, rows x classes."""
-        short = (self.need[item] - self.free[rows]).clip(min=0)
+    def lacking(self, item: int, rows: IntArray | Sequence[int]) -> IntArray:
+        """Return how much of each class is missing on nodes for an item (rows x classes)."""
+        short: IntArray = (self.need[item] - self.free[rows]).clip(min=0)
         for number, load in self.provided.items():
             if self.need[item][number]:
                 short[:, number] = load.lacking(item, self.need[item][number], self.at[item])[rows]
         return short
 
     @property
-    def load(self):
-        """What is on the nodes and which are open: a value that can be set again."""
+    def load(self) -> Load:
+        """The load itself: it can be set again later, and changes with this PackingState."""
         return self.free, self.provided, self.count, self.open
 
     @load.setter
-    def load(self, load):
+    def load(self, load: Load) -> None:
         self.free, self.provided, self.count, self.open = load
 
-    def copy_of_load(self):
-        """The same load, to be changed by itself."""
+    def copy_of_load(self) -> Load:
+        """Return an independent copy of the load."""
         provided = {number: load.copy() for number, load in self.provided.items()}
         return self.free.copy(), provided, [count.copy() for count in self.count], self.open.copy()
 
-    def put(self, item, node):
-        """Book an item on a node; where it was stays booked."""
+    def put(self, item: int, node: int) -> None:
+        """Count an item on a node; it still counts where it was."""
         self._count(item, node, -1, self.at[item])
         for group in self.groups[item]:
             self.count[group][self.host_of[node]] += 1
 
-    def take(self, item, node):
-        """The opposite of put."""
+    def take(self, item: int, node: int) -> None:
+        """Undo put()."""
         self._count(item, node, 1, self.at[item])
         self._leave_groups(item, node)
 
-    def move(self, item, node):
+    def move(self, item: int, node: int) -> None:
         """Put an item on a node and take it from where it was."""
         self.put(item, node)
         self._count(item, self.at[item], 1, node)
         self._leave_groups(item, self.at[item])
         self.at[item] = node
 
-    def _leave_groups(self, item, node):
+    def _leave_groups(self, item: int, node: int) -> None:
         for group in self.groups[item]:
             self.count[group][self.host_of[node]] -= 1
 
-    def _count(self, item, node, sign, other):
-        """Count an item's room on a node that is, or stays, on another one as well (-1 for none)."""
+    def _count(self, item: int, node: int, sign: int, other: int) -> None:
+        """Add an item's need to what is free on a node, or subtract it (``sign``); it also counts on another node (-1 for none)."""
         if not self.provided:
             self.free[node] += sign * self.need[item]
             return
-        for number in np.flatnonzero(self.need[item]):
+        for number in np.flatnonzero(self.need[item]).tolist():
             amount, load = self.need[item, number], self.provided.get(number)
             if load is None:
                 self.free[node, number] += sign * amount
@@ -177,8 +191,8 @@ class PackingState:
             for rows, change in load.put(item, node, amount, other) if sign < 0 else load.take(item, node, other):
                 self.free[rows, number] += change
 
-    def _begin(self, item, candidates, amounts, masks):
-        """Record which providers a new item holds classes of; set amounts to 0 that it keeps wherever it may go."""
+    def _begin(self, item: int, candidates: tuple[MigrationCandidate, ...], amounts: list[int], masks: set[str]) -> None:
+        """Record the providers from which a new item takes classes; set amounts to 0 that it keeps wherever it may go."""
         keep = np.ones(self.size, dtype=bool)
         for each in masks:
             keep &= self._static[each]
@@ -193,11 +207,11 @@ class PackingState:
                 amounts[number] = 0
                 continue
             self.mixed = True
-            # What is kept counts for nothing in proofs, and an item of several needs not be on one provider.
+            # Proofs neglect that amounts may be kept, and that the candidates of one item may use different providers.
             self.bent |= bool(keep[lent].any()) or len(candidates) > 1
 
-    def _held(self, load, candidate, rc):
-        """[(provider, amount)] that an instance holds of a class where it is."""
+    def _held(self, load: ProviderLoad, candidate: MigrationCandidate, rc: str) -> list[Part]:
+        """Return what an instance holds of a class where it is."""
         held = self.states.holding(candidate.source, candidate.spec)
         return [
             (load.providers.number_of[uuid], amounts[rc])
@@ -205,9 +219,9 @@ class PackingState:
             if rc in amounts and uuid in load.providers.number_of
         ]
 
-    def in_the_way(self, item, node, on_node):
-        """Items on a node whose server group keeps an item away, None when too few of them can be named."""
-        found = []
+    def in_the_way(self, item: int, node: int, on_node: Sequence[int]) -> list[int] | None:
+        """Return the items that must leave a node for the sake of an item's server group; None if ``on_node`` has too few of them."""
+        found: list[int] = []
         host = self.host_of[node]
         for group in self.groups[item]:
             over = self.count[group][host] - self.most[group] + 1
@@ -218,24 +232,24 @@ class PackingState:
                 found.extend(there[:over])
         return sorted(set(found))
 
-    def _mask_key(self, candidate):
+    def _mask_key(self, candidate: MigrationCandidate) -> str:
         spec = candidate.spec
-        key = (
+        parts = (
             tuple(sorted(spec.resources.items())),
             spec.availability_zone,
             spec.ignore_nodes,
-            spec.server_group.name if self._affinity(spec) else None,
+            self._affinity_group(spec),
             spec.flavor,
             spec.image,
             spec.project,
             candidate.limits_key,
         )
-        key = repr(key)
+        key = repr(parts)
         if key not in self._static:
             self._static[key] = self._static_mask(candidate)
         return key
 
-    def _static_mask(self, candidate):
+    def _static_mask(self, candidate: MigrationCandidate) -> BoolArray:
         filtering = Filtering(self.states, candidate.spec, self.policy, candidate.limits)
         keep = np.ones(self.size, dtype=bool)
         for _name, mask in filtering.before:
@@ -248,8 +262,8 @@ class PackingState:
                 keep &= ask_filter(each, self.states, candidate.spec)
             elif isinstance(each, AggregateCapacityFilter) or not (isinstance(each, KEPT) or each.not_applicable(candidate.spec)):
                 self.changing.add(each.name)
-        if self._affinity(candidate.spec):
-            group = self.states.group(candidate.spec.server_group.name)
+        group = self.states.group_of(candidate.spec)
+        if group is not None and group.policy == "affinity":
             elsewhere = group.per_host.copy()
             if candidate.source >= 0:
                 elsewhere[self.host_of[candidate.source]] = 0
@@ -257,24 +271,23 @@ class PackingState:
                 keep &= (elsewhere > 0)[self.host_of]
         return keep
 
-    def _affinity(self, spec):
-        group = self.states.group(spec.server_group.name) if spec.server_group else None
-        return group is not None and group.policy == "affinity"
+    def _affinity_group(self, spec: RequestSpec) -> str | None:
+        group = self.states.group_of(spec)
+        return group.name if group is not None and group.policy == "affinity" else None
 
-    def _groups(self, candidates):
-        request = candidates[0].spec.server_group
-        group = self.states.group(request.name) if request else None
+    def _groups(self, candidate: MigrationCandidate) -> tuple[int, ...]:
+        """Return the numbers of the anti-affinity groups of a candidate: none or one."""
+        group = self.states.group_of(candidate.spec)
         if group is None or group.policy != "anti-affinity":
             return ()
-        if request.name not in self._group_of:
-            self._group_of[request.name] = len(self.most)
-            self.group_names.append(request.name)
+        if group.name not in self._group_of:
+            self._group_of[group.name] = len(self.most)
             self.count.append(group.per_host.astype(np.int64).copy())
             self.most.append(group.max_server_per_host)
-        return (self._group_of[request.name],)
+        return (self._group_of[group.name],)
 
-    def forbid(self, item, node):
-        """An item may not go to a node, whatever its mask says."""
+    def forbid(self, item: int, node: int) -> None:
+        """Exclude a node for an item, even where its mask allows it."""
         self.bent = True
         kind = self.kind[item]
         keep = self.masks[kind].copy()

@@ -1,50 +1,59 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Making room: instances of other hosts step aside so that one that is to leave finds its place."""
+"""Make room: move instances of other hosts so that those to be placed fit."""
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import packing
+from collections.abc import Sequence
+from typing import Any
 
-#: How many steps aside may hang on each other: X makes room for Y, which makes room for the one.
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import packing
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.packing_state import Found, PackingState, Placed, Step
+
+#: How many moves may depend on each other: X makes room for Y, which makes room for the item.
 DEPTH = 2
-#: Nodes looked at closely for one item, at the top and below.
+#: Nodes examined closely for one item, at the top level and below.
 CLOSELY = (64, 8)
-#: So few steps aside are not worth looking for fewer; so many complete attempts are compared else.
+#: An attempt with so few moves of others is good enough; else so many complete attempts are compared.
 FEW = 1
 COMPLETE = 4
-#: Most instances that step aside from one node for one item.
+#: Most items that leave one node for one item.
 MOST_FROM_ONE = 16
+#: Moves of items in their order: (item, row of its destination).
+Chain = list[tuple[int, int]]
 
 
 class Search:
-    """One attempt to place all items of a drain while others may step aside.
+    """One attempt to place items while others may move to make room.
 
-    :param packing_state: PackingState; changed while the search runs, ``undo`` gives it back.
-    :param items: numbers of the items to be placed.
-    :param others: numbers of the items that may step aside, each once.
+    :param packing_state: changed by run(), restored by undo().
+    :param items: to be placed.
+    :param others: may move, each once.
     :param budget: most of the others that may move.
     """
 
-    def __init__(self, packing_state, items, others, budget):
+    def __init__(self, packing_state: PackingState, items: Sequence[int], others: Sequence[int], budget: int) -> None:
         self.packing_state = packing_state
         self.items = items
         self.budget = budget
         self.weights = packing.weights_of(packing_state, items)
-        self.placed = {}
-        self.stuck = []
-        #: [(item, from node, to node)] of the others, in an order in which each finds room.
-        self.steps = []
-        self._moved = set()
-        self._on = [[] for _node in range(packing_state.size)]
+        self.placed: Placed = {}
+        self.stuck: list[int] = []
+        #: Of the others, in an order in which each fits.
+        self.steps: list[Step] = []
+        self._moved: set[int] = set()
+        self._on: list[list[int]] = [[] for _node in range(packing_state.size)]
         for item in others:
             self._on[packing_state.at[item]].append(item)
 
-    def run(self, order, fit, direct_first):
-        """Place everything, in an order; returns self."""
-        waiting = order
+    def run(self, order: Sequence[int], fit: packing.Fit, direct_first: bool) -> None:
+        """Place all items in an order.
+
+        :param direct_first: whether all that fit without moves of others are placed before any room is made.
+        """
+        waiting = list(order)
         if direct_first:
             waiting = [item for item in order if not self._direct(item, fit)]
         for _again in range(3):
@@ -53,15 +62,14 @@ class Search:
                 break
             waiting = stuck
         self.stuck = stuck
-        return self
 
     @property
-    def score(self):
+    def score(self) -> tuple[int, int]:
         """Lower is better."""
         return (len(self.stuck), len(self.steps))
 
-    def undo(self):
-        """Give the board back as it was."""
+    def undo(self) -> None:
+        """Restore the packing state."""
         for item, node in self.placed.items():
             self.packing_state.take(item, node)
         for item, origin, _node in reversed(self.steps):
@@ -69,19 +77,19 @@ class Search:
 
     # One item
 
-    def _direct(self, item, fit):
+    def _direct(self, item: int, fit: packing.Fit) -> bool:
         rows = np.flatnonzero(self.packing_state.fits(item))
         if not len(rows):
             return False
-        self._settle(item, int(fit(self.packing_state, item, rows, self.weights)))
+        self._settle(item, fit(self.packing_state, item, rows, self.weights))
         return True
 
-    def _settle(self, item, node):
+    def _settle(self, item: int, node: int) -> None:
         self.packing_state.put(item, node)
         self.placed[item] = node
         self._on[node].append(item)
 
-    def _make_room(self, item):
+    def _make_room(self, item: int) -> bool:
         found = self._cheapest(item, frozenset(), DEPTH, self.budget - len(self.steps))
         if found is None:
             return False
@@ -91,21 +99,21 @@ class Search:
         self._settle(item, node)
         return True
 
-    def _step(self, item, target):
+    def _step(self, item: int, target: int) -> None:
         origin = self._shift(item, target)
         if item not in self.placed:
             self.steps.append((item, origin, target))
             self._moved.add(item)
 
-    def _back(self, item, origin):
-        """Undo the last _step, of this item."""
+    def _back(self, item: int, origin: int) -> None:
+        """Undo the last _step(), which moved this item."""
         self._shift(item, origin)
         if item not in self.placed:
             self.steps.pop()
             self._moved.discard(item)
 
-    def _shift(self, item, target):
-        """Take an item from the node that it is on to another one; returns the former."""
+    def _shift(self, item: int, target: int) -> int:
+        """Move an item to another node; return the one that it leaves."""
         packing_state, origin = self.packing_state, self._where(item)
         if item in self.placed:
             packing_state.put(item, target)
@@ -117,15 +125,17 @@ class Search:
         self._on[target].append(item)
         return origin
 
-    def _where(self, item):
+    def _where(self, item: int) -> int:
         return self.placed[item] if item in self.placed else int(self.packing_state.at[item])
 
-    # Whose stepping aside is cheapest
+    # The cheapest way to make room
 
-    def _cheapest(self, item, barred, depth, budget):
-        """(node, [(item, target)]) with the fewest others moved, None when nothing is found.
+    def _cheapest(self, item: int, barred: frozenset[int], depth: int, budget: int) -> tuple[int, Chain] | None:
+        """Find a node for an item, and the moves that make room there, with the fewest moves of others.
 
-        Deeper steps are only sought where shallow ones find nothing.
+        Deeper chains are searched only where shallow ones find nothing.
+
+        :param barred: nodes that are being cleared for other items.
         """
         for deep in range(1, depth + 1):
             found = self._search(item, barred, deep, budget)
@@ -133,7 +143,7 @@ class Search:
                 return found
         return None
 
-    def _search(self, item, barred, depth, budget):
+    def _search(self, item: int, barred: frozenset[int], depth: int, budget: int) -> tuple[int, Chain] | None:
         packing_state = self.packing_state
         kind = packing_state.kind[item]
         keep = packing_state.masks[kind].copy()
@@ -156,7 +166,7 @@ class Search:
             if least is not None and least <= budget:
                 bounds.append((least, float(far[position]), node))
         bounds.sort()
-        best = None
+        best: tuple[int, int, Chain] | None = None
         for least, _far, node in bounds[: CLOSELY[0 if depth == DEPTH or not barred else 1]]:
             if best is not None and least >= best[0]:
                 break
@@ -171,16 +181,16 @@ class Search:
                 break
         return None if best is None else best[1:]
 
-    def _class_fits(self):
-        """bool array kinds x nodes: mask and room, without server groups."""
+    def _class_fits(self) -> BoolArray:
+        """Return a bool array kinds x nodes: whether the kind may go there and fits, without regard to server groups."""
         packing_state = self.packing_state
         return packing_state.masks & (packing_state.free[None, :, :] >= packing_state.needs[:, None, :]).all(axis=2)
 
-    def _movable_items(self, node):
+    def _movable_items(self, node: int) -> list[int]:
         return [item for item in self._on[node] if item not in self._moved]
 
-    def _least(self, node, short, room, depth):
-        """How many others must leave a node at the very least; None when it cannot be enough."""
+    def _least(self, node: int, short: IntArray, room: BoolArray, depth: int) -> int | None:
+        """Return a lower bound on the others that must leave a node; None where not enough can leave."""
         packing_state = self.packing_state
         there = self._movable_items(node)
         if not there:
@@ -198,19 +208,19 @@ class Search:
         least = 0
         for number in np.flatnonzero(short):
             sizes = np.sort(need[paid, number])[::-1]
-            gratis = need[~paid, number].sum()
-            total = gratis + np.cumsum(sizes)
-            if gratis < short[number]:
+            unpaid = need[~paid, number].sum()
+            total = unpaid + np.cumsum(sizes)
+            if unpaid < short[number]:
                 least = max(least, int(np.searchsorted(total, short[number])) + 1)
         return least
 
-    def _clear(self, item, node, barred, depth, most):
-        """Items that step aside so that a node takes an item: [(item, target)], or None."""
+    def _clear(self, item: int, node: int, barred: frozenset[int], depth: int, most: int) -> Chain | None:
+        """Find the moves after which an item fits on a node, with at most ``most`` moves of others."""
         packing_state = self.packing_state
         blockers = packing_state.in_the_way(item, node, self._movable_items(node)) if packing_state.groups[item] else []
         if blockers is None:
             return None
-        best = None
+        best: tuple[int, Chain] | None = None
         for taste in (0, 1):
             chain = self._clear_by(item, node, barred | {node}, depth, most, blockers, taste)
             if chain is not None:
@@ -221,21 +231,24 @@ class Search:
                     break
         return None if best is None else best[1]
 
-    def _clear_by(self, item, node, barred, depth, most, blockers, taste):
+    def _clear_by(
+        self, item: int, node: int, barred: frozenset[int], depth: int, most: int, blockers: Sequence[int], taste: int
+    ) -> Chain | None:
         packing_state = self.packing_state
-        chain, done = [], []
+        chain: Chain = []
+        done: list[tuple[int, int]] = []
 
-        def step(moved):
-            """Let one step aside, with whatever it needs itself."""
-            rows = packing_state.fits(moved) if moved not in self.placed else self._fits_again(moved)
-            rows[list(barred)] = False
-            rows = np.flatnonzero(rows)
+        def step(moved: int) -> bool:
+            """Move one item away, after the moves that make room for it."""
+            fits = packing_state.fits(moved) if moved not in self.placed else self._fits_again(moved)
+            fits[list(barred)] = False
+            rows = np.flatnonzero(fits)
             if len(rows):
-                target = int(packing.best_fit(packing_state, moved, rows, self.weights))
-                before = []
+                target = packing.best_fit(packing_state, moved, rows, self.weights)
+                before: Chain = []
             elif depth > 1:
                 spent = sum(each not in self.placed for each, _target in chain)
-                found = self._cheapest(moved, frozenset(barred), depth - 1, most - spent - (moved not in self.placed))
+                found = self._cheapest(moved, barred, depth - 1, most - spent - (moved not in self.placed))
                 if found is None:
                     return False
                 target, before = found
@@ -251,7 +264,7 @@ class Search:
             for blocker in blockers:
                 if not step(blocker):
                     return None
-            tried = set()
+            tried: set[int] = set()
             while True:
                 short = packing_state.lacking(item, [node])[0]
                 if not short.any():
@@ -271,26 +284,27 @@ class Search:
             for each, origin in reversed(done):
                 self._back(each, origin)
 
-    def _fits_again(self, item):
-        """fits() for an item that has a place in this attempt and may get another."""
+    def _fits_again(self, item: int) -> BoolArray:
+        """Return what fits() does, for an item that this attempt has placed and may move on."""
         rows = self.packing_state.fits(item)
         rows &= self.packing_state.host_of != self.packing_state.host_of[self.placed[item]]
         return rows
 
-    def _choice(self, there, short, taste):
-        """Who should leave next: the smallest that is enough, else the one that brings most."""
+    def _choice(self, there: Sequence[int], short: IntArray, taste: int) -> int | None:
+        """Choose the item that leaves next: with taste 0 the smallest that frees enough, else the one that frees most."""
         if not there:
             return None
         packing_state = self.packing_state
         need = packing_state.need[there].astype(np.float64)
         lacking = np.flatnonzero(short)
         brings = np.minimum(need[:, lacking], short[lacking]) / short[lacking]
-        covers = (brings >= 1).all(axis=1)
+        covers: BoolArray = np.all(brings >= 1, axis=1)
         size = (need / np.maximum(packing_state.capacity.max(axis=0), 1)).sum(axis=1)
         gain = brings.sum(axis=1)
         if not gain.any():
             return None
         free = np.array([each in self.placed for each in there])
+        key: list[tuple[Any, ...]]
         if covers.any() and taste == 0:
             key = [(not covers[i], not free[i], size[i], packing_state.label[there[i]]) for i in range(len(there))]
         elif taste == 0:
@@ -298,7 +312,7 @@ class Search:
         else:
             key = [
                 (
-                    -bool(free[i]) * (gain[i] > 0),
+                    not (free[i] and gain[i] > 0),
                     -gain[i] / (size[i] + 1e-9) if free[i] else -gain[i],
                     packing_state.label[there[i]],
                 )
@@ -307,12 +321,10 @@ class Search:
         return there[min(range(len(there)), key=key.__getitem__)]
 
 
-def make_room(packing_state, items, others, budget):
-    """The attempt that places most with the fewest steps aside.
-
-    :returns: ({item: node}, [items stuck], [(item, from, to)] of the others, words). The board is as before.
-    """
-    best, complete = None, 0
+def make_room(packing_state: PackingState, items: Sequence[int], others: Sequence[int], budget: int) -> Found:
+    """Find the attempt that places most items with the fewest moves of others; the packing state is as before afterwards."""
+    best: tuple[tuple[int, int], Found] | None = None
+    complete = 0
     attempts = []
     for direct_first in (False, True):
         for fit_name in ("best fit", "dot product"):
@@ -322,11 +334,12 @@ def make_room(packing_state, items, others, budget):
         search = Search(packing_state, items, others, budget)
         search.run(order, packing.FITS[fit_name], direct_first)
         words = f"{fit_name} with {'room made' if budget else 'places changed'}, by {order_name}"
-        result = (search.score, dict(search.placed), list(search.stuck), list(search.steps), words)
         search.undo()
-        if best is None or result[0] < best[0]:
-            best = result
-        complete += not result[0][0]
+        if best is None or search.score < best[0]:
+            best = search.score, (search.placed, search.stuck, search.steps, words)
+        complete += not search.stuck
         if not best[0][0] and (best[0][1] <= FEW or complete >= COMPLETE):
             break
-    return best[1:]
+    if best is None:
+        return {}, list(items), [], "nothing to place"
+    return best[1]

@@ -126,29 +126,23 @@ class PlacedInstance(Instance):
 
 
 class InstanceAmounts(PlacedInstance):
-    """What an instance needs and where it is; ``state`` is the store's, not its domain's.
+    """What an instance needs and where it is."""
 
-    Only instances with other classes than VCPU, MEMORY_MB and DISK_GB have ``allocations`` and ``resources``.
-    """
-
-    #: {provider uuid: {resource class: amount}}.
+    #: {provider uuid: {resource class: amount}} of all classes. Missing where it has VCPU, MEMORY_MB and DISK_GB only; empty while a
+    #: resize or an evacuation holds two places.
     allocations: NotRequired[dict[str, dict[str, int]]]
     #: Their sums, {resource class: amount}.
     resources: NotRequired[dict[str, int]]
+    #: Traits that the extra specs of its flavor require. Missing where the flavors were not read.
+    required_traits: NotRequired[list[str]]
 
 
-class PlannedInstance(PlacedInstance):
-    """An instance with what planners need of it (store.instances_for_plans)."""
+class PlannedInstance(InstanceAmounts):
+    """An instance with what planners need of it (store.instances_for_plans); no key of InstanceAmounts is missing."""
 
-    #: {provider uuid: {resource class: amount}} of all classes; empty while a resize or an evacuation holds two places.
-    allocations: dict[str, dict[str, int]]
-    #: Their sums, {resource class: amount}.
-    resources: dict[str, int]
     user: str | None
     #: Of its flavor as it is now.
     extra_specs: dict[str, str]
-    #: Traits that the extra specs require.
-    required_traits: list[str]
     #: The properties of its image.
     image: dict[str, Any] | None
     #: never, cold, live, shutdown or None.

@@ -101,7 +101,7 @@ class InstanceSummary(TypedDict):
     uuid: str
     name: str
     #: Of the domain, or building or missing.
-    state: str | None
+    state: str
     vcpus: int
     memory_mb: int
     disk_gb: int

@@ -19,7 +19,7 @@ def move(number, source, to):
 
 def test_limits_make_waves_but_no_stages():
     moves = [move(number, "kvm1", "kvm2") for number in range(4)]
-    assert assign_waves(moves, per_source=1) == 4
+    assert assign_waves(moves, {"per_source": 1}) == 4
     assert {each["stage"] for each in moves} == {1} and all(each["after"] == [] for each in moves)
 
 
@@ -34,7 +34,7 @@ def test_a_move_waits_for_those_that_leave_its_destination_before_it():
 def test_stages_go_with_what_is_waited_for_and_never_beyond_the_waves(pairs, limit):
     moves = [move(number, source, to) for number, (source, to) in enumerate(pairs) if source != to]
     given_order = [each["uuid"] for each in moves]
-    assign_waves(moves, per_destination=limit)
+    assign_waves(moves, {"per_destination": limit})
     by_uuid = {each["uuid"]: each for each in moves}
     for each in moves:
         for before in each["after"]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import milp, rolling
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import maintenance_batches, milp
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import packing_state_of
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
@@ -147,7 +147,7 @@ def test_the_exact_model_is_right_too(crowd):
 @settings(max_examples=100, deadline=None)
 def test_batches_hold_every_host_once_and_fit(crowd, spare, back, large):
     columns, guests, _host = crowd
-    with mock.patch.object(rolling, "LARGE", 0 if large else 60):
+    with mock.patch.object(maintenance_batches, "LARGE", 0 if large else 60):
         plan = plan_rolling(columns, guests, POLICY, spare_hosts=spare, back=back)
     hosts = list(itertools.chain(*plan["batches"], [each["host"] for each in plan["blocked"]]))
     assert sorted(hosts) == sorted(columns["host"])
@@ -175,7 +175,7 @@ def test_places_that_are_kept_are_places(crowd, spare):
     moving = [each for each in guests if why_unmovable(each) is None and not is_to_shut_down(each)]
     packing_state, items = packing_state_of(states, POLICY, moving)
     before = packing_state.free.copy()
-    batch = rolling._Batch(rolling._World(packing_state, items, spare))
+    batch = maintenance_batches.LargeBatch(maintenance_batches.MaintenanceFleet(packing_state, items, spare))
     for name in sorted(set(states.host)):
         batch.add(name)
         assert (packing_state.free == before).all() and packing_state.open.all()
