@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction, difference
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import extra_specs
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_fields import extra_specs
 from ansible_collections.drover.compute.plugins.plugin_utils.store import flavors
 
 

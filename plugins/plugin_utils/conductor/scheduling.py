@@ -14,7 +14,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidate
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec, is_line
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_fields import is_line
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk
 from ansible_collections.drover.compute.plugins.plugin_utils.store.flavors import read_flavors
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import (

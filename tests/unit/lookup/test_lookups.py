@@ -138,7 +138,7 @@ def test_no_store_yet(tmp_path):
     assert not (tmp_path / "none.db").exists()
 
 
-@pytest.mark.parametrize(("module", "name", "package"), [("scheduler.host_states", "np", "numpy"), ("store.engine", "sa", "SQLAlchemy")])
+@pytest.mark.parametrize(("module", "name", "package"), [("scheduler.node_columns", "np", "numpy"), ("store.engine", "sa", "SQLAlchemy")])
 def test_a_missing_package_is_named(fleet_url, monkeypatch, module, name, package):
     base = "ansible_collections.drover.compute.plugins.plugin_utils"
     monkeypatch.setattr(f"{base}.{module}.{name}", errors.MissingPackage(package))

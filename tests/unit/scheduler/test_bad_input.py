@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers, prefilters, request_spec
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers, prefilters, request_fields, request_spec
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import find
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import DRIVER_OPTIONS, Policy
@@ -32,11 +32,11 @@ JUNK = st.recursive(
 )
 REQUEST_KEYS = st.sampled_from(request_spec.KEYS)
 NESTED = {
-    "hints": request_spec.HINTS,
-    "flavor": request_spec.FLAVOR_KEYS,
-    "image": request_spec.IMAGE_KEYS,
-    "requested_destination": request_spec.DESTINATION_KEYS,
-    "server_group": request_spec.GROUP_KEYS,
+    "hints": request_fields.HINTS,
+    "flavor": request_fields.FLAVOR_KEYS,
+    "image": request_fields.IMAGE_KEYS,
+    "requested_destination": request_fields.DESTINATION_KEYS,
+    "server_group": request_fields.GROUP_KEYS,
 }
 OPTIONS = sorted(
     {option for kind in ("host_filters", "weighers") for each in find(kind).values() for option in each.options}
