@@ -209,11 +209,8 @@ class _Losses:
         packing_state = self.packing_state
         rows = np.flatnonzero(packing_state.host_of == host)
         items = packing_state.add([(self._builder.candidate(each, (row,), ()),) for each, row in self._on.get(host, ())])
-        packing_state.open[rows] = False
-        try:
+        with packing_state.closed(rows):
             return _most(packing_state, items, count_more)
-        finally:
-            packing_state.open[rows] = True
 
 
 def _most(packing_state: PackingState, items: Sequence[int], count_more: Callable[[], IntArray]) -> int | None:
@@ -230,14 +227,11 @@ def _most(packing_state: PackingState, items: Sequence[int], count_more: Callabl
             if not stuck:
                 total = int(count_more().sum())
                 best = total if best is None else max(best, total)
-            for item, node in placed.items():
-                packing_state.take(item, node)
+            packing_state.take_all(placed)
     if best is None:
         placed, stuck, _words = packing.pack(packing_state, items)
         if not stuck:
-            for item, node in placed.items():
-                packing_state.put(item, node)
+            packing_state.put_all(placed)
             best = int(count_more().sum())
-            for item, node in placed.items():
-                packing_state.take(item, node)
+            packing_state.take_all(placed)
     return best

@@ -64,19 +64,16 @@ class MaintenanceFleet:
 
     def places(self, names: Collection[str]) -> Placed | None:
         """Find destinations for all items of these hosts; None where there are none."""
-        packing_state = self.packing_state
-        rows = [row for name in names for row in self.rows[name]]
-        items = [item for name in names for item in self.on.get(name, ())]
-        packing_state.open[rows] = False
-        placed = None
-        try:
-            self.why = None
-            found = self._pack(items)
-            if found is not None and self._survives(found, names):
-                placed = found
-        finally:
-            packing_state.open[rows] = True
-        return placed
+        self.why = None
+        with self.packing_state.closed(self.rows_of(names)):
+            placed = self._pack(self.items_of(names))
+            return placed if placed is not None and self._survives(placed, names) else None
+
+    def rows_of(self, names: Iterable[str]) -> list[int]:
+        return [row for name in names for row in self.rows[name]]
+
+    def items_of(self, names: Iterable[str]) -> list[int]:
+        return [item for name in names for item in self.on.get(name, ())]
 
     def _pack(self, items: Sequence[int]) -> Placed | None:
         packing_state = self.packing_state
@@ -94,29 +91,22 @@ class MaintenanceFleet:
         if not self.spare:
             return True
         packing_state = self.packing_state
-        for item, node in placed.items():
-            packing_state.put(item, node)
+        packing_state.put_all(placed)
         lost = self.fullest(names)
         if lost is None:
-            for item, node in placed.items():
-                packing_state.take(item, node)
-            self.why = "too few others would be left to lose one"
+            packing_state.take_all(placed)
+            self.why = "too few other hosts would be left to lose one"
             return False
-        rows = [row for name in lost for row in self.rows[name]]
+        rows = self.rows_of(lost)
         hit = {item: node for item, node in placed.items() if node in rows}
-        items = [item for name in lost for item in self.on.get(name, ())]
-        packing_state.open[rows] = False
-        for item, node in hit.items():
-            packing_state.take(item, node)
-        fine = self._pack(items + list(hit)) is not None
-        for item, node in hit.items():
-            packing_state.put(item, node)
-        packing_state.open[rows] = True
-        for item, node in placed.items():
-            packing_state.take(item, node)
-        if not fine:
-            self.why = f"the loss of {', '.join(lost)} as well could not be borne"
-        return fine
+        packing_state.take_all(hit)
+        with packing_state.closed(rows):
+            survives = self._pack([*self.items_of(lost), *hit]) is not None
+        packing_state.put_all(hit)
+        packing_state.take_all(placed)
+        if not survives:
+            self.why = f"the fleet could not bear the loss of {', '.join(lost)} as well"
+        return survives
 
     def bound(self, names: Sequence[str]) -> int:
         """Return a lower bound on the number of batches: the instances of a batch need no more than what is free in the fleet."""
@@ -124,7 +114,7 @@ class MaintenanceFleet:
         if not names:
             return 0
         up = packing_state.states.enabled & packing_state.states.up
-        rows = [row for name in names for row in self.rows[name]]
+        rows = self.rows_of(names)
         free = packing_state.free[up | np.isin(np.arange(packing_state.size), rows)].clip(min=0).sum(axis=0)
         used = np.zeros(len(packing_state.classes), dtype=np.int64)
         room = np.zeros(len(packing_state.classes), dtype=np.int64)
@@ -211,18 +201,15 @@ class LargeBatch(Batch):
                 self.placed.update(new)
                 self.names.append(name)
                 return True
-            for item, node in new.items():
-                packing_state.take(item, node)
-            for item, node in moved.items():
-                packing_state.put(item, node)
+            packing_state.take_all(new)
+            packing_state.put_all(moved)
         packing_state.open[rows] = was_open
         return False
 
     def _place(self, moved: Placed, items: Iterable[int]) -> Placed | None:
         """Find destinations for items, and new ones for those in ``moved``; None, and all is as before, where there are none."""
         packing_state = self.fleet.packing_state
-        for item, node in moved.items():
-            packing_state.take(item, node)
+        packing_state.take_all(moved)
         every = [*moved, *items]
         if not every:
             return {}
@@ -232,10 +219,8 @@ class LargeBatch(Batch):
                 placed, stuck = packing.place(packing_state, order, fit, weights)
                 if not stuck:
                     return placed
-                for item, node in placed.items():
-                    packing_state.take(item, node)
-        for item, node in moved.items():
-            packing_state.put(item, node)
+                packing_state.take_all(placed)
+        packing_state.put_all(moved)
         return None
 
     def _survives(self, placed: Mapping[int, int], names: Iterable[str]) -> bool:
@@ -246,16 +231,13 @@ class LargeBatch(Batch):
         lost = fleet.fullest(names)
         if lost is None:
             return False
-        rows = [row for name in lost for row in fleet.rows[name]]
-        packing_state.open[rows] = False
+        rows = fleet.rows_of(lost)
         hit = {item: node for item, node in placed.items() if node in rows}
-        found = self._place(hit, [item for name in lost for item in fleet.on.get(name, ())])
+        with packing_state.closed(rows):
+            found = self._place(hit, fleet.items_of(lost))
         if found is not None:
-            for item, node in found.items():
-                packing_state.take(item, node)
-            for item, node in hit.items():
-                packing_state.put(item, node)
-        packing_state.open[rows] = True
+            packing_state.take_all(found)
+            packing_state.put_all(hit)
         return found is not None
 
 

@@ -142,6 +142,5 @@ def pack(packing_state: PackingState, items: Sequence[int]) -> tuple[Placed, lis
 
 def _try(packing_state: PackingState, order: Sequence[int], fit: Fit, weights: FloatArray) -> tuple[Placed, list[int]]:
     placed, stuck = place(packing_state, order, fit, weights)
-    for item, node in placed.items():
-        packing_state.take(item, node)
+    packing_state.take_all(placed)
     return placed, stuck

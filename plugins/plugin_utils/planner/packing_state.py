@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
@@ -166,6 +167,23 @@ class PackingState:
         """Undo put()."""
         self._count(item, node, 1, self.at[item])
         self._leave_groups(item, node)
+
+    def put_all(self, placed: Mapping[int, int]) -> None:
+        for item, node in placed.items():
+            self.put(item, node)
+
+    def take_all(self, placed: Mapping[int, int]) -> None:
+        for item, node in placed.items():
+            self.take(item, node)
+
+    @contextlib.contextmanager
+    def closed(self, rows: Sequence[int] | IntArray) -> Iterator[None]:
+        """Close nodes that are open; inside, nothing fits there."""
+        self.open[rows] = False
+        try:
+            yield
+        finally:
+            self.open[rows] = True
 
     def move(self, item: int, node: int) -> None:
         """Put an item on a node and take it from where it was."""

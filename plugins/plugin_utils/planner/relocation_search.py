@@ -36,7 +36,6 @@ class Search:
 
     def __init__(self, packing_state: PackingState, items: Sequence[int], others: Sequence[int], budget: int) -> None:
         self.packing_state = packing_state
-        self.items = items
         self.budget = budget
         self.weights = packing.weights_of(packing_state, items)
         self.placed: Placed = {}
@@ -70,8 +69,7 @@ class Search:
 
     def undo(self) -> None:
         """Restore the packing state."""
-        for item, node in self.placed.items():
-            self.packing_state.take(item, node)
+        self.packing_state.take_all(self.placed)
         for item, origin, _node in reversed(self.steps):
             self.packing_state.move(item, origin)
 

@@ -131,9 +131,8 @@ class Explainer:
         steps = [(by_key[candidate.spec.key], candidate.source, row) for candidate, row in solution.steps]
         for each, _origin, row in steps:
             packing_state.move(each, row)
-        places = [(by_key[candidate.spec.key], row) for candidate, row in solution.places if candidate.spec.key in by_key]
-        for each, row in places:
-            packing_state.put(each, row)
+        placed = {by_key[candidate.spec.key]: row for candidate, row in solution.places if candidate.spec.key in by_key}
+        packing_state.put_all(placed)
         near = infeasibility.nearest(packing_state, item)
         way_out = None
         if item in [solver.item_of(each) for each in solution.impossible]:
@@ -149,8 +148,7 @@ class Explainer:
             search.undo()
         if way_out is None and near is not None:
             way_out = f"{infeasibility.nearest_text(near)}; free that there, or shut the instance down"
-        for each, row in places:
-            packing_state.take(each, row)
+        packing_state.take_all(placed)
         for each, origin, _row in reversed(steps):
             packing_state.move(each, origin)
         return near, way_out

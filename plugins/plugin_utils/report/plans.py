@@ -5,22 +5,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import node_label
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain_solver import AS_WEIGHED
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.infeasibility import nearest_text
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movability import LIVE_STATES
+from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import (
+    DrainMove,
+    DrainPlan,
+    HomePlan,
+    PlannedMove,
+    RebalancePlan,
+    RollingPlan,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils.report.formatting import memory
 from ansible_collections.drover.compute.plugins.plugin_utils.report.text import align
 
 
-def drain_lines(plan: Mapping[str, Any]) -> list[str]:
-    """A drain: the moves, what is shut down, what cannot move and why.
-
-    :param plan: what plan_drain returns.
-    """
+def drain_lines(plan: DrainPlan) -> list[str]:
+    """Show a drain: the moves, the instances that are shut down, and those that cannot move."""
     moves, unmovable = plan["moves"], plan["unmovable"]
     if not moves and not unmovable and not plan["shutdowns"]:
         return [f"{plan['host']} holds no instances; there is nothing to move."]
@@ -73,11 +77,8 @@ def drain_lines(plan: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def rolling_lines(plan: Mapping[str, Any]) -> list[str]:
-    """A rolling plan: the batches, and what is in none.
-
-    :param plan: what plan_rolling returns.
-    """
+def rolling_lines(plan: RollingPlan) -> list[str]:
+    """Show a rolling plan: the batches, and the hosts in none of them."""
     batches, blocked = plan["batches"], plan["blocked"]
     count = sum(len(batch) for batch in batches)
     lines = [f"{count} host{'' if count == 1 else 's'} in {len(batches)} batch{'' if len(batches) == 1 else 'es'}."]
@@ -88,11 +89,8 @@ def rolling_lines(plan: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def rebalance_lines(plan: Mapping[str, Any]) -> list[str]:
-    """A rebalance: the score, the moves with their gains, why no more.
-
-    :param plan: what plan_rebalance returns, and cooling, a list of names.
-    """
+def rebalance_lines(plan: RebalancePlan) -> list[str]:
+    """Show a rebalance: the score, the moves with their gains, and why there are no more."""
     moves = plan["moves"]
     lines = [f"Score {plan['score_before']:.4f}, {plan['score_after']:.4f} after {_moves(moves)}."]
     if moves:
@@ -116,27 +114,24 @@ def rebalance_lines(plan: Mapping[str, Any]) -> list[str]:
             )
         )
     lines.append(f"No more, as {plan['reason']}.")
-    if plan["cooling"]:
+    if plan.get("cooling"):
         lines.append(f"Moved too recently: {', '.join(plan['cooling'])}.")
     return lines
 
 
-def home_lines(plan: Mapping[str, Any]) -> list[str]:
-    """The way home after maintenance.
-
-    :param plan: what plan_return returns.
-    """
+def home_lines(plan: HomePlan) -> list[str]:
+    """Show the way home after a maintenance."""
     lines = [f"{_moves(plan['moves'])} home.".capitalize()]
     lines.extend(f"  {each['name']}: {each['from_host']} -> {each['host']}" for each in plan["moves"])
     lines.extend(f"  {each['name']} stays: {each['reason']}" for each in plan["staying"])
     return lines
 
 
-def _moves(moves: Sequence[Any]) -> str:
+def _moves(moves: Sequence[PlannedMove]) -> str:
     return "no move" if not moves else "1 move" if len(moves) == 1 else f"{len(moves)} moves"
 
 
-def _how(move: Mapping[str, Any]) -> str:
+def _how(move: DrainMove) -> str:
     how = "live" if move["live"] else "cold"
     if not move["live"] and move["state"] in LIVE_STATES:
         how += ", shut down and started again"
