@@ -123,7 +123,7 @@ def decide(evidence: Evidence, limits: Limits = Limits(), lifted: Collection[str
     if evidence.ssh:
         alive = "it answers over SSH"
     elif evidence.refused:
-        alive = "it answers, though it lets nobody in"
+        alive = "it answers, though it refuses the login"
     elif reached:
         alive = f"{' and '.join(reached)} can reach it"
     if evidence.power == "off":
@@ -131,7 +131,7 @@ def decide(evidence: Evidence, limits: Limits = Limits(), lifted: Collection[str
             return Decision(
                 NOTHING,
                 "contradiction",
-                f"The power driver of {host} says that it is off, but {alive}: that is not its power, or not the truth. "
+                f"The power driver of {host} says that it is off, but {alive}: the driver is wrong, or controls another machine. "
                 "Correct drover_power_address.",
             )
         held_back = _first([*_unclear(evidence), *_in_use(evidence)], lifted)
@@ -143,16 +143,18 @@ def decide(evidence: Evidence, limits: Limits = Limits(), lifted: Collection[str
         held_back = _first([*_says_on(evidence), *_unclear(evidence), *_in_use(evidence)], lifted)
         return held_back or Decision(RESTART, None, f"{host} is off, as a person says, and nobody can reach it.")
     if evidence.ssh and not evidence.soft_fenced and (not evidence.maintenance or "maintenance" in lifted):
-        return Decision(SOFT_FENCE, None, f"{host} answers over SSH, only its libvirt does not: restart that, its instances go on.")
+        return Decision(
+            SOFT_FENCE, None, f"{host} answers over SSH, only its libvirt does not: libvirt is restarted there, and its instances run on."
+        )
     held_back = _first(_lives(evidence, reached), lifted)
     if held_back is None and evidence.power == "none":
-        sentence = f"{host} has no power driver that can tell that it is off: go and see"
+        sentence = f"{host} has no power driver that can tell whether it is off: look at the machine"
         return Decision(WORD, "no_driver", f"{sentence}{', and switch it off, as it answers over SSH' if evidence.ssh else ''}.")
     held_back = held_back or _first(_not_now(evidence, limits), lifted)
     if held_back is not None:
         return held_back
-    says = "says that it is on" if evidence.power == "on" else "does not say; only what it confirms counts"
-    return Decision(HARD_FENCE, None, f"{host} is to be cut off: its power driver {says}.")
+    says = "says that it is on" if evidence.power == "on" else "does not say, and must confirm that it is off afterwards"
+    return Decision(HARD_FENCE, None, f"The power of {host} is cut: its power driver {says}.")
 
 
 def _first(rules: Iterable[Objection], lifted: Collection[str]) -> Decision | None:
@@ -170,8 +172,8 @@ def _says_on(evidence: Evidence) -> Iterator[Objection]:
         yield (
             "driver_says_on",
             NOTHING,
-            f"You say that {evidence.host} is powered off, but its power driver says that it is on. See that it is this machine that is "
-            "off; or leave out drover_host_is_off, and the driver cuts its power.",
+            f"You say that {evidence.host} is powered off, but its power driver says that it is on. Make sure that you switched off this "
+            "machine; or leave out drover_host_is_off, and the driver cuts its power.",
         )
 
 
@@ -181,8 +183,8 @@ def _unclear(evidence: Evidence) -> Iterator[Objection]:
         yield (
             "unclear_answer",
             NOTHING,
-            f"It is not known whether {evidence.host} answers over SSH, which says: {evidence.unclear.rstrip('.')}. See that this controller "
-            "reaches the way to it (its name, its proxy, its keys), and run this again.",
+            f"It is not known whether {evidence.host} answers over SSH, which says: {evidence.unclear.rstrip('.')}. Correct the way from "
+            "this controller to it (its name, its proxy, its keys), and run this again.",
         )
 
 
@@ -192,7 +194,7 @@ def _in_use(evidence: Evidence) -> Iterator[Objection]:
         yield (
             "storage_active",
             WAIT,
-            f"Nobody can reach {evidence.host}, but disks of its instances are in use: they run, or its locks have not run out yet. "
+            f"Nobody can reach {evidence.host}, but disks of its instances are in use: they run, or its locks have not expired yet. "
             "See that it is this machine that is off or cut off, mend its network, or run this again in some minutes. Where some were "
             "started on other hosts by hand, run drover.compute.discover first, which finds them there.",
         )
@@ -225,7 +227,7 @@ def _lives(evidence: Evidence, reached: Sequence[str]) -> Iterator[Objection]:
                 "no_witness",
                 NOTHING,
                 f"{host} does not answer here, and no other host could be asked whether it lives: it may be the network of this "
-                "controller that is broken. See that the other hosts can be reached.",
+                "controller that is broken. Make sure that the other hosts can be reached.",
             )
         yield from _in_use(evidence)
 
@@ -234,7 +236,7 @@ def _not_now(evidence: Evidence, limits: Limits) -> Iterator[Objection]:
     """Object where fencing must wait even if the host is dead."""
     host = evidence.host
     if evidence.maintenance:
-        yield "maintenance", WAIT, f"{host} is in maintenance, so that somebody may be at work on it. Ask them."
+        yield "maintenance", WAIT, f"{host} is in maintenance, so somebody may be working on it. Ask them."
     if evidence.down > 1 and evidence.down * 100 >= limits.down_percent * evidence.hosts:
         yield (
             "many_down",

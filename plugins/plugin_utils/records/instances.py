@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
+from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Allocations
+
 
 class DiskLayer(TypedDict):
     """An image behind a disk."""
@@ -130,7 +132,7 @@ class InstanceAmounts(PlacedInstance):
 
     #: {provider uuid: {resource class: amount}} of all classes. Missing where it has VCPU, MEMORY_MB and DISK_GB only; empty while a
     #: resize or an evacuation holds two places.
-    allocations: NotRequired[dict[str, dict[str, int]]]
+    allocations: NotRequired[Allocations]
     #: Their sums, {resource class: amount}.
     resources: NotRequired[dict[str, int]]
     #: Traits that the extra specs of its flavor require. Missing where the flavors were not read.

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Literal, NotRequired, TypedDict
 
+from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Allocations
+
 #: Where instances cannot go: uuid of the instance -> nodes (names or provider uuids), as a list or as a mapping node -> reason.
 Exclusions = Mapping[str, Collection[str]]
 
@@ -57,7 +59,7 @@ class Move(TypedDict):
     #: The host for which an instance of another host makes room; None for an instance of the drained host itself.
     for_host: NotRequired[str | None]
     #: {provider uuid: {resource class: amount}}, where the destination may choose between providers.
-    allocations: NotRequired[dict[str, dict[str, int]]]
+    allocations: NotRequired[Allocations]
     #: Options of this migration alone, in a move of a playbook, see migrations.options.
     migration: NotRequired[dict[str, Any]]
 

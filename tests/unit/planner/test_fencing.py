@@ -192,7 +192,7 @@ def test_safety_14_what_nobody_understands_is_no_silence(power, said):
     known = evidence(**{**CALM, "power": power, "said": said, "unclear": "Something odd happened."})
     decision = decide(known, lifted=["driver_says_on"])
     assert (decision.act, decision.rule) == (NOTHING, "unclear_answer")
-    assert "which says: Something odd happened. See" in decision.sentence
+    assert "which says: Something odd happened. Correct" in decision.sentence
     assert decide(known, lifted=["driver_says_on", "unclear_answer"]).act in (RESTART, HARD_FENCE, WORD)
 
 
