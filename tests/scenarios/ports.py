@@ -112,8 +112,11 @@ class SimulatedHosts:
         #: Hosts on which nothing starts; one that loses its power when the first instance has started there; hosts whose connection is
         #: lost when all has started there.
         self.refuse, self.dies, self.lost = (), None, ()
+        #: {host: a function}: what happens, once, when it is read.
+        self.meanwhile = {}
 
     def discover(self, host, limit=None):
+        self.meanwhile.pop(host, lambda: None)()
         return self.fate.call(lambda: self._read(host))
 
     def answer(self, host):

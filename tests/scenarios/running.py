@@ -219,13 +219,16 @@ class Scenario(Several, Instances, Maintenance):
 
     # Evacuation
 
-    def do_evacuate(self, host, stop=None, call=None, refuse=(), dies=None, lost=(), actor=None, elsewhere=False, driver=True, said=""):
+    def do_evacuate(
+        self, host, stop=None, call=None, refuse=(), dies=None, lost=(), actor=None, elsewhere=False, driver=True, said="", back=None
+    ):
         """Playbook evacuate.
 
         :param stop, call: see ports.Fate.
         :param refuse, dies, lost: see ports.SimulatedHosts.
         :param driver: whether the host has a power driver, which tells the truth.
         :param said: the words of a person.
+        :param back: while the run reads this other host, its power being off for certain, somebody switches the host on.
         """
         with self.run(stop, call, actor, elsewhere) as run:
             run.hosts.refuse, run.hosts.dies, run.hosts.lost = refuse, dies, lost
@@ -235,6 +238,8 @@ class Scenario(Several, Instances, Maintenance):
             power_state = ("on" if self.fleet.hosts[host].on else "off") if driver else "none"
             if Evacuation(run, wanted).judge(power_state)["fence"]:
                 self._fence(run, host, driver)
+            if back:
+                run.hosts.meanwhile[back] = lambda: self.do_power_on(host)
             # Another task, which knows nothing of the one before.
             Evacuation(run, wanted).restart()
 

@@ -87,6 +87,7 @@ CHANGES = {
     "not kept off": (Evacuation, *without("_keep_off"), "evacuate_by_word"),
     "not read": (Evacuation, *without("_read_others"), "evacuate_by_word"),
     "not withdrawn": (Evacuation, *without("_withdraw"), "evacuate_killed"),
+    "not asked again before the start": (Evacuation, *without("_refuse_returned"), "evacuate_while_it_comes_back"),
     "an evacuation not settled": (Evacuation, *without("_settle"), "drain_source_dies_for_good"),
     "not started": (Evacuation, *without("_restart_all"), "evacuate_by_word"),
     "rolling: not drained": (*without_step("drain"), "rolling"),

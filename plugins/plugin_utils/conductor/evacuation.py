@@ -23,7 +23,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuatio
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_settling import EvacuationSettling
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing, host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, evacuations, leases, power, services
 
@@ -33,6 +33,8 @@ FAIL, SKIP = "fail", "skip"
 LEASE = 3600
 #: Seconds that the service manager of the host may take to restart libvirt.
 SERVICE = 120
+#: Seconds for which a host that was silent counts as silent. A dead one is asked again before each start that comes later.
+SILENCE = 15
 #: How often, and how many seconds apart, a libvirt that was restarted is asked.
 TRIES, DELAY = 6, 2
 
@@ -90,6 +92,8 @@ class Evacuation:
         #: Sentences on what did not go well.
         self.messages: list[str] = []
         self.changed = False
+        #: When the host was silent last, by the clock of the run.
+        self._silent_at: float | None = None
 
     # Before its power is cut
 
@@ -299,6 +303,7 @@ class Evacuation:
     def _restart_all(self) -> None:
         """Start what is claimed, one destination after the other; where a start fails, the next round tries another."""
         for place in dict.fromkeys(each["host"] for each in self.plan["restarts"]):
+            self._refuse_returned()
             wanted = [each["migration"] for each in self.plan["restarts"] if each["host"] == place]
             # No start takes so long that all one after the other would take longer.
             timeout = self.request.start_timeout
@@ -317,6 +322,30 @@ class Evacuation:
                 # What was asked for may be done all the same: it stays open in the store, and nothing more is begun there.
                 self._dead.read.discard(place)
             self.restarted += done["restarted"]
+
+    def _refuse_returned(self) -> None:
+        """Ask the host itself right before a start: somebody may have switched it on since, and its instances with it.
+
+        :raises DroverError: it answers, or it is not known whether it does.
+        """
+        if self._silent_at is not None and self._clock.monotonic() - self._silent_at < SILENCE:
+            return
+        answer = self._hosts.answer(self.host)
+        if answer.means == host_answer.SILENT or (answer.means == host_answer.UNCLEAR and "unclear_answer" in self.request.lifted):
+            self._silent_at = self._clock.monotonic()
+            return
+        if answer.means == host_answer.UNCLEAR:
+            raise DroverError(
+                f"It is not clear any more whether {self.host} answers: {answer.words.rstrip('.')}. Nothing more was started elsewhere. "
+                "Run drover.compute.evacuate again, which begins with that."
+            )
+        started = ", ".join(f"{each['name']} on {each['host']}" for each in self.restarted)
+        before = f"{self.host} has come back while its instances were to be started elsewhere. "
+        if started:
+            before += f"Started before that: {started}. See that none of them runs on {self.host} too. "
+        # What is claimed and was not started is given back, if its libvirt tells what runs.
+        self._answers()
+        self._refuse_alive(True, before)
 
     def _report(self) -> dict[str, Any]:
         self.plan = self._planned(claim=False)

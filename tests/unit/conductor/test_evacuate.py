@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import evacuation, host_state
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.dead_host import DeadHost
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation import SKIP, Evacuation, EvacuationRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_restarts import EvacuationRestarts
@@ -51,6 +51,8 @@ class World:
         self.url = url
         self.there = {"kvm2": {}, "kvm3": {}}
         self.broken, self.lost, self.calls = set(), set(), []
+        #: How kvm1 answers, one after the other; the last one from then on.
+        self.answers = [host_answer.SILENT]
         fleets.discover(url, host("kvm1", *domains), host("kvm2"), host("kvm3"), now=time.time())
         self.switched_off("kvm1", time.time())
 
@@ -134,7 +136,7 @@ class Hosts:
         return Hand(self, name)
 
     def answer(self, name):
-        return host_answer.Answer(host_answer.SILENT)
+        return host_answer.Answer(self.world.answers.pop(0) if len(self.world.answers) > 1 else self.world.answers[0], "words")
 
     def variables(self, name):
         return {}
@@ -186,6 +188,29 @@ def test_everything_is_restarted_and_both_ends_are_held(world):
     world.look()
     world.run()
     assert world.calls == calls
+
+
+@pytest.mark.parametrize("means", [host_answer.LOGIN, host_answer.REFUSED, host_answer.UNCLEAR])
+def test_safety_01_a_host_that_comes_back_before_the_first_start(world, means):
+    """Its power was seen to be off. While the others were read it came back, and its guests with it."""
+    world.answers = [means]
+    with pytest.raises(DroverError, match="kvm1 .*answers"):
+        world.run()
+    assert world.calls == [] and world.where() == {}
+
+
+def test_safety_01_a_host_that_comes_back_between_two_destinations(world, monkeypatch):
+    monkeypatch.setattr(evacuation, "SILENCE", 0)
+    world.answers = [host_answer.SILENT, host_answer.LOGIN]
+    with pytest.raises(DroverError, match="kvm1 has come back.* Started before that: .* on kvm") as caught:
+        world.run()
+    assert len({place for place, dummy in world.calls}) == 1 and "See that none of them runs on kvm1 too" in str(caught.value)
+
+
+def test_an_unclear_answer_may_be_lifted(world):
+    world.answers = [host_answer.UNCLEAR]
+    world.run(lifted=["unclear_answer"])
+    assert world.where() == WHOLE
 
 
 @pytest.mark.parametrize("kill", [1, -1, 2, -2])
