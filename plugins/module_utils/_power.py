@@ -80,8 +80,23 @@ def start(domain: Any, timeout: float) -> None:
         time.sleep(POLL)
 
 
-def stop(domain: Any, timeout: float, force: bool) -> None:
-    """Shut the guest down and wait; after ``timeout`` seconds destroy it if ``force``, else raise."""
+def refuse_transient(domain: Any) -> None:
+    """Refuse to shut down a domain that libvirt forgets as soon as it is off; raises :class:`LibvirtProblem`."""
+    if not domain.isPersistent():
+        name = domain.name()
+        raise LibvirtProblem(
+            f"{name} on {host_name()} is transient: libvirt forgets it once it is off, so it was not shut down. Define it there first: "
+            f"virsh dumpxml --security-info {name} > {name}.xml, then virsh define {name}.xml."
+        )
+
+
+def stop(domain: Any, timeout: float, force: bool, keep: bool = True) -> None:
+    """Shut the guest down and wait; after ``timeout`` seconds destroy it if ``force``, else raise.
+
+    :param keep: whether the domain is to be there afterwards: then a transient one is refused.
+    """
+    if keep:
+        refuse_transient(domain)
     deadline = time.monotonic() + timeout
     press = 0.0
     while domain.isActive():

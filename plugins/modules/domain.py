@@ -437,6 +437,8 @@ class DomainChange:
             or (state == "running" and current in ("running", "blocked"))
             or (state == "shutoff" and not (domain is not None and domain.isActive()))
         )
+        if state == "shutoff" and not reached:
+            _power.refuse_transient(domain)
         autostart = self.params["autostart"]
         set_autostart = autostart is not None and bool(domain is not None and domain.autostart()) != autostart
         other_size, larger = self._other_size(domain), self._larger(domain)
@@ -631,7 +633,7 @@ class DomainChange:
         try:
             if domain.isActive():
                 # One that does not go down is whole: nothing of its removal has begun.
-                _power.stop(domain, self.params["timeout"], self.params["force"])
+                _power.stop(domain, self.params["timeout"], self.params["force"], keep=False)
         except libvirt.libvirtError as exc:
             # A transient one is gone once it is off.
             if persistent or not is_gone(exc):

@@ -178,6 +178,8 @@ def _act_alone(conn, wanted, given, check_mode, answer, local):
         answer["name"] = domain.name()
         answer["before"] = _power.state_of(domain)
         answer["changed"] = not _reached(domain, given)
+        if answer["changed"] and given["state"] == "shutoff":
+            _power.refuse_transient(domain)
         if answer["changed"] and not check_mode:
             _change(conn, domain, given)
         answer["domain"] = read_domain(domain, local)

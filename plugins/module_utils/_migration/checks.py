@@ -51,6 +51,8 @@ def state_reasons(domain: Any, move: Mapping[str, Any], seen: Seen) -> list[str]
         )
     if not live and seen["active"] and not move.get("will_stop"):
         reasons.append(f"it is {seen['state']}, and a cold move wants it shut off: shut it down, or ask for a live move")
+    if not live and seen["active"] and not seen["persistent"]:
+        reasons.append("it is transient, so that libvirt forgets it once it is shut off: define it first (virsh define), or move it live")
     if not seen["active"] and not live and domain.hasManagedSaveImage(0):
         reasons.append("it has a managed save image, which cannot be moved: start it, or remove the image (virsh managedsave-remove)")
     snapshots = _count(domain.snapshotNum)

@@ -556,6 +556,8 @@ class Worker:
         return self._settled(), error
 
     def _shut_down(self, domain: Any) -> None:
+        # Somebody may have undefined it since it was checked.
+        _power.refuse_transient(domain)
         # Before the deed: whoever finds it off must know that it was not its user who wanted that.
         self.save(shut_down=True)
         domain.shutdown()

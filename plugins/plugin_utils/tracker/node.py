@@ -20,7 +20,7 @@ try:
 except ImportError:
     os_traits = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require, some
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import checked_facts, domain, sharing_facts
 
 NODE_FACTS = (
@@ -96,6 +96,13 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
             )
     if "," in (options.get("availability_zone") or ""):
         raise DroverError(f"Compute node {name}: availability_zone {options['availability_zone']!r} names several zones; a host is in one.")
+    domains = [domain.describe(found) for found in hypervisor.get("domains") or []]
+    transient = sorted(each["columns"]["name"] for each in domains if not each["columns"]["persistent"])
+    if transient:
+        warnings.append(
+            f"Libvirt on {name} forgets {some(transient)} as soon as it is off, as it is transient. Define it there: virsh dumpxml "
+            "--security-info NAME > NAME.xml, then virsh define NAME.xml."
+        )
     storage = hypervisor.get("storage") or {}
     cpu = hypervisor.get("cpu") or {}
     found_traits = {"COMPUTE_NODE"} | cpu_traits(cpu.get("arch"), cpu.get("features") or []) | set(options.get("traits") or [])
@@ -128,7 +135,7 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
         "columns": columns,
         "inventories": _inventories(name, hypervisor, storage, options),
         "traits": found_traits,
-        "domains": [domain.describe(found) for found in hypervisor.get("domains") or []],
+        "domains": domains,
         "availability_zone": options.get("availability_zone"),
         "shared_disk_ratio": options.get("disk_allocation_ratio"),
         "warnings": [*warnings, *sharing_facts.unknown(pools, names, name)],

@@ -372,6 +372,14 @@ def test_snapshots_hold_a_domain(fleet):
     assert "1 snapshot" in record["message"]
 
 
+def test_safety_a_domain_that_libvirt_would_forget_is_not_shut_down_for_a_cold_move(fleet):
+    """Somebody has undefined it while it ran."""
+    fleet.domain().undefine()
+    move = {"uuid": UUID, "destination": "kvm2", "destination_uri": "test:///kvm2", "live": False, "will_stop": True}
+    (found,) = migration_control.check([move], "test:///kvm1", fleet.records)
+    assert not found["ok"] and "it is transient, so that libvirt forgets it once it is shut off: define it first" in found["message"]
+
+
 def test_live_and_cold_must_fit_the_state(fleet):
     assert "a cold move wants it shut off" in fleet.move(live=False)[0]["message"]
     fleet.domain().destroy()

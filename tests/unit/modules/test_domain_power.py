@@ -44,6 +44,24 @@ def test_several_at_once(run_module, host):
     assert run_module("domain_power", state="running", **given)["changed"] is False
 
 
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_safety_a_domain_that_libvirt_would_forget_is_not_shut_down(run_module, fake_host, domain_xml, check_mode):
+    """It is transient: somebody made it with virsh create, or has undefined it while it ran."""
+    uri, connection = fake_host(domain_xml("one", 1))
+    connection.createXML(domain_xml("two", 2), 0)
+    given = {"uri": uri, "domains": [{"uuid": uuid(1)}, {"uuid": uuid(2)}], "check_mode": check_mode}
+    found = run_module("domain_power", state="shutoff", force=True, **given)["domains"]
+    assert [(each["status"], each["changed"]) for each in found] == [("done", True), ("failed", False)]
+    assert "is transient: libvirt forgets it once it is off, so it was not shut down" in found[1]["message"]
+    assert states(connection)["two"] is True
+    alone = {"uri": uri, "uuid": uuid(2), "check_mode": check_mode}
+    refused = run_module("domain", state="shutoff", **alone)
+    assert (refused["rc"], refused["begun"]) == (1, False) and "virsh define two.xml" in refused["msg"]
+    # To be rid of it is another matter.
+    assert run_module("domain", state="absent", force=True, timeout=0, **alone)["changed"] is True
+    assert ("two" in states(connection)) is check_mode
+
+
 def test_one_that_fails_stops_no_other(run_module, host):
     uri, connection = host
     domains = [{"uuid": uuid(1), "name": "wrong"}, {"uuid": uuid(2)}, {"uuid": uuid(9)}]

@@ -114,6 +114,12 @@ def test_the_whole_facts_of_a_hypervisor():
     assert [row["columns"]["name"] for row in found["domains"]] == ["web"]
 
 
+def test_a_domain_that_libvirt_forgets_when_it_is_off_is_a_warning():
+    facts = {"hypervisor_hostname": "kvm1", "domains": [domain("web"), domain("made", persistent=False)]}
+    (said,) = described(hypervisor=facts)["warnings"]
+    assert said.startswith("Libvirt on kvm1 forgets made as soon as it is off, as it is transient.") and "virsh define" in said
+
+
 def test_several_uris_of_one_machine_get_names_of_their_own():
     facts = [{"hypervisor_hostname": name, "uri": f"test:///{number}"} for number, name in enumerate("aab")]
     found = [each["hypervisor_hostname"] for each in node.distinct_names(facts)]
