@@ -32,7 +32,7 @@ def is_live(instance: PlannedInstance) -> bool:
 
 def is_to_shut_down(instance: PlannedInstance) -> bool:
     """Return whether the instance is shut down at its host instead of moved."""
-    return instance.get("move_policy") == "shutdown" and not instance.get("move_policy_error")
+    return instance.get("move_policy") == "shutdown" and instance["state"] != "missing" and not instance.get("move_policy_error")
 
 
 def why_policy_keeps(policy: str | None, error: str | None, state: str | None, cold: bool = False) -> str | None:

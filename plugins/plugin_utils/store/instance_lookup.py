@@ -155,7 +155,10 @@ def refuse(instance, doing, settled=True, order=None):
         return
     way = f"from {migration['source']} to {migration['destination']}"
     if migration["status"] in tables.OPEN_MIGRATION:
-        again = "drover.compute.instance_resize" if migration["type"] == migrations_open.RESIZE else "what moves it"
+        again = "what moves it"
+        if migration["type"] == migrations_open.RESIZE:
+            flavors = [((migration["details"] or {}).get(which) or {}).get("flavor") for which in ("old", "new")]
+            again = migrations_open.how_to_end(*flavors, migration["destination"])
         raise DroverError(f"Instance {name} has an open {migration['type']} {way}. {doing}: run {again} again first, which ends that.")
     if settled and migration["status"] == "finished":
         raise DroverError(

@@ -14,6 +14,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Co
 RESIZE, EVACUATION = "resize", "evacuation"
 
 
+def how_to_end(old_flavor: str | None, new_flavor: str | None, destination: str) -> str:
+    """Return the command that goes on with an open resize. A cold migration is a resize that keeps the flavor."""
+    if old_flavor == new_flavor:
+        return f"drover.compute.instance_migrate with drover_host={destination} and drover_cold=true"
+    return f"drover.compute.instance_resize with drover_flavor={new_flavor}"
+
+
 def open_moves(connection: Connection) -> list[OpenMove]:
     """Return the migrations that are under way, or were when their run was killed, in the order they began."""
     table, instances, groups = tables.migrations, tables.instances, tables.server_groups

@@ -314,10 +314,12 @@ def test_policies_of_instances():
         guest("live", move_policy="live"),
         guest("off", move_policy="live", state="shutoff"),
         guest("stop", move_policy="shutdown"),
+        guest("gone", move_policy="shutdown", state="missing"),
     ]
     plan, _columns = drain(THREE, guests)
+    assert reasons(plan).pop("gone").startswith("its host no longer reports it")
     assert {move["name"]: move["live"] for move in plan["moves"]} == {"cold": False, "live": True}
-    assert reasons(plan) == {"off": "it is shut off and its migration policy is 'live'; start it first, or change the policy"}
+    assert reasons(plan)["off"] == "it is shut off and its migration policy is 'live'; start it first, or change the policy"
     assert [each["name"] for each in plan["shutdowns"]] == ["stop"]
     assert "To be shut down by their policy: stop." in plan["lines"]
     with pytest.raises(PlanError, match="migration policy 'often', which does not exist; there are: never, cold"):

@@ -101,9 +101,17 @@ def test_on_two_hosts_it_is_left_alone(fleet_url):
     assert "was seen on kvm1 and kvm2 at once. It is not started" in refusal(fleet_url, "web")
 
 
+def test_while_it_moves_cold(fleet_url):
+    """That is a resize which keeps the flavor, and another command ends it."""
+    wanted = {"flavor": None, "resources": NEW}
+    write(fleet_url, migration_claims.begin_resize, uuid_of("web"), "kvm2", None, wanted, fleets.NOW)
+    assert "run drover.compute.instance_migrate with drover_host=kvm2 and drover_cold=true again first" in refusal(fleet_url, "web")
+
+
 def test_while_it_is_resized(fleet_url):
     opened = write(fleet_url, migration_claims.begin_resize, uuid_of("web"), "kvm2", None, {"flavor": "big", "resources": NEW}, fleets.NOW)
-    assert "open resize from kvm1 to kvm2" in refusal(fleet_url, "web")
+    said = refusal(fleet_url, "web")
+    assert "open resize from kvm1 to kvm2" in said and "run drover.compute.instance_resize with drover_flavor=big again first" in said
     write(fleet_url, migration_claims.finish, opened["uuid"], PROOF, "running", fleets.NOW)
     (instance,) = find(fleet_url, "web")
     instance_lookup.refuse(instance, "It is not started", settled=False)
