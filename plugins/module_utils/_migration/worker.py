@@ -855,7 +855,7 @@ def _reason(error: Exception) -> str:
         return str(error)
     text = _libvirt.text_of(error)
     if "End of file while reading" in text or "client socket is closed" in text or "Cannot recv data" in text:
-        return f"the connection to libvirt broke in the middle ({text})"
+        return f"QEMU ended, or the connection to libvirt broke, in the middle ({text})"
     return text
 
 

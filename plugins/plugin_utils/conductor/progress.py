@@ -58,6 +58,8 @@ class Progress:
         # By the uuid of the instance: the seconds that its move is expected to take, and the share that is done.
         self._seconds: dict[str, float] = {}
         self._shares: dict[str, float] = {}
+        # Of those under way: when each will be over by its own rate.
+        self._ends: dict[str, float] = {}
         self._completed: set[str] = set()
         # When this run began its first move, when each move was mentioned last, and when all of them were summed up last.
         self._began: float | None = None
@@ -94,6 +96,9 @@ class Progress:
         """Show how far a move is, one of ``count`` that are under way."""
         uuid, now = order["uuid"], self._clock.monotonic()
         self._shares[uuid] = min((answer.get("percent") or 0) / 100, 1.0)
+        seconds = _seconds_left(answer)
+        if seconds is not None:
+            self._ends[uuid] = now + seconds
         if now - self._mentioned.setdefault(uuid, now) >= pause(answer.get("elapsed_s"), count):
             self._mentioned[uuid] = now
             self._say(_state(order["name"], answer))
@@ -106,6 +111,7 @@ class Progress:
         """
         uuid, status, message, took = outcome["uuid"], outcome["status"], outcome["message"], outcome["elapsed_s"]
         self._shares[uuid] = 1.0
+        self._ends.pop(uuid, None)
         self._seconds.setdefault(uuid, SETUP_SECONDS)
         if status == "completed":
             self._completed.add(uuid)
@@ -125,9 +131,10 @@ class Progress:
         if not left:
             return
         self._summed_up = now
+        slowest = [end - now for end in self._ends.values()] or [0.0]
         done = sum(seconds * self._shares[uuid] for uuid, seconds in self._seconds.items())
-        # By the rate of this run so far: the links, and what else the hosts do, are as they are.
-        time_left = f", about {formatting.duration(round(left * (now - self._began) / done))} left" if done else ""
+        # By the rate of this run so far: the links, and what else the hosts do, are as they are. Not before the slowest is over.
+        time_left = f", about {formatting.duration(round(max(left * (now - self._began) / done, *slowest)))} left" if done else ""
         self._say(f"{len(self._completed)} of {len(self._shares)} moved{time_left}")
 
 
@@ -142,6 +149,14 @@ def _state(name: str, answer: MoveAnswer) -> str:
         return f"{name}: under way" + ("" if elapsed is None else f" for {formatting.duration(round(elapsed))}")
     done, unit = max(total - left, 0), 1024 if total >= 1024 else 1
     parts = [f"{answer.get('percent') or 0:.0f} %", f"{formatting.number(done / unit)} of {formatting.memory(total)}"]
-    if done and elapsed:
-        parts.append(f"about {formatting.duration(round(left * elapsed / done))} left")
+    seconds = _seconds_left(answer)
+    if seconds is not None:
+        parts.append(f"about {formatting.duration(round(seconds))} left")
     return f"{name}: {', '.join(parts)}"
+
+
+def _seconds_left(answer: MoveAnswer) -> float | None:
+    """Return how long a move that is under way still takes by its own rate; None where that is not known."""
+    elapsed, total, left = answer.get("elapsed_s"), answer.get("total_mib"), answer.get("remaining_mib")
+    done = (total or 0) - (left or 0)
+    return left * elapsed / done if elapsed and left is not None and done > 0 else None

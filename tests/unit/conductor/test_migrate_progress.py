@@ -157,3 +157,14 @@ def test_the_hypervisor_is_told_which_have_not_begun(fleet_url):
     mover(fleet_url, Asked(), limit=1).run(plan(*NAMES))
     assert asked[0] == {"web1": False, "web2": True, "web3": True}
     assert asked[-1] == {"web3": False}
+
+
+def test_the_whole_takes_at_least_as_long_as_what_is_left_of_one():
+    told = Told({"quick": 10, "slow": 10})
+    told.started("quick", "slow")
+    told.now = 20
+    told.ended("quick")
+    told.now = 60
+    told.goes_on("slow", 20, 1000, 800, 60)
+    whole = [line for line in told.lines if "moved, about" in line][-1]
+    assert "about 4 min left" in whole and any("slow: 20 %" in line and "about 4 min left" in line for line in told.lines)
