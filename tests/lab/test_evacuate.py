@@ -335,6 +335,27 @@ def test_suspected_2_a_host_that_was_not_read_may_have_it(sharing):
     assert living(fleet) == {"web": ("kvm2", "running")}
 
 
+def test_safety_01_a_host_that_comes_back_while_the_others_are_read(sharing):
+    """A person has said that it is off, and that was true. Its guest starts with it."""
+    fleet, domain = sharing, Domain("web")
+    fleet.make("kvm1", domain)
+    fleet.run("kvm1", "virsh autostart web")
+    discover(fleet)
+    die(fleet)
+    fleet.run("kvm3", "kill -STOP $(cat /run/libvirtd.pid)")
+    try:
+        run = fleet.start("evacuate", *extra(drover_host="kvm1", **OFF))
+        run.until("Read the hypervisor and record it")
+        fleet.lab.command("start", "kvm1")
+    finally:
+        fleet.run("kvm3", "kill -CONT $(cat /run/libvirtd.pid)")
+    text = run.finish()
+    assert "kvm1 has come back while its instances were to be started elsewhere" in " ".join(text.split()), text
+    assert living(fleet) == {} and fleet.where(["kvm1"])["web"][0] == "kvm1" and fleet.query("SELECT * FROM leases") == []
+    fleet.playbook("undrain", *extra(drover_host="kvm1"))
+    assert fleet.settled() == {"web": ("kvm1", "running")}
+
+
 def test_back_before_a_killed_run_was_run_again(sharing):
     fleet = sharing
     fleet.make("kvm1", Domain("one"), Domain("two"))
