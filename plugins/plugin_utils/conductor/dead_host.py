@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A dead, fenced host as the store has it: what is to be done about each of its instances (rules S8 and S9).
+"""A dead, fenced host as the store has it, and the verdict on each of its instances (rules S8 and S9).
 
 Nothing of the host runs any more; the caller has a proof of that.
 """
@@ -11,53 +11,53 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Clock
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import some
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.evacuation import RAN, blind_nodes, why_lost
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.fencing import UNREAD_HOSTS
+from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import NodeStorage, Sighting, StorageOfNode
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import EvacuatedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import HostMigration
 from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, orders
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection, Store
 
-# What is done about an instance of the dead host.
+# Start an instance elsewhere, go on with a start that was begun, record it where another host has it, leave it, or give it up as lost.
 RESTART, RESUME, FOUND, LEAVE, LOST = "restart", "resume", "found", "leave", "lost"
 
 
 class Verdict(NamedTuple):
     """What to do about one instance.
 
-    - instance: as store.evacuations.instances() returns it.
-    - migration: its open migration off the dead host, or None.
+    - migration: its open migration off the dead host; RESUME goes on with that.
     - act: RESTART, RESUME, FOUND, LEAVE or LOST.
-    - where: for RESUME that migration; for FOUND the place that shows it; else None.
-    - why: for LEAVE and LOST, in words; else None.
+    - place: for FOUND; else None.
+    - why: for LEAVE and LOST, in words; else empty.
     """
 
-    instance: dict[str, Any]
-    migration: dict[str, Any] | None
+    instance: EvacuatedInstance
+    migration: HostMigration | None
     act: str
-    where: dict[str, Any] | None
-    why: str | None
+    place: Sighting | None
+    why: str
 
 
 class DeadHost:
     """The instances of one dead host, and where else they are shown.
 
-    :param store: an open Store.
     :param read: names of the hosts that were read in this run; the run takes those out that it loses on the way.
-    :param keep: a function (connection) that renews the lease of the host, or raises DroverError when
-        it is lost: it is called in the transaction of each step.
+    :param keep: renew the lease of the host, or raise DroverError where it is lost; in the transaction of each step.
     :param lifted: names of rules that the operator lifts.
-    :param clock: ports.Clock.
     """
 
     def __init__(
         self,
-        store: Any,
+        store: Store,
         host: str,
         read: Iterable[str],
-        keep: Callable[[Any], None],
+        keep: Callable[[Connection], None],
         lifted: Collection[str] = (),
         clock: Clock = time,
     ) -> None:
@@ -65,14 +65,14 @@ class DeadHost:
         self._keep, self._lifted, self._clock = keep, lifted, clock
 
     @contextlib.contextmanager
-    def step(self) -> Iterator[tuple[Any, float]]:
-        """A write transaction, and the time; it begins by renewing the lease: a run that has lost it writes nothing."""
+    def step(self) -> Iterator[tuple[Connection, float]]:
+        """Begin a write transaction by renewing the lease, so that a run that has lost it writes nothing; with the time."""
         with self.store.write() as connection:
             self._keep(connection)
             yield connection, self._clock.time()
 
-    def verdicts(self, connection: Any) -> list[Verdict]:
-        """What to do about each instance, the most important first."""
+    def verdicts(self, connection: Connection) -> list[Verdict]:
+        """Decide what to do about each instance, the most important first."""
         instances = evacuations.instances(connection, self.host)
         shown = evacuations.shown(connection, [each["uuid"] for each in instances], self.host)
         migrations = {
@@ -86,45 +86,44 @@ class DeadHost:
         for each in instances:
             migration, node = migrations.get(each["uuid"]), nodes[each["node"]]
             may_have = _may_have(each, node, storage, unread)
-            verdict = sort_out(each, shown.get(each["uuid"], []), migration, node, self.read, may_have)
-            found.append(Verdict(each, migration, *verdict))
+            act, place, why = sort_out(each, shown.get(each["uuid"], []), migration, node, self.read, may_have)
+            found.append(Verdict(each, migration, act, place, why))
         return found
 
 
 def sort_out(
-    instance: dict[str, Any],
-    shown: list[dict[str, Any]],
-    migration: dict[str, Any] | None,
-    node: dict[str, Any],
+    instance: EvacuatedInstance,
+    shown: list[Sighting],
+    migration: HostMigration | None,
+    node: NodeStorage,
     read: Collection[str],
     unread: Collection[str] = (),
-) -> tuple[str, dict[str, Any] | None, str | None]:
-    """What to do about one instance of the dead host (rules S8 and S9). Data in, data out.
+) -> tuple[str, Sighting | None, str]:
+    """Decide what to do about one instance of the dead host (rules S8 and S9).
 
-    :param instance: as store.evacuations.instances() returns it.
-    :param shown: the other hosts that show it, as store.evacuations.shown() returns them.
-    :param migration: its open migration off the dead host, or None.
+    :param shown: the other hosts that show it.
+    :param migration: its open migration off the dead host.
     :param node: the storage of the node that it was on.
     :param read: the hosts that were read in this run.
     :param unread: the hosts that may have it and were not.
-    :returns: (RESTART, RESUME, FOUND, LEAVE or LOST; where, or None; why, in words, or None).
+    :returns: act, place and why of a Verdict.
     """
-    ours = migration is not None and migration["type"] == migration_claims.EVACUATION
+    ours = migration if migration is not None and migration["type"] == migration_claims.EVACUATION else None
     if len(shown) > 1:
         hosts = " and ".join(place["host"] for place in shown)
         return LEAVE, None, f"it is on {hosts} at once: destroy and undefine all but one of them, and run this again"
     if shown:
-        return _shown(instance, shown[0], migration, ours, read)
+        return _shown(instance, shown[0], ours, read)
     if migration is not None:
         known = migration["destination"] in read
-        # Accepted: nobody has asked the destination for anything yet.
-        begun = not ours or migration["status"] != "accepted"
+        # Accepted: the destination has no order yet.
+        begun = ours is None or ours["status"] != "accepted"
         if not known and begun:
             where = migration["destination"]
             why = f"it was on its way to {where}, which does not answer, and may run there: bring {where} back, or evacuate it"
             return LEAVE, None, why
-        if ours and known:
-            return RESUME, migration, None
+        if ours is not None and known:
+            return RESUME, None, ""
     if instance["task_state"] == orders.DELETING:
         return LEAVE, None, "it is being removed: run drover.compute.instance_delete again when its host is back"
     reason = why_lost(instance, node)
@@ -137,12 +136,12 @@ def sort_out(
             f"same: -e drover_evacuate_force={UNREAD_HOSTS}, which lifts just this rule"
         )
         return LEAVE, None, why
-    return RESTART, None, None
+    return RESTART, None, ""
 
 
 def _shown(
-    instance: dict[str, Any], place: dict[str, Any], migration: dict[str, Any] | None, ours: bool, read: Collection[str]
-) -> tuple[str, dict[str, Any] | None, str | None]:
+    instance: EvacuatedInstance, place: Sighting, ours: HostMigration | None, read: Collection[str]
+) -> tuple[str, Sighting | None, str]:
     host = place["host"]
     if host not in read:
         return (
@@ -152,20 +151,20 @@ def _shown(
         )
     ran = instance["state"] in RAN
     if place["state"] in ("running", "blocked"):
-        return FOUND, place, None
+        return FOUND, place, ""
     if place["state"] == "shutoff":
         if not ran:
-            return FOUND, place, None
-        if ours and migration["provider"] == place["provider"]:
-            return RESUME, migration, None
+            return FOUND, place, ""
+        if ours is not None and ours["provider"] == place["provider"]:
+            return RESUME, None, ""
         why = "is defined there, shut off, and not by an evacuation: start it there or undefine it there"
     else:
         why = f"is {place['state']} there: resume it there, or destroy and undefine it there"
     return LEAVE, None, f"on {host} it {why}, and run this again"
 
 
-def _may_have(instance: dict[str, Any], node: dict[str, Any], storage: dict[str, dict[str, Any]], unread: dict[str, str]) -> list[str]:
-    """The hosts that were not read and see the storage of an instance."""
+def _may_have(instance: EvacuatedInstance, node: NodeStorage, storage: dict[str, StorageOfNode], unread: dict[str, str]) -> list[str]:
+    """Return the hosts that were not read and see the storage of an instance."""
     if not unread:
         return []
     blind = set(blind_nodes(instance, node, {provider: storage[provider] for provider in unread if provider in storage}))

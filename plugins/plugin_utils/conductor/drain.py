@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
@@ -307,7 +307,7 @@ class Drain:
     def _said(self) -> list[str]:
         return list(dict.fromkeys(self.messages))
 
-    def _set_state(self, state: str, shuts_down: Collection[str] = ()) -> None:
+    def _set_state(self, state: str, shuts_down: Sequence[str] = ()) -> None:
         reason = self.request.reason if state != "restored" else None
         with self._store.write() as connection:
             self._leasing.renew(connection, self.host)

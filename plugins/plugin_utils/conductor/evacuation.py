@@ -11,21 +11,21 @@ next one settles what is open and goes on.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import evidence, host_state
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.dead_host import DeadHost
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_restarts import (
-    EvacuationPlan,
-    EvacuationRestarts,
-    Restarted,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_restarts import EvacuationRestarts
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_settling import EvacuationSettling
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing, host_answer
+from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import EvacuationResult, RestartOutcome
+from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import EvacuationPlan, StayingInstance
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, evacuations, leases, power, services
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 
 #: What may be done about instances that could not be restarted.
 FAIL, SKIP = "fail", "skip"
@@ -43,11 +43,11 @@ TRIES, DELAY = 6, 2
 class EvacuationRequest:
     """What the operator wants.
 
-    - host: its name. others: the other hypervisors of the inventory.
-    - policy: scheduler.policy.Policy. service_down_time: seconds, see store.services.down_reason().
+    - others: the other hypervisors of the inventory.
+    - service_down_time: seconds, see store.services.down_reason().
     - said: the words with which a person says that the host is off; empty for none. operator: the name of that person.
     - reason: why, in words; the host keeps it.
-    - lifted: names of rules to lift, of fencing.LIFTABLE. limits: fencing.Limits.
+    - lifted: names of rules to lift, of fencing.LIFTABLE.
     - unmovable: FAIL or SKIP. plan_only: change nothing.
     - rounds: how many destinations to try for an instance. at_once: how many instances start at the same time at one.
     - start_timeout: seconds that a start may take. call_timeout: seconds that a hypervisor may take to answer.
@@ -71,11 +71,10 @@ class EvacuationRequest:
 
 
 class Evacuation:
-    """One run of an evacuation.
+    """One run of an evacuation."""
 
-    :param ports: ports.Ports.
-    :param request: EvacuationRequest.
-    """
+    #: The last plan.
+    plan: EvacuationPlan
 
     def __init__(self, ports: Ports, request: EvacuationRequest) -> None:
         self.request, self.host, self._ports = request, request.host, ports
@@ -84,11 +83,10 @@ class Evacuation:
         #: Its instances, and the hosts that were read and not lost since.
         self._dead = DeadHost(ports.store, self.host, (), self._keep, request.lifted, ports.clock)
         self._settling, self._restarts = EvacuationSettling(self._dead), EvacuationRestarts(self._dead)
-        self.plan: EvacuationPlan | None = None
         #: Where a start has failed: dict uuid -> {provider: why, in words}.
         self.failed: dict[str, dict[str, str]] = {}
         #: What is at its destination now.
-        self.restarted: list[Restarted] = []
+        self.restarted: list[RestartOutcome] = []
         #: Sentences on what did not go well.
         self.messages: list[str] = []
         self.changed = False
@@ -174,7 +172,7 @@ class Evacuation:
             # What is stale there is removed by reading it.
             self._hosts.discover(self.host, self.request.call_timeout)
         self._say(said)
-        self.messages += said + [f"{each['name']}: {each['reason']}." for each in left]
+        self.messages += [*said, *(f"{each['name']}: {each['reason']}." for each in left)]
 
     def _refuse_alive(self, answers: bool, before: str = "") -> None:
         if answers:
@@ -220,17 +218,16 @@ class Evacuation:
 
     # After its power is off
 
-    def restart(self, read: list[str] | None = None) -> dict[str, Any]:
+    def restart(self, read: list[str] | None = None) -> EvacuationResult:
         """Restart its instances elsewhere. The lease of the host is given back, whatever comes of it.
 
         :param read: names of hosts that were read since judge(); None to read the others now.
-        :returns: a dict: changed, plan (of EvacuationRestarts.plan), restarted, remaining [{uuid, name, reason}], message.
         :raises DroverError: something is left, or could not be done; what is done stays done.
         """
         if self.request.plan_only:
             self._read_others(self.request.others, read)
             self._plan(claim=False)
-            return self._result(self.plan["restarts"], "would be restarted", self.plan["left"] + self.plan["lost"])
+            return self._result(len(self.plan["restarts"]), "would be restarted", self.plan["left"] + self.plan["lost"])
         try:
             self._leasing.take(self.host, "evacuate", LEASE)
             self._keep_off()
@@ -252,10 +249,11 @@ class Evacuation:
         :raises DroverError: it is not proven to be off: this run has not seen that, or the host was seen up since.
         """
         with self._dead.step() as (connection, _dummy):
-            service, event = services.get(connection, self.host), power.last(connection, self.host)
+            service, event = services.get(connection, self.host), power.last(connection, self.host) or {}
             # What was seen before the run had the lease is old: somebody may have switched the host on since.
-            seen = event is not None and event["updated_at"] >= leases.begun(connection, self.host)
-            if not service.last_error or not seen or (event["status"], event["power_state"]) != ("completed", "off"):
+            begun = leases.begun(connection, self.host)
+            off = (event.get("status"), event.get("power_state")) == ("completed", "off")
+            if not service.last_error or not off or begun is None or event["updated_at"] < begun:
                 raise DroverError(
                     f"It is not proven that {self.host} is off: this run has not seen that, or the host was up since. Nothing was started. "
                     "Run drover.compute.evacuate again from its beginning."
@@ -304,7 +302,7 @@ class Evacuation:
         """Start what is claimed, one destination after the other; where a start fails, the next round tries another."""
         for place in dict.fromkeys(each["host"] for each in self.plan["restarts"]):
             self._refuse_returned()
-            wanted = [each["migration"] for each in self.plan["restarts"] if each["host"] == place]
+            wanted = [each["migration"] for each in self.plan["restarts"] if each["host"] == place and each["migration"] is not None]
             # No start takes so long that all one after the other would take longer.
             timeout = self.request.start_timeout
             hand = self._hosts.hand(place, self.request.call_timeout + timeout * len(wanted))
@@ -347,13 +345,15 @@ class Evacuation:
         self._answers()
         self._refuse_alive(True, before)
 
-    def _report(self) -> dict[str, Any]:
+    def _report(self) -> EvacuationResult:
         self.plan = self._planned(claim=False)
-        remaining = self.plan["left"] + self.plan["lost"] + [{**each, "reason": "it did not start"} for each in self.plan["restarts"]]
-        result = self._result(self.restarted, "restarted", remaining)
+        remaining = self.plan["left"] + self.plan["lost"]
+        for each in self.plan["restarts"]:
+            remaining.append({"uuid": each["uuid"], "name": each["name"], "reason": "it did not start"})
+        result = self._result(len(self.restarted), "restarted", remaining)
         if remaining and self.request.unmovable == FAIL:
             self._show(result["message"])
-            reasons = [f"{each['name']}: {each['reason']}." for each in remaining]
+            reasons = [f"{staying['name']}: {staying['reason']}." for staying in remaining]
             raise DroverError(
                 " ".join(
                     [
@@ -363,27 +363,29 @@ class Evacuation:
                         "Correct that and run it again; drover_unmovable=skip takes it as it is.",
                     ]
                 ),
-                **{key: result[key] for key in ("plan", "restarted", "remaining")},
+                plan=result["plan"],
+                restarted=result["restarted"],
+                remaining=result["remaining"],
             )
         return result
 
-    def _result(self, done: list[Any], words: str, remaining: list[Any]) -> dict[str, Any]:
+    def _result(self, done: int, words: str, remaining: list[StayingInstance]) -> EvacuationResult:
         reasons = " ".join(f"{each['name']}: {each['reason']}." for each in remaining)
         return {
             "changed": self.changed,
             "plan": self.plan,
             "restarted": self.restarted,
             "remaining": remaining,
-            "message": f"{self.host}: {len(done)} instance(s) {words}, {len(remaining)} not. {reasons}".rstrip(),
+            "message": f"{self.host}: {done} instance(s) {words}, {len(remaining)} not. {reasons}".rstrip(),
         }
 
     def _messages(self) -> list[str]:
         return list(dict.fromkeys(self.messages))
 
-    def _say(self, sentences: list[str]) -> None:
+    def _say(self, sentences: Sequence[str]) -> None:
         self.changed = self.changed or bool(sentences)
         for sentence in sentences:
             self._show(sentence)
 
-    def _keep(self, connection: Any) -> None:
+    def _keep(self, connection: Connection) -> None:
         self._leasing.renew(connection, self.host)

@@ -8,51 +8,37 @@ Each restart is claimed in the store before anything is defined, and closed once
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.dead_host import FOUND, LEAVE, RESTART, RESUME, DeadHost
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.dead_host import LEAVE, LOST, RESTART, RESUME, DeadHost
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_settling import looked_at
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import columns_for_moves
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.evacuation import RAN, files_of, images_of, plan_evacuation
+from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import StorageOfNode
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import EvacuatedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import RestartOrder
+from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import DomainLook, RestartAnswer, RestartOutcome
+from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import DrainMove, EvacuationPlan, Restart
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, clock, evacuations
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import read_columns
 
 
-class EvacuationPlan(TypedDict):
-    """What becomes of each instance, the most important first.
+class Starts(TypedDict):
+    """What starts came to: what runs, what does not, and what is not certain."""
 
-    - restarts: dicts migration (None where nothing is claimed), uuid, name, host and provider (of the destination).
-    - found: what another host has already: dicts uuid, name, host, state.
-    - left: what is left alone or has no destination: dicts uuid, name, reason. lost: what the dead host alone has: the same.
-    """
-
-    restarts: list[dict[str, Any]]
-    found: list[dict[str, Any]]
-    left: list[dict[str, Any]]
-    lost: list[dict[str, Any]]
-
-
-class Restarted(TypedDict):
-    """What became of one start: provider, of the destination; state, of the domain there or None; message, why it is not there."""
-
-    uuid: str
-    name: str
-    host: str
-    provider: str
-    state: str | None
-    message: str
+    restarted: list[RestartOutcome]
+    failed: list[RestartOutcome]
+    uncertain: list[RestartOutcome]
 
 
 class EvacuationRestarts:
-    """Plans and carries out the restarts of one dead host's instances.
-
-    :param dead: dead_host.DeadHost.
-    """
+    """Plans and carries out the restarts of one dead host's instances."""
 
     def __init__(self, dead: DeadHost) -> None:
         self._dead, self._host, self._store = dead, dead.host, dead.store
@@ -66,33 +52,53 @@ class EvacuationRestarts:
             found = self._dead.verdicts(connection)
             nodes = evacuations.storage(connection)
         result: EvacuationPlan = {"restarts": [], "found": [], "left": [], "lost": []}
-        waiting: dict[int, list[dict[str, Any]]] = {}
-        for instance, _dummy, act, where, why in found:
-            entry = {"uuid": instance["uuid"], "name": instance["name"]}
+        kept = {LEAVE: result["left"], LOST: result["lost"]}
+        waiting: dict[int, list[EvacuatedInstance]] = {}
+        for instance, migration, act, place, why in found:
+            uuid, name = instance["uuid"], instance["name"]
             if act == RESTART:
                 waiting.setdefault(instance["priority"], []).append(instance)
-            elif act == RESUME:
-                result["restarts"].append(
-                    {**entry, "migration": where["uuid"], "host": where["destination"], "provider": where["provider"]}
-                )
-            elif act == FOUND:
-                result["found"].append({**entry, "host": where["host"], "state": where["state"]})
+            elif act == RESUME and migration is not None:
+                host, provider = migration["destination"], migration["provider"]
+                result["restarts"].append({"uuid": uuid, "name": name, "migration": migration["uuid"], "host": host, "provider": provider})
+            elif place is not None:
+                result["found"].append({"uuid": uuid, "name": name, "host": place["host"], "state": place["state"]})
             else:
-                result["left" if act == LEAVE else "lost"].append({**entry, "reason": why})
+                kept[act].append({"uuid": uuid, "name": name, "reason": why})
         # The important ones get their places before the others are looked at.
-        for _dummy, instances in sorted(waiting.items(), reverse=True):
-            with self._store.read() as connection:
-                columns = read_columns(connection, clock.now(connection), service_down_time, columns_for_moves(instances, policy))
-            wanted, stuck = plan_evacuation(columns, instances, self._host, policy, nodes, failed)
-            result["left"] += stuck
-            for move in wanted:
-                self._claim(move, claim, result)
+        for _priority, instances in sorted(waiting.items(), reverse=True):
+            self._place(instances, policy, service_down_time, nodes, failed, claim, result)
         return result
 
-    def _claim(self, move: dict[str, Any], claim: bool, result: EvacuationPlan) -> None:
-        entry = {key: move[key] for key in ("uuid", "name", "host", "node", "provider")}
+    def _place(
+        self,
+        instances: list[EvacuatedInstance],
+        policy: Policy,
+        service_down_time: int,
+        nodes: Mapping[str, StorageOfNode],
+        failed: Mapping[str, Mapping[str, str]],
+        claim: bool,
+        result: EvacuationPlan,
+    ) -> None:
+        """Find destinations for instances of one priority and, with ``claim``, claim them; add that to the result."""
+        with self._store.read() as connection:
+            columns = read_columns(connection, clock.now(connection), service_down_time, columns_for_moves(instances, policy))
+        wanted, stuck = plan_evacuation(columns, instances, self._host, policy, nodes, failed)
+        result["left"] += stuck
+        for move in wanted:
+            self._claim(move, claim, result)
+
+    def _claim(self, move: DrainMove, claim: bool, result: EvacuationPlan) -> None:
+        restart: Restart = {
+            "uuid": move["uuid"],
+            "name": move["name"],
+            "host": move["host"],
+            "node": move["node"],
+            "provider": move["provider"],
+            "migration": None,
+        }
         if not claim:
-            result["restarts"].append({**entry, "migration": None})
+            result["restarts"].append(restart)
             return
         try:
             with self._dead.step() as (connection, now):
@@ -103,18 +109,16 @@ class EvacuationRestarts:
         except DroverError as problem:
             result["left"].append({"uuid": move["uuid"], "name": move["name"], "reason": str(problem)})
             return
-        result["restarts"].append({**entry, "migration": opened["uuid"]})
+        result["restarts"].append({**restart, "migration": opened["uuid"]})
 
-    def start(self, destination: str, migrations: list[str], hand: Any, at_once: int, timeout: int) -> dict[str, list[Restarted]]:
+    def start(self, destination: str, migrations: Sequence[str], hand: Hand, at_once: int, timeout: int) -> Starts:
         """Start claimed instances at one destination and record what became of them.
 
         :param migrations: uuids of evacuations to it, in the order to start them.
-        :param hand: the way to run modules there.
         :param at_once: how many start at the same time.
         :param timeout: seconds that the start of one may take.
-        :returns: a dict: restarted, failed and uncertain.
         """
-        result: dict[str, list[Restarted]] = {"restarted": [], "failed": [], "uncertain": []}
+        result: Starts = {"restarted": [], "failed": [], "uncertain": []}
         with self._store.read() as connection:
             wanted = evacuations.orders(connection, migrations, destination)
         try:
@@ -122,7 +126,8 @@ class EvacuationRestarts:
         except DroverError as problem:
             for order in wanted:
                 begun = order["status"] != "accepted"
-                self._record(destination, order, {"status": "uncertain" if begun else "failed", "message": str(problem)}, result)
+                answer: RestartAnswer = {"uuid": order["uuid"], "status": "uncertain" if begun else "failed", "message": str(problem)}
+                self._record(destination, order, answer, result)
             return result
         wanted = self._first(destination, wanted, looked_at([each for each in wanted if each["orders"]], hand, timeout), result)
         for order in wanted:
@@ -138,21 +143,21 @@ class EvacuationRestarts:
         return result
 
     def _first(
-        self, destination: str, wanted: list[dict[str, Any]], found: dict[str, Any], result: dict[str, list[Restarted]]
-    ) -> list[dict[str, Any]]:
-        """Those that no earlier call can begin there any more; the others are left to the next run."""
+        self, destination: str, wanted: Iterable[RestartOrder], found: Mapping[str, DomainLook | None], result: Starts
+    ) -> list[RestartOrder]:
+        """Return the orders that no earlier call can begin there any more; leave the others to the next run."""
         first = []
         for order in wanted:
-            entry = found.get(order["uuid"]) if order["orders"] else {"busy": False}
-            if entry is not None and not entry["busy"]:
+            seen = found.get(order["uuid"])
+            if not order["orders"] or (seen is not None and not seen["busy"]):
                 first.append(order)
             else:
                 message = "what an earlier run ordered there may still begin"
-                self._record(destination, order, {"status": "uncertain", "message": message}, result)
+                self._record(destination, order, {"uuid": order["uuid"], "status": "uncertain", "message": message}, result)
         return first
 
-    def _record(self, destination: str, order: dict[str, Any], answer: dict[str, Any], result: dict[str, list[Restarted]]) -> None:
-        entry: Restarted = {
+    def _record(self, destination: str, order: RestartOrder, answer: RestartAnswer, result: Starts) -> None:
+        outcome: RestartOutcome = {
             "uuid": order["uuid"],
             "name": order["name"],
             "host": destination,
@@ -160,30 +165,31 @@ class EvacuationRestarts:
             "state": answer.get("state"),
             "message": answer.get("message") or "",
         }
-        if answer["status"] in ("restarted", "there"):
-            proof = certainty.is_shown(destination, answer["state"])
+        state = outcome["state"]
+        if answer["status"] in ("restarted", "there") and state is not None:
+            proof = certainty.is_shown(destination, state)
             with self._dead.step() as (connection, now):
-                migration_claims.finish(connection, order["migration"], proof, answer["state"], now)
-            result["restarted"].append(entry)
+                migration_claims.finish(connection, order["migration"], proof, state, now)
+            result["restarted"].append(outcome)
         elif answer["status"] == "failed":
             proof = certainty.never_begun(f"{destination} says that nothing of it is there, or was not reached.")
             with self._dead.step() as (connection, now):
-                migration_claims.undo(connection, order["migration"], proof, answer["message"], now)
-            result["failed"].append(entry)
+                migration_claims.undo(connection, order["migration"], proof, outcome["message"], now)
+            result["failed"].append(outcome)
         else:
-            result["uncertain"].append(entry)
+            result["uncertain"].append(outcome)
 
 
-def _each(answer: certainty.Answer, uuids: Iterable[str]) -> list[dict[str, Any]]:
-    """What the module domain_restart says of each instance: dicts uuid, status, state, message."""
+def _each(answer: certainty.Answer, uuids: Collection[str]) -> list[RestartAnswer]:
+    """Return what the module domain_restart answered about each instance."""
     if answer.outcome == certainty.DONE:
         return answer.result["instances"]
     status = "failed" if answer.outcome == certainty.NOTHING else "uncertain"
     return [{"uuid": uuid, "status": status, "message": answer.message} for uuid in uuids]
 
 
-def _instance(order: dict[str, Any]) -> dict[str, Any]:
-    """An instance as the module domain_restart takes it."""
+def _instance(order: RestartOrder) -> dict[str, Any]:
+    """Return an instance as the module domain_restart takes it."""
     return {
         "uuid": order["uuid"],
         "name": order["name"],

@@ -9,38 +9,40 @@ next run finds out from the destinations what became of them.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.dead_host import FOUND, LOST, RESTART, DeadHost
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.dead_host import LOST, RESTART, DeadHost
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import Sighting
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import EvacuatedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import BegunRestart, HostMigration
+from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import DomainLook
+from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import StayingInstance
 from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, orders
 
 
 class EvacuationSettling:
-    """Closes what is open of one host.
-
-    :param dead: dead_host.DeadHost.
-    """
+    """Closes what is open of one host."""
 
     def __init__(self, dead: DeadHost) -> None:
         self._dead, self._host, self._store = dead, dead.host, dead.store
 
-    def withdraw(self, destination: str, hand: Any, patience: int) -> list[str]:
+    def withdraw(self, destination: str, hand: Hand, patience: int) -> list[str]:
         """Withdraw the starts that a destination was given, find out there what became of them, and close those.
 
-        :param hand: the way to run modules there.
         :param patience: seconds to wait for a call that works on one of them.
-        :returns: sentences about what was closed, and about what is not known.
+        :returns: sentences on what was closed, and on what is not certain.
         """
         with self._store.read() as connection:
             begun = evacuations.begun_at(connection, self._host, destination)
         found = looked_at(begun, hand, patience)
         return [self._withdrawn(destination, each, found[each["uuid"]]) for each in begun]
 
-    def _withdrawn(self, destination: str, each: dict[str, Any], entry: dict[str, Any] | None) -> str:
+    def _withdrawn(self, destination: str, each: BegunRestart, entry: DomainLook | None) -> str:
         name, proof = each["name"], certainty.is_absent(destination, entry)
         seen = entry["domain"] if entry is not None and not entry["busy"] else None
         if proof is not None:
@@ -58,14 +60,14 @@ class EvacuationSettling:
     def settle(self) -> list[str]:
         """Close what can be closed by what the living hosts show.
 
-        :returns: a list of sentences about what was closed, and about what is not known.
+        :returns: sentences on what was closed, and on what is not certain.
         """
         said = self._settle_arrivals()
         with self._store.read() as connection:
             found = self._dead.verdicts(connection)
-        for instance, migration, act, where, _dummy in found:
-            if act == FOUND:
-                said.append(self._record_found(instance, where, migration))
+        for instance, migration, act, place, _why in found:
+            if place is not None:
+                said.append(self._record_found(instance, place, migration))
             elif act in (RESTART, LOST) and migration is not None:
                 proof = self._is_over(migration)
                 if proof is None:
@@ -77,29 +79,30 @@ class EvacuationSettling:
                 said.append(self._release(instance))
         return said
 
-    def _release(self, instance: dict[str, Any]) -> str:
-        """One that was only being built is not restarted: nothing of it runs, and it has no disks that somebody has written to."""
+    def _release(self, instance: EvacuatedInstance) -> str:
+        """Give back the claim of an instance that was only being built: nothing of it runs, and its disks are new."""
         proof = certainty.is_off(self._host)
         with self._dead.step() as (connection, now):
             row = orders.read(connection, instance["uuid"])
-            orders.end(connection, instance["uuid"], row.order_uuid)
+            orders.end(connection, instance["uuid"], None if row is None else row.order_uuid)
             claims.release(connection, [instance["uuid"]], proof, now)
         return f"{instance['name']}: it was only being built; its claim is given back, so that it can be placed again."
 
-    def _is_over(self, migration: dict[str, Any]) -> certainty.Proof | None:
-        """The Proof that a migration off the dead host is not carried on, or None."""
+    def _is_over(self, migration: HostMigration) -> certainty.Proof | None:
+        """Return the Proof that a migration off the dead host is not carried on, or None."""
         if migration["type"] != migration_claims.EVACUATION:
             return certainty.is_off(self._host)
         if migration["status"] == "accepted":
-            return certainty.never_begun(f"{migration['destination']} was not told of it.")
+            return certainty.never_begun(f"{migration['destination']} has no order for it.")
         return None
 
-    def settle_returned(self) -> tuple[list[str], list[dict[str, str]]]:
-        """The host answers: close what an evacuation that was cut short has left open.
+    def settle_returned(self) -> tuple[list[str], list[StayingInstance]]:
+        """Close what an evacuation that was cut short has left open of a host that answers again.
 
-        :returns: (sentences about what was closed, [{uuid, name, reason}] of what is not known).
+        :returns: (sentences on what was closed, the instances of which it is not certain where they are).
         """
-        said, left = [], []
+        said: list[str] = []
+        left: list[StayingInstance] = []
         with self._store.read() as connection:
             found = [
                 each
@@ -109,14 +112,14 @@ class EvacuationSettling:
             shown = evacuations.shown(connection, [each["instance_uuid"] for each in found], self._host)
         for each in found:
             name, where, places = each["name"], each["destination"], shown.get(each["instance_uuid"], [])
-            reason = None
+            over, reason = self._is_over(each), None
             if where not in self._dead.read:
                 reason = f"it may run on {where}, which was not read"
-            elif not places and self._is_over(each) is None:
+            elif not places and over is None:
                 reason = f"it may be about to start on {where}: run this again"
-            elif not places:
+            elif not places and over is not None:
                 with self._dead.step() as (connection, now):
-                    migration_claims.undo(connection, each["uuid"], self._is_over(each), f"{self._host} is back", now)
+                    migration_claims.undo(connection, each["uuid"], over, f"{self._host} is back", now)
                 said.append(f"{name}: it was not started on {where}, and is on {self._host} as before.")
             elif [place["provider"] for place in places] == [each["provider"]] and places[0]["state"] in (
                 "running",
@@ -134,7 +137,7 @@ class EvacuationSettling:
         return said, left
 
     def _settle_arrivals(self) -> list[str]:
-        """Migrations to the dead host, by what their living source shows."""
+        """Close the migrations to the dead host, by what their living source shows."""
         said = []
         with self._store.read() as connection:
             coming = [each for each in evacuations.open_migrations(connection, self._host) if each["source"] != self._host]
@@ -154,40 +157,40 @@ class EvacuationSettling:
                     said.append(f"{name}: it had arrived from {source}, which no longer has it.")
         return said
 
-    def _record_found(self, instance: dict[str, Any], where: dict[str, Any], migration: dict[str, Any] | None) -> str:
-        """An instance that another host has already is recorded there, as one that was evacuated."""
-        uuid = instance["uuid"]
-        opened = migration
-        if migration is not None and not (migration["type"] == migration_claims.EVACUATION and migration["provider"] == where["provider"]):
-            opened = None
-            if self._is_over(migration) is None:
+    def _record_found(self, instance: EvacuatedInstance, place: Sighting, migration: HostMigration | None) -> str:
+        """Record an instance where another host has it already, as one that was evacuated."""
+        uuid, name, host, state = instance["uuid"], instance["name"], place["host"], place["state"]
+        opened, over = None, None
+        if migration is not None and migration["type"] == migration_claims.EVACUATION and migration["provider"] == place["provider"]:
+            opened = migration["uuid"]
+        elif migration is not None:
+            over = self._is_over(migration)
+            if over is None:
                 return (
-                    f"{instance['name']}: it is {where['state']} on {where['host']}, and its start on {migration['destination']} was begun "
-                    "too: left as it is until that host answers."
+                    f"{name}: it is {state} on {host}, and its start on {migration['destination']} was begun too: left as it is until that "
+                    "host answers."
                 )
         try:
             with self._dead.step() as (connection, now):
-                if migration is not None and opened is None:
-                    message = f"{self._host} died; found on {where['host']}"
-                    migration_claims.undo(connection, migration["uuid"], self._is_over(migration), message, now)
+                if migration is not None and over is not None:
+                    migration_claims.undo(connection, migration["uuid"], over, f"{self._host} died; found on {host}", now)
                 if opened is None:
-                    opened = migration_claims.begin(
-                        connection, uuid, where["host"], where["node"], migration_claims.EVACUATION, now, self._host
-                    )
-                migration_claims.finish(connection, opened["uuid"], certainty.is_shown(where["host"], where["state"]), where["state"], now)
+                    opened = migration_claims.begin(connection, uuid, host, place["node"], migration_claims.EVACUATION, now, self._host)[
+                        "uuid"
+                    ]
+                migration_claims.finish(connection, opened, certainty.is_shown(host, state), state, now)
         except DroverError as problem:
-            return f"{instance['name']}: it is {where['state']} on {where['host']} already, but cannot be recorded there: {problem}"
-        return f"{instance['name']}: it is {where['state']} on {where['host']} already."
+            return f"{name}: it is {state} on {host} already, but cannot be recorded there: {problem}"
+        return f"{name}: it is {state} on {host} already."
 
 
-def looked_at(begun: list[dict[str, Any]], hand: Any, patience: int) -> dict[str, dict[str, Any] | None]:
-    """What a destination shows of instances, once their earlier orders are withdrawn.
+def looked_at(begun: Sequence[BegunRestart], hand: Hand, patience: int) -> Mapping[str, DomainLook | None]:
+    """Look what a destination has of instances, after their earlier orders are withdrawn.
 
-    :param begun: dicts uuid, uri and orders.
     :param hand, patience: see EvacuationSettling.withdraw().
-    :returns: dict uuid -> entry of the module domain_order, or None where the destination did not answer.
+    :returns: dict uuid -> what the destination shows, None where it did not answer.
     """
-    found = {}
+    found: dict[str, DomainLook | None] = {}
     for uri in sorted({each["uri"] for each in begun}):
         found.update(hand.look(uri, {each["uuid"]: each["orders"] for each in begun if each["uri"] == uri}, patience))
     return found

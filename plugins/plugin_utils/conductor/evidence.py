@@ -1,18 +1,20 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is known of a host that does not answer: which hypervisors are asked about it, and what the store adds to their answers."""
+"""What is known of a host that does not answer, from other hypervisors and from the store."""
 
 from __future__ import annotations
 
 import time
-import typing
 import urllib.parse
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Hosts, Ports
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import Late, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing, host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, evacuations, power, services
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 
 #: Enough to see that it is not just one link; each may cost the time of a timeout.
 WITNESSES = 3
@@ -21,18 +23,17 @@ DISKS = 32
 PROBE = 60
 
 
-class Witnesses(typing.NamedTuple):
-    """Which hypervisors are asked, the addresses at which they may reach the host, and its disks, which nobody else should use."""
+class Witnesses(NamedTuple):
+    """The hypervisors that look at a host: at which addresses, and at which disks, which nothing else should use."""
 
     peers: list[str]
     addresses: list[str]
     disks: list[str]
 
 
-def collect(ports: Ports, host: str, others: typing.Iterable[str], power_state: str, said: bool) -> fencing.Evidence:
+def collect(ports: Ports, host: str, others: Iterable[str], power_state: str, said: bool) -> fencing.Evidence:
     """Look at a host from here and from other hypervisors (rules S2 and S3).
 
-    :param ports: ports.Ports.
     :param others, power_state, said: see witnesses() and gather().
     """
     answer, variables = ports.hosts.answer(host), ports.hosts.variables(host)
@@ -44,7 +45,7 @@ def collect(ports: Ports, host: str, others: typing.Iterable[str], power_state: 
         return gather(connection, host, answer, seen, power_state, said, uptime(ports.clock))
 
 
-def _seen_from(reached_by: Hosts, peer: str, question: dict) -> dict:
+def _seen_from(reached_by: Hosts, peer: str, question: dict[str, Any]) -> dict[str, Any]:
     try:
         return reached_by.hand(peer, PROBE).read("host_probe", question)
     except Unreachable:
@@ -53,8 +54,8 @@ def _seen_from(reached_by: Hosts, peer: str, question: dict) -> dict:
         return {}
 
 
-def witnesses(connection, host: str, others: typing.Iterable[str], variables: typing.Mapping) -> Witnesses:
-    """Find hypervisors that can be asked about a host: those that were up when they were last read, where there are any.
+def witnesses(connection: Connection, host: str, others: Iterable[str], variables: Mapping[str, Any]) -> Witnesses:
+    """Find hypervisors that can look at a host: those that were up when they were last read, where there are any.
 
     :param others: the other hypervisors of the inventory.
     :param variables: those of the host in the inventory.
@@ -67,19 +68,19 @@ def witnesses(connection, host: str, others: typing.Iterable[str], variables: ty
 
 
 def gather(
-    connection,
+    connection: Connection,
     host: str,
     answer: host_answer.Answer,
-    seen: list[dict],
+    seen: Sequence[Mapping[str, Any]],
     power_state: str,
     said: bool,
     started: float | None,
     soft_fenced: bool = False,
 ) -> fencing.Evidence:
-    """The Evidence on a host.
+    """Put together the Evidence on a host.
 
     :param answer: how it answers this controller.
-    :param seen: what hypervisors see: dicts item (the name), and reached and storage of the module host_probe; or unreachable.
+    :param seen: for each hypervisor item (its name), and reached and storage of the module host_probe; or unreachable.
     :param power_state: on, off, unknown or none, as its power driver says.
     :param said: a person says that it is off.
     :param started: seconds since this controller started, or None.
@@ -88,7 +89,7 @@ def gather(
     """
     service, now = services.get(connection, host), clock.now(connection)
     counted, down = power.looking_dead(connection, host)
-    # One that cannot be asked looks dead from here as well.
+    # A hypervisor that is not reached looks dead from here as well.
     lost = {str(each.get("item")) for each in seen if each.get("unreachable")}
     storages = {each.get("storage") for each in seen}
     fenced = power.last_fencing(connection)
@@ -111,10 +112,10 @@ def gather(
     )
 
 
-def uptime(seconds=time) -> float | None:
-    """Seconds since this controller started, None where its clock does not tell.
+def uptime(seconds: Any = time) -> float | None:
+    """Return the seconds since this controller started, None where its clock does not have them.
 
-    :param seconds: ports.Clock.
+    :param seconds: the module time, or a clock that need not have clock_gettime().
     """
     try:
         return seconds.clock_gettime(seconds.CLOCK_BOOTTIME)
@@ -122,28 +123,28 @@ def uptime(seconds=time) -> float | None:
         return None
 
 
-def _addresses(connection, host, variables):
-    """Where other hypervisors may reach a host, the way they migrate to it first.
+def _addresses(connection: Connection, host: str, variables: Mapping[str, Any]) -> list[str]:
+    """Return where other hypervisors may reach a host, the way they migrate to it first.
 
-    As its operator says: the name that it gives itself may be another's.
+    Only as its operator says: the name that it gives itself may be another host's.
     """
-    found = []
+    found: list[Any] = []
     for each in evacuations.addresses(connection, host):
         found += [urllib.parse.urlsplit(each["migration_uri"] or "").hostname, each["migration_address"]]
     return list(dict.fromkeys(str(each) for each in [*found, variables.get("ansible_host"), host] if each))
 
 
-def _disks(connection, host):
-    """Disks that nothing but an instance on this host may have in use."""
+def _disks(connection: Connection, host: str) -> list[str]:
+    """Return the disks that nothing but an instance on this host may have in use."""
     instances = evacuations.instances(connection, host)
     elsewhere = set(evacuations.shown(connection, [each["uuid"] for each in instances], host))
     elsewhere |= {each["instance_uuid"] for each in evacuations.open_migrations(connection, host)}
     disks = [disk for each in instances if each["uuid"] not in elsewhere for disk in each["disks"] or []]
     return sorted(
         {
-            disk["source"]
+            source
             for disk in disks
-            if disk.get("source")
+            if (source := disk.get("source"))
             and disk.get("type") in ("file", "block")
             and disk.get("device", "disk") == "disk"
             and not (disk.get("readonly") or disk.get("shareable"))

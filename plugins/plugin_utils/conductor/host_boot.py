@@ -1,12 +1,13 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host says of its boot: which one it is, and whether a file asks for another one."""
+"""What a host shows of its boot: which one it is, and whether a file asks for another one."""
 
 from __future__ import annotations
 
 import base64
-import typing
+from collections.abc import Iterable
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Hosts
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
@@ -24,7 +25,7 @@ def boot_id(hosts: Hosts, host: str) -> str:
     return base64.b64decode(content).decode("ascii").strip()
 
 
-def has_any(hosts: Hosts, host: str, paths: typing.Iterable[str]) -> bool:
+def has_any(hosts: Hosts, host: str, paths: Iterable[str]) -> bool:
     """Find out whether a host has one of these files.
 
     :raises Unreachable: the host cannot be reached.
@@ -34,7 +35,7 @@ def has_any(hosts: Hosts, host: str, paths: typing.Iterable[str]) -> bool:
     return any(_ask(hosts, host, "ansible.builtin.stat", args)["stat"]["exists"] for args in asked)
 
 
-def _ask(hosts: Hosts, host: str, module: str, args: dict) -> dict:
+def _ask(hosts: Hosts, host: str, module: str, args: dict[str, Any]) -> dict[str, Any]:
     found = hosts.hand(host).read(module, args)
     if found.get("failed"):
         raise DroverError(f"Host {host}: {found.get('msg') or f'{module} failed without a message'}")

@@ -5,20 +5,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import providers
 from ansible_collections.drover.compute.plugins.plugin_utils.store import compute_nodes, drained, evacuations, services
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 
 FIELDS = ("disabled", "disabled_reason", "maintenance", "forced_down")
 
 
-def change(connection, host, state=None, reason=None, forced_down=None, shuts_down=()):
+def change(
+    connection: Connection,
+    host: str,
+    state: str | None = None,
+    reason: str | None = None,
+    forced_down: bool | None = None,
+    shuts_down: Sequence[str] = (),
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Bring a host's service to a state.
 
     :param state: enabled, disabled, maintenance, draining (disabled, remembering what was before),
         restored (what draining remembered), or None to leave it.
     :param reason: why, for disabled, maintenance and draining.
-    :param forced_down: True or False; None leaves it.
+    :param forced_down: None leaves it.
     :param shuts_down: with draining, uuids of instances that are about to be shut down for it: those that run are
         remembered, to be started again.
     :returns: (before, after), dicts of FIELDS.
@@ -64,8 +75,8 @@ def change(connection, host, state=None, reason=None, forced_down=None, shuts_do
     return before, {name: wanted[name] for name in FIELDS}
 
 
-def _refuse_while_stale(connection, host):
-    """What was evacuated from a host may not be there any more when it counts as up (N9.4)."""
+def _refuse_while_stale(connection: Connection, host: str) -> None:
+    """Refuse to count a host as up that may still have instances that were evacuated from it (N9.4)."""
     names = [each["name"] for each in evacuations.left_behind(connection, [host])]
     if names:
         raise DroverError(

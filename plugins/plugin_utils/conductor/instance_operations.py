@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.operations import Operations
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.operations import Operations, refuse
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import InstanceOutcome
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instance_lookup
 
 #: Seconds that the work on one instance may take beyond its timeout, and on a host in all.
@@ -17,21 +20,17 @@ SPARE, SPARE_OF_HOST = 30, 300
 
 
 class InstanceOperations:
-    """One run on the instances of several hosts. A host that fails stops no other.
-
-    :param ports: ports.Ports.
-    :param check_mode: whether nothing is to be changed.
-    """
+    """One run on the instances of several hosts. A host that fails stops no other."""
 
     def __init__(self, ports: Ports, check_mode: bool = False) -> None:
         self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
         self._check_mode = check_mode
-        #: Answers of all instances and differences, see operations.Operations; sentences on what failed.
-        self.answers: list[dict] = []
-        self.differences: list[dict] = []
+        #: Of all instances; the differences that modules returned; sentences on what failed.
+        self.outcomes: list[InstanceOutcome] = []
+        self.differences: list[dict[str, Any]] = []
         self.failed: list[str] = []
 
-    def run(self, wanted: list, state: str, options: dict) -> tuple:
+    def run(self, wanted: Sequence[Any], state: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]], list[str]]:
         """Carry it out.
 
         :param wanted: names, uuids, or mappings of both.
@@ -40,40 +39,45 @@ class InstanceOperations:
             and names of those that were not in the store); what changed; sentences.
         """
         instance_lookup.refuse_none(wanted)
-        unknown: list | None = [] if state == "absent" else None
+        unknown: list[Any] | None = [] if state == "absent" else None
         with self._store.read() as connection:
             found = instance_lookup.find(connection, wanted, unknown)
         if unknown:
             self._say(f"Not in the store, so there is nothing to remove: {', '.join(unknown)}")
         for host in dict.fromkeys(each["host"] for each in found):
+            there = [each for each in found if each["host"] == host]
             try:
-                self._work(host, [instance_lookup.as_named(each) for each in found if each["host"] == host], state, options)
+                if host is None:
+                    for each in there:
+                        refuse(each, state)
+                else:
+                    self._work(host, [instance_lookup.as_named(each) for each in there], state, options)
             except DroverError as problem:
                 if "timedout" in problem.details:
                     raise
                 self.failed.append(str(problem))
-        result = {"changed": any(each["changed"] for each in self.answers), "instances": self.answers}
+        result: dict[str, Any] = {"changed": any(each["changed"] for each in self.outcomes), "instances": self.outcomes}
         if state == "absent":
-            removed = [each for each in self.answers if each["status"] == "done"]
-            result["gone"] = [{key: each[key] for key in ("uuid", "name")} for each in removed] + (unknown or [])
-            for each in removed:
-                self._say_removed(each)
+            removed = [each for each in self.outcomes if each["status"] == "done"]
+            result["gone"] = [{"uuid": each["uuid"], "name": each["name"]} for each in removed] + (unknown or [])
+            for outcome in removed:
+                self._say_removed(outcome)
         return result, self.differences, self.failed
 
-    def _work(self, host: str | None, wanted: list, state: str, options: dict) -> None:
+    def _work(self, host: str, wanted: Sequence[Any], state: str, options: Mapping[str, Any]) -> None:
         with self._held(host, state, len(wanted) * (options["timeout"] + SPARE) + SPARE_OF_HOST):
             operations = Operations(self._store, self._hosts.hand(host), host, self._check_mode)
-            answers, differences, failed = operations.carry_out(wanted, state, options)
-        self.answers += answers
+            outcomes, differences, failed = operations.carry_out(wanted, state, options)
+        self.outcomes += outcomes
         self.differences += differences
         self.failed += failed
 
-    def _held(self, host: str | None, state: str, seconds: int) -> contextlib.AbstractContextManager:
-        if self._check_mode or host is None:
+    def _held(self, host: str, state: str, seconds: int) -> contextlib.AbstractContextManager[None]:
+        if self._check_mode:
             return contextlib.nullcontext()
         return self._leasing.held([host], f"instances: {state}", seconds)
 
-    def _say_removed(self, answer: dict) -> None:
+    def _say_removed(self, outcome: InstanceOutcome) -> None:
         word = "would remove" if self._check_mode else "removed"
-        kept = "".join(f" Kept {disk['path']}: {disk['reason']}." for disk in answer["kept_disks"])
-        self._say(f"{answer['name']}: {word} {', '.join(answer['removed_disks']) or 'no disk'}.{kept}")
+        kept = "".join(f" Kept {disk['path']}: {disk['reason']}." for disk in outcome["kept_disks"])
+        self._say(f"{outcome['name']}: {word} {', '.join(outcome['removed_disks']) or 'no disk'}.{kept}")

@@ -6,15 +6,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import used_files
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import NamedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import InstanceOutcome
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, drained, instance_lookup, orders
+from ansible_collections.drover.compute.plugins.plugin_utils.store.compute_nodes import DEFAULT_URI
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Store
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain, record
 
-#: What the hypervisor brings the domains to.
+#: The state of the module domain_power for each state of instances.
 POWER = {"started": "running", "stopped": "shutoff", "rebooted": "rebooted"}
 #: How a refusal begins.
 NOT_DONE = {
@@ -28,76 +35,73 @@ AGAIN = "Run drover.compute.instance_delete again, which finds out what became o
 
 
 class Operations:
-    """What is done with instances of one host. All are tried; each has an answer: uuid, name, changed, status, message, domain.
+    """The work on instances of one host; one that fails stops no other."""
 
-    :param store: an open Store.
-    :param hand: remote_module.Hand, or what answers as it does.
-    :param host: the name of the host.
-    :param check_mode: whether nothing is to be changed.
-    """
-
-    def __init__(self, store, hand, host, check_mode=False):
+    def __init__(self, store: Store, hand: Hand, host: str, check_mode: bool = False) -> None:
         self.store, self.hand, self.host, self.check_mode = store, hand, host, check_mode
 
-    def carry_out(self, wanted: list, state: str, options: dict) -> tuple[list, list, list]:
-        """Bring instances of this host to a state; all are tried.
+    def carry_out(
+        self, wanted: Sequence[Any], state: str, options: Mapping[str, Any]
+    ) -> tuple[list[InstanceOutcome], list[dict[str, Any]], list[str]]:
+        """Bring instances of this host to a state.
 
-        :param wanted: what names them, see find().
+        :param wanted: names, uuids, or mappings of both.
         :param state: a key of NOT_DONE.
         :param options: timeout (seconds), force, hard, keep_disks.
-        :returns: (answers, differences, sentences on those that failed).
+        :returns: (outcomes, differences, sentences on those that failed).
         """
         found = self.find(wanted, state)
         given = {key: options[key] for key in ("timeout", "force")}
         if state == "absent":
-            answers, differences = self.remove(found, {**given, "remove_disks": not options["keep_disks"]})
+            outcomes, differences = self.remove(found, {**given, "remove_disks": not options["keep_disks"]})
         else:
-            answers, differences = self.power(found, state, {**given, "hard": options["hard"]})
-        return answers, differences, [self._sentence(each) for each in answers if each["status"] != "done"]
+            outcomes, differences = self.power(found, state, {**given, "hard": options["hard"]})
+        return outcomes, differences, [self._sentence(each) for each in outcomes if each["status"] != "done"]
 
-    def _sentence(self, answer: dict) -> str:
-        """The sentence about one that failed; many a message names it already."""
-        name, text = answer["name"], answer["message"]
+    def _sentence(self, outcome: InstanceOutcome) -> str:
+        """Return the sentence on an instance that failed; many a message names it already."""
+        name, text = outcome["name"], outcome["message"]
         text = text if text.startswith(f"{name} ") else f"Instance {name} on {self.host}: {text}"
         return text if text.endswith(".") else f"{text}."
 
-    def find(self, wanted, state):
-        """The instances that are named, on this host, and free to be worked on; those of ``absent`` may be unknown.
+    def find(self, wanted: Sequence[Any], state: str) -> list[NamedInstance]:
+        """Find instances by their names or uuids; those of ``absent`` may be unknown.
 
-        :raises DroverError: one of them is not.
+        :raises DroverError: one of them is on another host, or another run works on it.
         """
         with self.store.read() as connection:
             found = instance_lookup.find(connection, wanted, [] if state == "absent" else None)
         for instance in found:
-            instance_lookup.refuse(
-                instance, NOT_DONE[state], settled=state == "absent", order=orders.DELETING if state == "absent" else None
-            )
+            refuse(instance, state)
             if instance["host"] != self.host:
                 raise DroverError(
                     f"Instance {instance['name']} is on {instance['host']}, but this task runs on {self.host}. Delegate it there."
                 )
         return found
 
-    def power(self, found, state, options):
+    def power(
+        self, found: Sequence[NamedInstance], state: str, options: Mapping[str, Any]
+    ) -> tuple[list[InstanceOutcome], list[dict[str, Any]]]:
         """Bring instances to a power state.
 
         :param options: timeout (seconds), force, hard.
-        :returns: (answers, differences).
+        :returns: (outcomes, differences).
         """
-        answers, differences = [], []
-        for uri in sorted({each["uri"] for each in found}):
-            here = [each for each in found if each["uri"] == uri]
+        outcomes: list[InstanceOutcome] = []
+        differences: list[dict[str, Any]] = []
+        for uri in sorted({each["uri"] or DEFAULT_URI for each in found}):
+            here = [each for each in found if (each["uri"] or DEFAULT_URI) == uri]
             wanted = [{"uuid": each["uuid"], "name": each["name"] if each["named"] else None} for each in here]
             given = {**options, "uri": uri, "state": POWER[state], "domains": wanted}
             answer = self.hand.act("domain_power", given)
             if answer.outcome != certainty.DONE:
                 raise DroverError(f"Host {self.host}: {answer.message.rstrip('.')}. {LOST}")
             self._write_down(answer.result["domains"])
-            answers += [_answer(each) for each in answer.result["domains"]]
+            outcomes += [_outcome(each) for each in answer.result["domains"]]
             differences += [answer.result["diff"]] if "diff" in answer.result else []
-        return answers, differences
+        return outcomes, differences
 
-    def _write_down(self, answers):
+    def _write_down(self, answers: Iterable[dict[str, Any]]) -> None:
         if self.check_mode:
             return
         with self.store.write(together=True) as connection:
@@ -105,29 +109,40 @@ class Operations:
                 record.record_seen(connection, facts["uuid"], self.host, domain.describe(facts), time.time())
             drained.settle(connection, self.host, [each["uuid"] for each in answers if each["status"] == "done"])
 
-    def remove(self, found, options):
+    def remove(self, found: Iterable[NamedInstance], options: Mapping[str, Any]) -> tuple[list[InstanceOutcome], list[dict[str, Any]]]:
         """Remove instances: domain, disks that are provably theirs, room and record.
 
         :param options: timeout (seconds), force, remove_disks.
-        :returns: (answers, differences).
+        :returns: (outcomes, differences).
         """
-        answers, differences = [], []
+        outcomes: list[InstanceOutcome] = []
+        differences: list[dict[str, Any]] = []
         for instance in found:
-            answer = {"uuid": instance["uuid"], "name": instance["name"], "changed": True, "status": "done", "message": ""}
-            answer.update(removed_disks=[], kept_disks=[])
+            changed, status, message = True, "done", ""
+            result: dict[str, Any] = {}
             try:
                 result = self._remove(instance, options)
-                answer.update({key: result.get(key, []) for key in ("removed_disks", "kept_disks")})
                 differences += [result["diff"]] if "diff" in result else []
             except DroverError as problem:
-                answer.update(changed=False, status="failed", message=str(problem))
-            answers.append(answer)
-        return answers, differences
+                changed, status, message = False, "failed", str(problem)
+            outcomes.append(
+                {
+                    "uuid": instance["uuid"],
+                    "name": instance["name"],
+                    "changed": changed,
+                    "status": status,
+                    "message": message,
+                    "removed_disks": result.get("removed_disks", []),
+                    "kept_disks": result.get("kept_disks", []),
+                }
+            )
+        return outcomes, differences
 
-    def _remove(self, instance, options):
-        """Remove one. Its order is open from before its domain is touched until its record is gone, so that the next run goes on."""
-        uuid, uri = instance["uuid"], instance["uri"]
-        given = {**options, "uri": uri, "uuid": uuid, "name": instance["name"] if instance["named"] else None, "state": "absent"}
+    def _remove(self, instance: NamedInstance, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Remove an instance. Its order is open from before its domain is touched until its record is gone, for the next run to find."""
+        uuid, uri = instance["uuid"], instance["uri"] or DEFAULT_URI
+        name = instance["name"] if instance["named"] else None
+        given: dict[str, Any] = {**options, "uri": uri, "uuid": uuid, "name": name, "state": "absent"}
         with self.store.read() as connection:
             given["used_elsewhere"] = used_files.elsewhere(connection, uuid, self.host)
         foreseen = self.hand.foretell("domain", given)
@@ -148,7 +163,7 @@ class Operations:
             orders.begin(connection, uuid, orders.DELETING, order, instead_of=instance["order_uuid"])
         withdrawn = [each for each in (instance["order_uuid"],) if each]
         if withdrawn and self.hand.look(uri, {uuid: withdrawn}, options["timeout"])[uuid] is None:
-            raise DroverError(f"an earlier run began to remove it, and {self.host} does not tell what became of that. {AGAIN}")
+            raise DroverError(f"an earlier run began to remove it, and {self.host} does not show what became of that. {AGAIN}")
         answer = self.hand.act("domain", {**given, "order": order})
         if answer.outcome != certainty.DONE:
             self._give_up(instance, order, answer)
@@ -159,8 +174,8 @@ class Operations:
             drained.settle(connection, self.host, [uuid])
         return answer.result
 
-    def _give_up(self, instance, order, answer):
-        """Its removal failed: the order is closed where it is certain that nothing was done, else the next run finds out.
+    def _give_up(self, instance: NamedInstance, order: str, answer: certainty.Answer) -> NoReturn:
+        """End a removal that failed: close its order where it is certain that nothing was done, else leave that to the next run.
 
         :raises DroverError: always.
         """
@@ -171,9 +186,19 @@ class Operations:
         raise DroverError(f"{answer.message.rstrip('.')}. It may be removed in part. {AGAIN}")
 
 
-def _answer(entry):
-    """What is said of one instance; one that is not on its host fails."""
-    answer = {key: entry[key] for key in ("uuid", "name", "changed", "status", "message", "domain")}
-    if answer["status"] == "absent":
-        answer["message"] += ". Run drover.compute.discover to find it"
-    return answer
+def refuse(instance: NamedInstance, state: str) -> None:
+    """Raise DroverError where an instance must not be brought to a state now: another run works on it, or it is on no host."""
+    absent = state == "absent"
+    instance_lookup.refuse(instance, NOT_DONE[state], settled=absent, order=orders.DELETING if absent else None)
+
+
+def _outcome(entry: Mapping[str, Any]) -> InstanceOutcome:
+    """Return the outcome of an instance from the answer of the module domain_power."""
+    return {
+        "uuid": entry["uuid"],
+        "name": entry["name"],
+        "changed": entry["changed"],
+        "status": entry["status"],
+        "message": entry["message"] + (". Run drover.compute.discover to find it" if entry["status"] == "absent" else ""),
+        "domain": entry["domain"],
+    }

@@ -95,7 +95,7 @@ class DrainQuestion:
         host: str,
         excluded: Exclusions,
     ) -> DrainPlan:
-        columns, instances = read_fleet(connection, there + (others or []), self.policy, clock.now(connection), self.service_down_time)
+        columns = read_fleet(connection, there + (others or []), self.policy, clock.now(connection), self.service_down_time)
         limits: MoveLimits = {
             "per_source": self.limits.per_source,
             "per_destination": self.limits.per_destination,
@@ -104,12 +104,12 @@ class DrainQuestion:
         }
         return plan_drain(
             columns,
-            instances[: len(there)],
+            there,
             host,
             self.policy,
             limits,
             excluded,
-            others=None if others is None else instances[len(there) :],
+            others=others,
             extra_moves=self.extra_moves,
             solver_seconds=self.solver_seconds,
         )

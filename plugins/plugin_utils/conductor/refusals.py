@@ -6,26 +6,27 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils.store import decisions
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Store
 
 
 @contextlib.contextmanager
-def kept(store, purpose, actor, now):
+def kept(store: Store, purpose: str, actor: str, now: float) -> Iterator[None]:
     """Write down what the scheduler refuses inside, in a transaction of its own, and raise it on.
 
-    :param store: a Store that may be written.
     :param purpose: see decisions.row().
-    :param actor: who asked, in words for people.
+    :param actor: of the request, in words for people.
     :param now: the time, seconds since 1970.
     :raises NoValidHost: as it came.
     """
     try:
         yield
     except NoValidHost as problem:
-        why, message = problem.explanation, str(problem)
-        row = decisions.row(purpose, actor, problem.instance, now, explanation=why, message=message)
-        with store.write(together=True) as connection:
-            decisions.record(connection, [row])
+        if problem.instance is not None:
+            row = decisions.row(purpose, actor, problem.instance, now, explanation=problem.explanation, message=str(problem))
+            with store.write(together=True) as connection:
+                decisions.record(connection, [row])
         raise

@@ -5,22 +5,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
 from ansible_collections.drover.compute.plugins.plugin_utils.report.host_loss import host_losses, sizes
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plan import plan_view
 from ansible_collections.drover.compute.plugins.plugin_utils.report.view import view
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances, overview
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import ALL, read_columns
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_amounts
 
 
-def read(connection, policy, now, service_down_time=0, plans=()):
-    """The picture of the fleet at one moment, with capacity and plans.
+def read(
+    connection: Connection, policy: Policy, now: float, service_down_time: float = 0, plans: Iterable[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """Collect what the report shows of the fleet at one moment, with capacity and plans.
 
-    :param policy: scheduler Policy, by which more instances would be placed.
-    :param plans: mappings as the lookups of plans return them.
-    :raises DroverError: a plan is none.
+    :param policy: by which more instances would be placed.
+    :param plans: as the lookups of plans return them.
+    :raises DroverError: a mapping is no plan.
     """
     listed = instances.listing(connection)
     wanted = sizes(overview.flavors(connection), listed)
@@ -39,7 +46,7 @@ def read(connection, policy, now, service_down_time=0, plans=()):
     }
 
 
-def _request(size):
+def _request(size: Mapping[str, Any]) -> dict[str, Any]:
     if "flavor" in size:
         return {"name": size["name"], "flavor": size["flavor"]}
     return {key: size[key] for key in ("name", "vcpus", "memory_mb", "disk_gb")}

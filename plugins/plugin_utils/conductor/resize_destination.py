@@ -6,20 +6,37 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import decide
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations
+from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Resources, Selection
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import NamedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import Size
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import flavors
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 
 # What a flavor sets; all else that an instance holds stays with it.
 SIZED = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
 
 
-def request(connection, instance):
-    """What the scheduler is asked for an instance as it is (a dict of store.instance_lookup.find())."""
-    keys = ("name", "uuid", "vcpus", "memory_mb", "disk_gb", "availability_zone", "server_group", "project", "user")
-    found = {key: instance[key] for key in keys if instance[key] is not None}
+def request(connection: Connection, instance: NamedInstance) -> dict[str, Any]:
+    """Return the scheduler's request for an instance as it is."""
+    given = {
+        "name": instance["name"],
+        "uuid": instance["uuid"],
+        "vcpus": instance["vcpus"],
+        "memory_mb": instance["memory_mb"],
+        "disk_gb": instance["disk_gb"],
+        "availability_zone": instance["availability_zone"],
+        "server_group": instance["server_group"],
+        "project": instance["project"],
+        "user": instance["user"],
+    }
+    found: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if instance["flavor"] and flavors.find(connection, instance["flavor"]) is not None:
         found["flavor"] = instance["flavor"]
     if instance["image"]:
@@ -27,16 +44,22 @@ def request(connection, instance):
     return found
 
 
-def find_destination(connection, instance, name, host, policy, now, service_down_time=0):
+def find_destination(
+    connection: Connection,
+    instance: NamedInstance,
+    name: str | None,
+    host: str | None,
+    policy: Policy,
+    now: float,
+    service_down_time: int = 0,
+) -> tuple[Selection, Size]:
     """Find the new size of an instance, and where it fits: its own host if it does, or else the best other one.
 
     Both sizes are held until the resize is confirmed, so there must be room for both where it stays.
 
-    :param instance: a dict of store.instance_lookup.find().
     :param name: the flavor; None for a cold migration, which keeps the size and takes another host.
     :param host: the host to take, None for the one that the scheduler picks.
-    :returns: (selection, size): a selection as scheduler.drivers.schedule() returns it, whose resources are all
-        that the instance shall hold, and a dict flavor, vcpus, memory_mb, disk_gb.
+    :returns: the resources of the selection are all that the instance shall hold.
     :raises DroverError: no such flavor, a smaller disk, or no host has room.
     """
     asked, size = request(connection, instance), _size(connection, instance, name)
@@ -55,7 +78,7 @@ def find_destination(connection, instance, name, host, policy, now, service_down
         except NoValidHost:
             if number == len(tries):
                 raise
-    held = {}
+    held: Resources = {}
     for amounts in allocations.read(connection, [instance["uuid"]]).get(instance["uuid"], {}).values():
         for each, amount in amounts.items():
             if each not in SIZED:
@@ -63,9 +86,18 @@ def find_destination(connection, instance, name, host, policy, now, service_down
     return {**selection, "resources": {**held, **selection["resources"]}}, size
 
 
-def _size(connection, instance, name):
+def size_of(instance: NamedInstance) -> Size:
+    return {
+        "flavor": instance["flavor"],
+        "vcpus": instance["vcpus"],
+        "memory_mb": instance["memory_mb"],
+        "disk_gb": instance["disk_gb"],
+    }
+
+
+def _size(connection: Connection, instance: NamedInstance, name: str | None) -> Size:
     if name is None:
-        return {key: instance[key] for key in ("flavor", "vcpus", "memory_mb", "disk_gb")}
+        return size_of(instance)
     found = flavors.find(connection, name)
     if found is None:
         raise DroverError(

@@ -1,22 +1,28 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From requests to selections: what the lookup schedule does, for whoever has a connection to the store.
+"""From requests to selections.
 
 The scheduler gets plain columns and knows no database; the store knows no scheduler. Here they meet.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import batch, query, response
+from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Allocations, Selection
+from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import FleetColumns
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import InstanceAmounts, PlannedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_fields import is_line
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils.store.flavors import read_flavors
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import (
     ALL,
@@ -25,10 +31,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns 
     read_columns,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils.store.provider_arrays import ProviderArrays
 
 
-def read_specs(connection, requests):
-    """The specs of request mappings; flavors by name come from the store.
+def read_specs(connection: Connection, requests: Iterable[Any]) -> list[RequestSpec]:
+    """Make specs of request mappings; flavors by name come from the store.
 
     :raises RequestError: naming the key and what was expected.
     """
@@ -37,10 +44,12 @@ def read_specs(connection, requests):
     return [spec for request in requests for spec in RequestSpec.expand(request, flavors)]
 
 
-def read_states(connection, specs, policy, now, service_down_time=0):
-    """The host states that these specs and this policy need, in a fixed number of queries.
+def read_states(
+    connection: Connection, specs: Sequence[RequestSpec], policy: Policy, now: float, service_down_time: float = 0
+) -> HostStates:
+    """Read the host states that these specs and this policy need, in a fixed number of queries.
 
-    :raises DroverError: they ask for a resource class that does not exist.
+    :raises DroverError: a spec has a resource class that does not exist.
     """
     columns = read_columns(connection, now, service_down_time, columns_for_specs(specs, policy))
     states = HostStates(columns)
@@ -48,23 +57,21 @@ def read_states(connection, specs, policy, now, service_down_time=0):
     return states
 
 
-def columns_for_specs(specs, policy):
-    """What of the store these specs and this policy look at."""
-    found = ColumnQuery(columns=policy.needs(specs))
+def columns_for_specs(specs: Sequence[RequestSpec], policy: Policy) -> ColumnQuery:
+    """Return which columns of the store these specs and this policy look at."""
+    instances, groups = {spec.key for spec in specs}, {spec.server_group.name for spec in specs if spec.server_group is not None}
+    found = ColumnQuery(columns=policy.needs(specs), instances=instances, groups=groups)
     for spec in specs:
         found.classes.update(spec.resources)
         for group in spec.groups:
             found.provider_traits.update(group.required, group.forbidden)
-        found.instances.add(spec.key)
         for hint in ("same_host", "different_host"):
-            found.instances.update(spec.hints.get(hint, ()))
-        if spec.server_group is not None:
-            found.groups.add(spec.server_group.name)
+            instances.update(spec.hints.get(hint, ()))
     return found
 
 
-def columns_for_moves(instances, policy, whole=False):
-    """What of the store a plan looks at that moves these instances (dicts of the store's read_host_instances).
+def columns_for_moves(instances: Sequence[PlannedInstance], policy: Policy, whole: bool = False) -> ColumnQuery:
+    """Return which columns of the store a plan looks at that moves these instances.
 
     :param whole: whether these are all instances, which are not read again then.
     """
@@ -72,29 +79,38 @@ def columns_for_moves(instances, policy, whole=False):
     columns = policy.needs(specs)
     if any(each.get("required_traits") for each in instances):
         columns = {*columns, "traits"}
-    return ColumnQuery(columns=columns, instances=instances if whole else ALL, groups=ALL, classes=classes_of(instances))
+    return ColumnQuery(columns=columns, instances=list(instances) if whole else ALL, groups=ALL, classes=classes_of(instances))
 
 
-def classes_of(instances):
-    """The classes that instances hold (set)."""
+def classes_of(instances: Iterable[PlannedInstance | InstanceAmounts]) -> set[str]:
+    """Return the resource classes of which instances hold something."""
     return {name for each in instances for name in each.get("resources") or ()}
 
 
-def read_fleet(connection, instances, policy, now, service_down_time=0):
-    """What a plan goes by that moves these instances (dicts as wanted_to_move() takes them): the columns of the fleet, and they."""
-    return read_columns(connection, now, service_down_time, columns_for_moves(instances, policy)), instances
+def read_fleet(
+    connection: Connection, instances: Sequence[PlannedInstance], policy: Policy, now: float, service_down_time: float = 0
+) -> FleetColumns:
+    """Read the columns of the fleet that a plan needs which moves these instances."""
+    return read_columns(connection, now, service_down_time, columns_for_moves(instances, policy))
 
 
 def read_whole_fleet(
-    connection: Any, policy: Policy, now: float, service_down_time: int = 0
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What a plan that may move any instance goes by: the same as of read_fleet(), of all instances."""
+    connection: Connection, policy: Policy, now: float, service_down_time: float = 0
+) -> tuple[FleetColumns, list[PlannedInstance]]:
+    """Read the columns of the fleet and all instances, for a plan that may move any of them."""
     instances = read_instances(connection)
     return read_columns(connection, now, service_down_time, columns_for_moves(instances, policy, whole=True)), instances
 
 
-def decide(connection, requests, policy, now, service_down_time=0, explain=True):
-    """Selections for request mappings, each with a uuid; see scheduler.filter_scheduler.schedule."""
+def decide(
+    connection: Connection,
+    requests: Iterable[Mapping[str, Any]],
+    policy: Policy,
+    now: float,
+    service_down_time: float = 0,
+    explain: bool = True,
+) -> list[Selection]:
+    """Make selections for request mappings, each with a uuid; see scheduler.filter_scheduler.schedule."""
     specs = read_specs(connection, requests)
     if not specs:
         return []
@@ -105,13 +121,13 @@ def decide(connection, requests, policy, now, service_down_time=0, explain=True)
     return selections
 
 
-def provider_capacity(specs, states, arrays):
-    """The ExactRoom for specs, None where the columns of VCPU, MEMORY_MB and DISK_GB say all.
+def provider_capacity(specs: Sequence[RequestSpec], states: HostStates, arrays: ProviderArrays) -> ProviderCapacity | None:
+    """Return the capacity of providers for specs; None where the columns of VCPU, MEMORY_MB and DISK_GB are enough.
 
-    They do not where other classes or groups of the extra specs are wanted, nor where a node takes a class from
+    They are not where other classes or groups of the extra specs are wanted, nor where a node takes a class from
     nested providers or may choose between several.
 
-    :param arrays: store.provider_arrays.ProviderArrays that the columns of the states are made of.
+    :param arrays: the columns of the states are made of them.
     :raises DroverError: a class or trait that the store does not have.
     """
     sure = set(RESOURCE_CLASSES) - states.choosing
@@ -123,44 +139,44 @@ def provider_capacity(specs, states, arrays):
 
 
 class ProviderCapacity:
-    """What scheduler.host_states.HostStates asks as its ``provider_capacity``.
+    """The ``provider_capacity`` of scheduler.host_states.HostStates.
 
-    :param sure: the classes of which the columns say all.
+    :param sure: the classes for which the columns are enough.
     """
 
-    def __init__(self, found, sure):
+    def __init__(self, found: batch.CandidateCapacity, sure: set[str]) -> None:
         self._capacity, self._sure = found, sure
-        self._queries = {}
+        self._queries: dict[Any, query.Query] = {}
 
-    def decides(self, resource_class, spec):
-        """Is this asked for a class, and not the column?"""
+    def decides(self, resource_class: str, spec: RequestSpec) -> bool:
+        """Return whether this decides on a class for a spec, and not the column."""
         return resource_class not in self._sure or any(resource_class in dict(group.resources) for group in spec.groups)
 
-    def fits(self, spec, resource_class=None):
-        """bool array over the nodes: where there is room for all amounts of the request, or for one class of them."""
+    def fits(self, spec: RequestSpec, resource_class: str | None = None) -> BoolArray:
+        """Return for each node whether it has room for all amounts of the request, or for those of one class."""
         return self._capacity.fits(self._query(spec, resource_class))
 
-    def left(self, resource_class, node):
-        """(free, capacity) of the provider with most left of a class, None where the node has none."""
+    def left(self, resource_class: str, node: int) -> tuple[int, int] | None:
+        """Return (free, capacity) of the provider with most left of a class, None where the node has none."""
         return self._capacity.most(resource_class, node)
 
-    def choose(self, spec, node):
-        """{provider uuid: {class: amount}} that an instance would take on a node, None when it does not fit."""
+    def choose(self, spec: RequestSpec, node: int) -> Allocations | None:
+        """Return what an instance would allocate on a node, None where it does not fit."""
         return self._capacity.choose(self._query(spec, None), node)
 
-    def count(self, allocations, sign):
-        """Count what was chosen as used (1), or as free again (-1)."""
+    def count(self, allocations: Allocations, sign: int) -> None:
+        """Count allocations as used (1), or as free again (-1)."""
         self._capacity.count(allocations, sign)
 
-    def _query(self, spec, resource_class):
+    def _query(self, spec: RequestSpec, resource_class: str | None) -> query.Query:
         key = (tuple(sorted(spec.resources.items())), spec.groups, spec.group_policy, resource_class)
         if key not in self._queries:
             self._queries[key] = _query(spec, resource_class)
         return self._queries[key]
 
 
-def _query(spec, resource_class=None):
-    """What a spec asks for, of all classes or of one, as a query for candidates."""
+def _query(spec: RequestSpec, resource_class: str | None = None) -> query.Query:
+    """Return the query for candidates of a spec, for all classes or for one."""
     spread = dict(spec.resources)
     groups = {}
     for each in spec.groups:

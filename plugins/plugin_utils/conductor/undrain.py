@@ -9,6 +9,7 @@ An undrain that is killed is run again: what the drain shut down is in the store
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.host_moves import HostMoves
@@ -26,8 +27,7 @@ SPARE = 300
 class UndrainRequest:
     """What the operator wants.
 
-    - host: its name.
-    - moves: settings.MoveSettings, for what the drain left open.
+    - moves: for what the drain left open.
     - timeout: seconds that an instance may take to start.
     - check_mode: change nothing.
     """
@@ -39,11 +39,7 @@ class UndrainRequest:
 
 
 class Undrain:
-    """One run of an undrain.
-
-    :param ports: ports.Ports.
-    :param request: UndrainRequest.
-    """
+    """One run of an undrain."""
 
     def __init__(self, ports: Ports, request: UndrainRequest) -> None:
         self._ports, self._request, self.host = ports, request, request.host
@@ -52,10 +48,10 @@ class Undrain:
         self._drained = False
         self.changed = False
         #: Instances that were started, and sentences on those that were not.
-        self.started: list[dict] = []
+        self.started: list[dict[str, str]] = []
         self.failed: list[str] = []
 
-    def run(self) -> dict:
+    def run(self) -> dict[str, Any]:
         """Carry it out.
 
         :returns: a dict: changed, host (host_state.FIELDS), started (instances, each uuid and name), message.
@@ -91,7 +87,7 @@ class Undrain:
                 raise
             self._say(f"{problem} {self.host} is brought back all the same.")
 
-    def _restore(self) -> tuple[dict, list[dict]]:
+    def _restore(self) -> tuple[dict[str, Any], list[dict[str, str]]]:
         """Give the host the state that it had before the drain.
 
         :returns: (its state, the instances that the drain shut down and that are to be started).
@@ -103,13 +99,13 @@ class Undrain:
         self.changed |= before != after
         return after, to_start
 
-    def _message(self, state: dict, to_start: list[dict]) -> str:
+    def _message(self, state: dict[str, Any], to_start: list[dict[str, str]]) -> str:
         was = "is as it was before its drain or evacuation" if self._drained else "was not drained; nothing was changed"
         now = f"disabled ({state['disabled_reason']})" if state["disabled"] else "enabled"
         names = ", ".join(each["name"] for each in to_start)
         return f"{self.host} {was}: {now}." + (f" Its drain shut down {names}, to be started now." if names else "")
 
-    def _start(self, instance: dict) -> None:
+    def _start(self, instance: dict[str, str]) -> None:
         """Start an instance; one that does not start keeps no other from it."""
         name, host = instance["name"], self.host
         try:
@@ -117,7 +113,7 @@ class Undrain:
                 self._leasing.extend(host, self._request.timeout + SPARE)
             self._say(f"{name}: starting on {host}")
             operations = Operations(self._store, self._hosts.hand(host), host, self._request.check_mode)
-            answers, dummy, failed = operations.carry_out(
+            outcomes, _differences, failed = operations.carry_out(
                 [instance["uuid"]], "started", {"timeout": self._request.timeout, "force": False, "hard": False}
             )
         except DroverError as problem:
@@ -125,6 +121,6 @@ class Undrain:
                 raise
             self.failed.append(str(problem))
             return
-        self.changed |= any(each["changed"] for each in answers)
+        self.changed |= any(each["changed"] for each in outcomes)
         self.failed += failed
         self.started += [] if failed else [instance]

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import DrainPlan, InstanceSummary, UnmovableInstance
+from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import (
+    DrainPlan,
+    EvacuationPlan,
+    InstanceSummary,
+    StayingInstance,
+    UnmovableInstance,
+)
 
 
 class MoveOutcome(TypedDict):
@@ -105,11 +111,23 @@ class DrainResult(TypedDict):
     message: str
 
 
+class RestartAnswer(TypedDict):
+    """What the module domain_restart answers about an instance: restarted, there, failed or uncertain, which it documents.
+
+    state: of the domain; missing where there is none.
+    """
+
+    uuid: str
+    status: str
+    state: NotRequired[str | None]
+    message: NotRequired[str]
+
+
 class RestartOutcome(TypedDict):
     """What the start of an instance of a dead host came to.
 
     - host: its destination. provider: of that host.
-    - state: of the domain there, or None. message: why it does not run there; may be empty.
+    - state: of the domain there, None where there is none. message: why it does not run there; may be empty.
     """
 
     uuid: str
@@ -117,6 +135,19 @@ class RestartOutcome(TypedDict):
     host: str
     provider: str
     state: str | None
+    message: str
+
+
+class EvacuationResult(TypedDict):
+    """What the restarts of an evacuation came to, as the module evacuate returns it.
+
+    - plan: the last one. restarted: what is at its destination now. remaining: what is not, each with the reason.
+    """
+
+    changed: bool
+    plan: EvacuationPlan
+    restarted: list[RestartOutcome]
+    remaining: list[StayingInstance]
     message: str
 
 

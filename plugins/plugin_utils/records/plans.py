@@ -218,9 +218,9 @@ class Restart(TypedDict):
 
     uuid: str
     name: str
-    #: The destination and the uuid of its resource provider.
+    #: The destination and the uuid of its resource provider, None if its compute node is gone.
     host: str
-    provider: str
+    provider: str | None
     #: Missing for one that an earlier run claimed.
     node: NotRequired[str]
     #: Uuid of the migration; None where nothing is claimed.

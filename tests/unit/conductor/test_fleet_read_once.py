@@ -31,7 +31,8 @@ def of_a_store_with_three_hosts_and_a_group(prepared_url):
 
 def test_what_is_read_once_is_what_is_read_twice(url):
     with Store.open(url).read() as connection:
-        twice, of_both = scheduling.read_fleet(connection, read_instances(connection), POLICY, NOW)
+        of_both = read_instances(connection)
+        twice = scheduling.read_fleet(connection, of_both, POLICY, NOW)
         once, instances = scheduling.read_whole_fleet(connection, POLICY, NOW)
     assert instances == of_both and [each["name"] for each in instances] == ["db", "off", "twin", "web"]
     for name in ("instances", "instance_names"):

@@ -249,13 +249,13 @@ def test_no_claim_of_a_planned_move_is_refused(prepared_url, seed):
 def fleet(url, instances=None):
     with Store.open(url).read() as connection:
         instances = read_instances(connection) if instances is None else instances
-        return scheduling.read_fleet(connection, instances, POLICY, NOW)
+        return scheduling.read_fleet(connection, instances, POLICY, NOW), instances
 
 
 def test_an_evacuation_goes_to_the_host_with_a_free_vgpu(gpu_url):
     with Store.open(gpu_url).read() as connection:
         instances = [{**each, "xml": "<domain/>"} for each in read_instances(connection, ["kvm1"])]
-        columns = scheduling.read_fleet(connection, instances, POLICY, NOW)[0]
+        columns = scheduling.read_fleet(connection, instances, POLICY, NOW)
         nodes = evacuations.storage(connection)
     moves, stuck = plan_evacuation(columns, instances, "kvm1", POLICY, nodes, {})
     assert {move["name"]: move["host"] for move in moves}["render"] == "kvm4" and not stuck
