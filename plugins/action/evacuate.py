@@ -12,7 +12,8 @@ import pwd
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import ConductorAction
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation import FAIL, SKIP, Evacuation, EvacuationRequest
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation import Evacuation
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_request import FAIL, SKIP, EvacuationRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing
 

@@ -14,7 +14,8 @@ import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import operations
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import Drain, DrainRequest
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation import Evacuation, EvacuationRequest
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation import Evacuation
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_request import EvacuationRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.host_moves import HostMoves
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.leasing import Leasing
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion

@@ -14,6 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.instance_
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize import Resize
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize_steps import ResizeSteps, Step
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling import Rolling
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling_records import RollingRecords
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.staged_moves import StagedMoves
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.undrain import Undrain
 from ansible_collections.drover.compute.tests.scenarios.simulated import Violation
@@ -97,12 +98,17 @@ CHANGES = {
     "rolling: not rebooted": (*without_step("reboot"), "rolling"),
     "rolling: enabled before the reboot": (*moved("enable", "startup"), "rolling_hook_fails"),
     "rolling: not enabled": (*without_step("enable"), "rolling"),
-    "rolling: what was begun with is not finished first": (Rolling, "_begun", lambda kept: lambda self, records: [], "rolling_hook_fails"),
+    "rolling: what was begun with is not finished first": (
+        RollingRecords,
+        "begun",
+        lambda kept: lambda self, records: [],
+        "rolling_hook_fails",
+    ),
     "rolling: nobody goes home": (Rolling, *without("_bring_back"), "rolling"),
     "rolling: goes on after a failure": (
         Rolling,
         "close",
-        lambda kept: lambda self, batch: self._record_all(batch, {"stage": "done"}),
+        lambda kept: lambda self, batch: self._records.write(batch, {"stage": "done"}),
         "rolling_hook_fails",
     ),
 }

@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import evidence, host_state
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.dead_host import DeadHost
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_request import FAIL, EvacuationRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_restarts import EvacuationRestarts
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_settling import EvacuationSettling
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
@@ -23,12 +24,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing, host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import EvacuationResult, RestartOutcome
 from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import EvacuationPlan, StayingInstance
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, evacuations, leases, power, services
 from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 
-#: What may be done about instances that could not be restarted.
-FAIL, SKIP = "fail", "skip"
 #: Seconds for which the lease is held: as long as reading the whole fleet may take. A run that ends or is killed holds nothing.
 LEASE = 3600
 #: Seconds that the service manager of the host may take to restart libvirt.
@@ -37,37 +35,6 @@ SERVICE = 120
 SILENCE = 15
 #: How often, and how many seconds apart, a libvirt that was restarted is asked.
 TRIES, DELAY = 6, 2
-
-
-@dataclasses.dataclass(frozen=True)
-class EvacuationRequest:
-    """What the operator wants.
-
-    - others: the other hypervisors of the inventory.
-    - service_down_time: seconds, see store.services.down_reason().
-    - said: the words with which a person says that the host is off; empty for none. operator: the name of that person.
-    - reason: why, in words; the host keeps it.
-    - lifted: names of rules to lift, of fencing.LIFTABLE.
-    - unmovable: FAIL or SKIP. plan_only: change nothing.
-    - rounds: how many destinations to try for an instance. at_once: how many instances start at the same time at one.
-    - start_timeout: seconds that a start may take. call_timeout: seconds that a hypervisor may take to answer.
-    """
-
-    host: str
-    others: list[str]
-    policy: Policy
-    service_down_time: int = 0
-    said: str = ""
-    operator: str = ""
-    reason: str = "evacuated by drover.compute"
-    lifted: frozenset[str] = frozenset()
-    limits: fencing.Limits = fencing.Limits()
-    unmovable: str = FAIL
-    plan_only: bool = False
-    rounds: int = 3
-    at_once: int = 4
-    start_timeout: int = 60
-    call_timeout: int = 200
 
 
 class Evacuation:

@@ -3,23 +3,27 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Migrate single instances: the order of things, from what is open to the last confirmation.
 
-Those that run or are paused move live, those that are off move cold, host after host. Those that are shut down for it are
-resized to the size that they have, on another host (conductor.resize).
+An instance that runs or is paused moves live, one that is off moves cold, host after host. One that is shut down for its move
+is resized to the size that it has, on another host (conductor.resize).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.host_moves import HostMoves
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize import CONFIRM, Resize, ResizeRequest
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize import CONFIRM, Difference, Resize, ResizeRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize_destination import request
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import decide
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings, ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import movability
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import HeldMigration, NamedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import MoveOutcome, PrecheckReport
+from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import Move
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, instance_lookup
 from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import EVACUATION, RESIZE
 
@@ -29,24 +33,27 @@ class InstanceMigrationRequest:
     """What the operator wants.
 
     - instances: names, uuids, or mappings of both.
-    - moves: settings.MoveSettings.
-    - settings: settings.ResizeSettings, for those that are shut down for their move.
+    - settings: for those that are shut down for their move.
     - host: the host to take; None for those that the scheduler picks.
     - cold: shut down those that run.
     """
 
-    instances: list
+    instances: Sequence[Any]
     moves: MoveSettings
     settings: ResizeSettings
     host: str | None = None
     cold: bool = False
 
 
-def by_policy(instance: dict) -> dict:
-    """What the policy of an instance (a dict of store.instance_lookup.find()) says of its migration.
+class PolicyOnMove(TypedDict):
+    """What the policy of an instance says of its migration. moves_cold: it is shut down for it. kept_by_policy: None, or why it stays."""
 
-    :returns: a dict: moves_cold (it is shut down for it), kept_by_policy (None, or why it stays).
-    """
+    moves_cold: bool
+    kept_by_policy: str | None
+
+
+def by_policy(instance: NamedInstance) -> PolicyOnMove:
+    """Return what the policy of an instance says of its migration."""
     policy, state = instance["policy"] or {}, instance["state"]
     move = policy.get("move")
     return {
@@ -56,38 +63,34 @@ def by_policy(instance: dict) -> dict:
 
 
 class InstanceMigrations:
-    """One run of the migrations of single instances.
-
-    :param ports: ports.Ports.
-    :param wanted: InstanceMigrationRequest.
-    """
+    """One run of the migrations of single instances."""
 
     def __init__(self, ports: Ports, wanted: InstanceMigrationRequest) -> None:
         self._ports, self._store, self._request, self._settings = ports, ports.store, wanted, wanted.settings
         self._colds = Resize(ports, ResizeRequest([], wanted.settings, ending=CONFIRM, host=wanted.host))
         #: What failed, sentences.
         self.failed: list[str] = []
-        #: What became of the moves, see migrate.Mover; those of an earlier run are not in it.
-        self.migrations: list[dict] = []
+        #: Of the moves of this run.
+        self.migrations: list[MoveOutcome] = []
         self.changed = False
 
     @property
-    def differences(self) -> list:
-        """What changed of those that were shut down for their move: (name of an instance, before, after)."""
+    def differences(self) -> list[Difference]:
+        """Return what changed of those that were shut down for their move."""
         return self._colds.differences
 
-    def run(self) -> dict:
+    def run(self) -> dict[str, Any]:
         """Carry it out.
 
-        :returns: a dict: changed, migrations, resizes (those of instances that were shut down for their move).
-        :raises DroverError: an instance was not moved; the others were, all the same. Or no destination was found, and none was.
+        :returns: a dict: changed, migrations, resizes (of instances that were shut down for their move).
+        :raises DroverError: an instance was not moved; the others were, all the same. Or it fits nowhere, and none was moved.
         """
         instance_lookup.refuse_none(self._request.instances)
         instances = self._end_open(self._find())
         moving = self._sort_out(instances)
         stopping = {each["uuid"]: each for each in moving if self._is_to_stop(each)}
         self._move([each for each in moving if each["uuid"] not in stopping])
-        # A resize that a run which was killed left half way is gone on with.
+        # A killed run may have left a resize half way.
         colds = [each for each in instances if each["migration"] is not None and each["migration"]["type"] == RESIZE] + list(
             stopping.values()
         )
@@ -96,16 +99,16 @@ class InstanceMigrations:
             self._colds.end(colds)
         return self._result()
 
-    def _find(self) -> list:
+    def _find(self) -> list[NamedInstance]:
         with self._store.read() as connection:
             return instance_lookup.find(connection, self._request.instances)
 
-    def _end_open(self, instances: list[dict]) -> list[dict]:
+    def _end_open(self, instances: list[NamedInstance]) -> list[NamedInstance]:
         """End the moves that an earlier run left open.
 
         :returns: the instances as they are then.
         """
-        left = [each["migration"] for each in instances if _is_moving(each)]
+        left = [move for move in map(_move_of, instances) if move is not None]
         if not left:
             return instances
         problems = {}
@@ -117,8 +120,8 @@ class InstanceMigrations:
                     problems[source] = str(problem)
         instances = self._find()
         for each in instances:
-            if _is_moving(each) and not self._settings.check_mode:
-                migration = each["migration"]
+            migration = _move_of(each)
+            if migration is not None and not self._settings.check_mode:
                 why = problems.get(migration["source"]) or f"Bring {migration['source']} back first."
                 self.failed.append(
                     f"Instance {each['name']} is not moved: its {migration['type']} from {migration['source']} to "
@@ -129,11 +132,18 @@ class InstanceMigrations:
     def _of_host(self, host: str) -> HostMoves:
         return HostMoves(self._ports, host, self._request.moves)
 
-    def _sort_out(self, instances: list[dict]) -> list[dict]:
-        """The instances that move; only by the word of the operator those that their policy keeps in place."""
+    def _sort_out(self, instances: list[NamedInstance]) -> list[NamedInstance]:
+        """Return the instances that move; those that their policy keeps in place only where the operator wants that."""
         moving = []
         for each in instances:
-            if each["migration"] is not None or each["host"] == self._request.host:
+            if each["migration"] is not None:
+                continue
+            if each["host"] is None or each["node"] is None:
+                self.failed.append(
+                    f"Instance {each['name']} is on no host that the store knows, so it is not moved: run drover.compute.discover."
+                )
+                continue
+            if each["host"] == self._request.host:
                 continue
             kept = None if self._settings.despite_policy else by_policy(each)["kept_by_policy"]
             if kept is None:
@@ -145,12 +155,12 @@ class InstanceMigrations:
                 )
         return moving
 
-    def _is_to_stop(self, instance) -> bool:
+    def _is_to_stop(self, instance: NamedInstance) -> bool:
         if self._request.cold:
             return instance["state"] != "shutoff"
         return not self._settings.despite_policy and by_policy(instance)["moves_cold"]
 
-    def _move(self, instances: list[dict]) -> None:
+    def _move(self, instances: list[NamedInstance]) -> None:
         """Find a place for each, all of them as one batch, and move those of each host; a host that fails stops no other."""
         moves = self._placed(instances)
         for source in dict.fromkeys(move["from_host"] for move in moves):
@@ -162,20 +172,22 @@ class InstanceMigrations:
                 self.migrations += problem.details.get("migrations") or []
                 self.failed.append(str(problem))
 
-    def _move_off(self, source: str, moves: list[dict]) -> None:
+    def _move_off(self, source: str, moves: list[Move]) -> None:
+        failed: Sequence[MoveOutcome | PrecheckReport]
         if self._settings.check_mode:
-            found = self._of_host(source).check(moves)
-            failed = [each for each in found if not each["ok"]]
+            reports = self._of_host(source).check(moves)
+            failed = [each for each in reports if not each["ok"]]
+            self.changed |= bool(reports)
         else:
-            found = self._of_host(source).carry_out(moves)
-            failed = [each for each in found if each["status"] != "completed"]
-            self.migrations += found
-        self.changed |= bool(found)
+            outcomes = self._of_host(source).carry_out(moves)
+            failed = [each for each in outcomes if each["status"] != "completed"]
+            self.migrations += outcomes
+            self.changed |= bool(outcomes)
         to = {move["uuid"]: move["host"] for move in moves}
         self.failed += [f"{each['name']} did not move from {source} to {to.get(each['uuid'])}: {each['message']}" for each in failed]
 
-    def _placed(self, instances) -> list:
-        """Moves of the instances to where the scheduler puts them.
+    def _placed(self, instances: list[NamedInstance]) -> list[Move]:
+        """Find destinations for instances, all of them as one batch.
 
         :raises DroverError: one of them fits nowhere.
         """
@@ -188,7 +200,7 @@ class InstanceMigrations:
                 )
             except DroverError as problem:
                 raise DroverError(" ".join([*self.failed, str(problem)])) from None
-        place_of: dict[str, Any] = {each["uuid"]: each for each in places}
+        place_of = {each["uuid"]: each for each in places}
         return [
             {
                 "uuid": each["uuid"],
@@ -200,9 +212,10 @@ class InstanceMigrations:
                 "live": each["state"] != "shutoff",
             }
             for each in instances
+            if each["host"] is not None and each["node"] is not None
         ]
 
-    def _result(self) -> dict:
+    def _result(self) -> dict[str, Any]:
         result = {
             "changed": self.changed or self._colds.changed,
             "migrations": self.migrations,
@@ -214,5 +227,7 @@ class InstanceMigrations:
         return result
 
 
-def _is_moving(instance) -> bool:
-    return instance["migration"] is not None and instance["migration"]["type"] != RESIZE
+def _move_of(instance: NamedInstance) -> HeldMigration | None:
+    """Return the open migration of an instance, but for a resize."""
+    migration = instance["migration"]
+    return migration if migration is not None and migration["type"] != RESIZE else None

@@ -152,12 +152,12 @@ class RollingQuestion:
 
 
 def plan_home(
-    connection: Connection, homes: Mapping[str, tuple[str, str]], policy: Policy, max_migrations: int, service_down_time: int = 0
+    connection: Connection, homes: Mapping[str, tuple[str, str]], policy: Policy, max_migrations: int | None, service_down_time: int = 0
 ) -> HomePlan:
     """Plan the moves that bring instances back to their compute nodes.
 
     :param homes: {instance uuid: (host, node)}.
-    :param max_migrations: most migrations at a time from and to one host.
+    :param max_migrations: most migrations at a time from and to one host; None for no limit.
     :param service_down_time: seconds.
     """
     columns, instances = read_whole_fleet(connection, policy, clock.now(connection), service_down_time)

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Resize instances, and confirm or revert that: the order of things, one instance after the other.
 
-A Resize has all that its run knows. Each step is in the store before it is done. If a run is killed, the next one goes on
+A Resize has the whole state of its run. Each step is in the store before it is done. If a run is killed, the next one goes on
 with the resize that is open. A cold migration is a resize to the same size on another host.
 """
 
@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Concatenate, NoReturn, ParamSpec
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
@@ -20,12 +20,18 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.progress 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize_steps import ResizeSteps, Step
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.records import orders
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import NamedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instance_lookup
 
 #: How a resize ends.
 CONFIRM, REVERT = "confirm", "revert"
 #: Seconds that a lease is held beyond what its work may take.
 SPARE = 300
+
+#: What changed: (name of an instance, before, after).
+Difference = tuple[str, dict[str, Any], dict[str, Any]]
+More = ParamSpec("More")
 
 
 class LeftOpen(DroverError):
@@ -37,13 +43,12 @@ class ResizeRequest:
     """What the operator wants.
 
     - instances: names, uuids, or mappings of both.
-    - settings: ResizeSettings.
     - flavor: the new flavor; None to resize nothing.
     - ending: CONFIRM, REVERT or None.
     - host: the host to take; None for the one that is chosen.
     """
 
-    instances: list
+    instances: Sequence[Any]
     settings: ResizeSettings
     flavor: str | None = None
     ending: str | None = None
@@ -51,11 +56,7 @@ class ResizeRequest:
 
 
 class Resize:
-    """One run of a resize.
-
-    :param ports: ports.Ports.
-    :param request: ResizeRequest.
-    """
+    """One run of a resize."""
 
     def __init__(self, ports: Ports, request: ResizeRequest) -> None:
         self.request, self._settings = request, request.settings
@@ -63,18 +64,17 @@ class Resize:
         self._steps = ResizeSteps(ports, request.settings)
         #: What failed, a sentence for each instance.
         self.failed: list[str] = []
-        #: Uuids of instances that were not resized, so that nothing is there to confirm.
+        #: Uuids of instances that were not resized, so that there is nothing to confirm.
         self.stuck: set[str] = set()
-        #: The resizes as they are now: dict uuid of the instance -> dict (see resize_steps.Step).
-        self.resizes: dict[str, dict] = {}
-        #: What changed: (name of an instance, before, after).
-        self.differences: list[tuple] = []
+        #: The resizes as they are now, by the uuid of the instance.
+        self.resizes: dict[str, orders.Resize] = {}
+        self.differences: list[Difference] = []
         self.changed = False
 
-    def run(self) -> dict:
+    def run(self) -> dict[str, Any]:
         """Carry it out.
 
-        :returns: a dict: changed, resizes (list of dicts, see resize_steps.Step).
+        :returns: a dict: changed, resizes.
         :raises DroverError: an instance was not resized, or its resize not ended; the others were, all the same.
         """
         if self.request.flavor is None and self.request.ending is None:
@@ -88,28 +88,28 @@ class Resize:
             self.resize(instances)
         if self.request.ending is not None:
             self.end(instances)
-        result = {"changed": self.changed, "resizes": list(self.resizes.values())}
+        result: dict[str, Any] = {"changed": self.changed, "resizes": list(self.resizes.values())}
         if self.failed:
             raise DroverError(" ".join(self.failed), **result)
         return result
 
     # There
 
-    def resize(self, instances: list) -> None:
-        """Resize instances (dicts of store.instance_lookup.find()); one that fails stops no other."""
+    def resize(self, instances: Iterable[NamedInstance]) -> None:
+        """Resize instances; one that fails stops no other."""
         for instance in instances:
             with self._noted(instance):
                 self._resize(instance)
 
-    def _resize(self, instance: dict) -> None:
-        source = (instance["migration"] or {}).get("source") or instance["host"]
+    def _resize(self, instance: NamedInstance) -> None:
+        source = instance["migration"]["source"] if instance["migration"] else instance["host"]
         with self._held([source] if source else [], f"resize of {instance['name']}"):
             begun = self._steps.begin(*self._steps.find(instance_lookup.as_named(instance)), self.request.flavor, self.request.host)
             self._note(instance["name"], begun)
-            if begun.changed and not self._settings.check_mode:
+            if begun.changed and begun.resize is not None and not self._settings.check_mode:
                 self._carry_out(begun.resize)
 
-    def _carry_out(self, resize: dict) -> None:
+    def _carry_out(self, resize: orders.Resize) -> None:
         name, source, destination = resize["name"], resize["source"], resize["destination"]
         with self._held([] if resize["same_host"] else [destination], f"resize of {name}"):
             try:
@@ -122,10 +122,10 @@ class Resize:
                 self._take_back(resize, problem)
             self._take(self._steps.arrive, resize)
 
-    def _take_back(self, resize: dict, problem: DroverError) -> NoReturn:
+    def _take_back(self, resize: orders.Resize, problem: DroverError) -> NoReturn:
         """Give an instance that did not leave its host its old size and state there.
 
-        :raises DroverError: always; it says what the problem was.
+        :raises DroverError: always; its message begins with that of the problem.
         """
         try:
             self._take(self._steps.undo, resize, str(problem))
@@ -135,15 +135,15 @@ class Resize:
 
     # Afterwards
 
-    def end(self, instances: list) -> None:
+    def end(self, instances: Iterable[NamedInstance]) -> None:
         """Confirm or revert the resizes of instances; one that fails stops no other."""
         for instance in instances:
             if instance["uuid"] not in self.stuck:
                 with self._noted(instance):
                     self._end(instance)
 
-    def _end(self, instance: dict) -> None:
-        dummy, resize = self._steps.find(instance_lookup.as_named(instance))
+    def _end(self, instance: NamedInstance) -> None:
+        _instance, resize = self._steps.find(instance_lookup.as_named(instance))
         if resize is None:
             self._say(f"{instance['name']} has no resize that waits to be confirmed; nothing is done.")
         elif self.request.ending == CONFIRM:
@@ -152,7 +152,7 @@ class Resize:
         else:
             self._revert(resize)
 
-    def _revert(self, resize: dict) -> None:
+    def _revert(self, resize: orders.Resize) -> None:
         source, destination = resize["source"], resize["destination"]
         with self._held(list(dict.fromkeys([source, destination])), f"reverting the resize of {resize['name']}"):
             self._take(self._steps.leave_again, resize)
@@ -162,16 +162,18 @@ class Resize:
 
     # Parts
 
-    def _take(self, step: Callable[..., Step], resize: dict, *more: Any) -> None:
+    def _take(
+        self, step: Callable[Concatenate[orders.Resize, More], Step], resize: orders.Resize, *more: More.args, **named: More.kwargs
+    ) -> None:
         """Take a step of a resize as the store has it now."""
-        self._note(resize["name"], step(self._now(resize), *more))
+        self._note(resize["name"], step(self._now(resize), *more, **named))
 
-    def _now(self, resize: dict) -> dict:
-        """The resize as the store has it now.
+    def _now(self, resize: orders.Resize) -> orders.Resize:
+        """Read a resize as the store has it now.
 
         :raises LeftOpen: it is not open any more.
         """
-        dummy, now = self._steps.find(resize["uuid"])
+        _instance, now = self._steps.find(resize["uuid"])
         if now is None or now["migration"] != resize["migration"]:
             raise LeftOpen(
                 f"The resize of {resize['name']} from {resize['source']} to {resize['destination']} is not open any more: a discovery, or "
@@ -186,12 +188,12 @@ class Resize:
         if step.changed and step.difference is not None:
             self.differences.append((name, *step.difference))
 
-    def _move(self, order: dict, source: str, uri: str) -> None:
+    def _move(self, order: dict[str, Any], source: str, uri: str) -> None:
         """Move a domain that is shut off, with its disks where they are not shared, and follow that to its end.
 
         The worker on the hypervisor goes on by itself; a move that is under way or done is only followed.
 
-        :param order: what the module domain_migration takes.
+        :param order: as the module domain_migration takes it.
         """
         name, destination = order["name"], order["destination"]
         way, wait = f"{name}: {source} -> {destination}", MENTION
@@ -224,17 +226,17 @@ class Resize:
             for host in hosts:
                 self._leasing.extend(host, wait + self._settings.timeout + SPARE)
         except DroverError as problem:
-            # Whoever has the lease now looks after the instance.
+            # The run that has the lease now looks after the instance.
             raise LeftOpen(str(problem)) from None
 
-    def _held(self, hosts, purpose) -> contextlib.AbstractContextManager:
-        """The leases of hosts, for as long as shutting down and starting an instance may take."""
+    def _held(self, hosts: Iterable[str], purpose: str) -> contextlib.AbstractContextManager[None]:
+        """Hold the leases of hosts, for as long as shutting down and starting an instance may take."""
         if self._settings.check_mode:
             return contextlib.nullcontext()
         return self._leasing.held(hosts, purpose, 2 * self._settings.timeout + SPARE)
 
     @contextlib.contextmanager
-    def _noted(self, instance: dict) -> Iterator[None]:
+    def _noted(self, instance: NamedInstance) -> Iterator[None]:
         """Note what fails of an instance, and go on with the next; not where the time of the whole run is over."""
         try:
             yield

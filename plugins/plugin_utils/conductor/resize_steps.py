@@ -3,26 +3,30 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The steps of a resize: begin, leave its host, arrive, confirm; or undo, or revert.
 
-Each step works on one host, and may be taken again: so a run that was killed is gone on with. A cold migration is a
+Each step works on one host, and may be taken again: so the next run can go on after a killed one. A cold migration is a
 resize to the size that the instance has, on another host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import refusals, used_files
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize_destination import find_destination
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Hand, Ports
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize_destination import find_destination, size_of
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import resizes
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations.options import Options
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import movability
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import NamedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import Resize, ResizeTarget, Size
+from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import DomainLook
 from ansible_collections.drover.compute.plugins.plugin_utils.store import decisions, instance_lookup
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain, record
 
 LOST = "The resize stays open: run this again when the host is back, and it goes on."
@@ -32,60 +36,57 @@ AGAIN = "Run drover.compute.instance_resize again, which goes on with it."
 class Step(NamedTuple):
     """What a step came to.
 
-    changed: whether it did anything. resize: a dict of migrations.resizes.describe() without migration_options, None where there is
-    none any more. difference: None, or what changed, two dicts (before, after).
+    changed: whether it did anything. resize: None where there is none any more. difference: None, or what changed (before, after).
     """
 
     changed: bool
-    resize: dict | None
-    difference: tuple | None = None
+    resize: Resize | None
+    difference: tuple[dict[str, Any], dict[str, Any]] | None = None
 
 
 class ResizeSteps:
     """The steps of the resizes of one run.
 
-    :param ports: ports.Ports.
-    :param settings: ResizeSettings.
-    :param hand: a function (host) -> the way to run modules there, where it is not that of ports.hosts.
+    :param hand: the way to run modules on a host; by default that of ports.hosts.
     :raises DroverError: the options of migrations contradict each other.
     """
 
-    def __init__(self, ports: Ports, settings: ResizeSettings, hand: Callable[[str], Any] | None = None) -> None:
+    def __init__(self, ports: Ports, settings: ResizeSettings, hand: Callable[[str], Hand] | None = None) -> None:
         self._store, self._clock, self._say, self._settings = ports.store, ports.clock, ports.say, settings
         self._hand, self._actor = hand or ports.hosts.hand, ports.leasing.holder
         self._options = Options(settings.migration)
 
-    def find(self, wanted: str | dict) -> tuple[dict, dict | None]:
+    def find(self, wanted: str | Mapping[str, str]) -> tuple[NamedInstance, Resize | None]:
         """Find an instance and its resize.
 
-        :param wanted: a name, a uuid, or a dict with both.
-        :returns: (instance, resize): a dict of store.instance_lookup.find(); a dict as in Step, or None.
+        :param wanted: a name, a uuid, or a mapping with both.
         """
         with self._store.read() as connection:
             (instance,) = instance_lookup.find(connection, [wanted])
             found = instance["migration"]
-            is_resize = found is not None and found["type"] == migration_claims.RESIZE
-            return instance, self._described(connection, found["uuid"]) if is_resize else None
+            if found is None or found["type"] != migration_claims.RESIZE:
+                return instance, None
+            return instance, self._described(connection, found["uuid"])
 
-    def _described(self, connection: Any, migration: str) -> dict:
-        """What is known of a resize, with the options of its move laid over both orders."""
+    def _described(self, connection: Connection, migration: str) -> Resize:
+        """Read a resize, and lay the options of its move over both orders."""
         resize = resizes.describe(connection, migration)
         options = self._options.of(resize)
-        del resize["migration_options"]
-        for way, source in (("order", "source"), ("back", "destination")):
-            move = {"uuid": resize["uuid"], "source": resize[source], "destination": resize[way]["destination"]}
-            resize[way].update(used_files.of_moves(connection, [move])[resize["uuid"]], **options)
+        resize.pop("migration_options", None)
+        uuid, source, destination = resize["uuid"], resize["source"], resize["destination"]
+        for move, way in ((resize["order"], (source, destination)), (resize["back"], (destination, source))):
+            move.update(used_files.of_ways(connection, {uuid: way})[uuid], **options)
         return resize
 
     # There
 
-    def begin(self, instance: dict, resize: dict | None, flavor: str | None, host: str | None) -> Step:
+    def begin(self, instance: NamedInstance, resize: Resize | None, flavor: str | None, host: str | None) -> Step:
         """Find the size and the place, let the hypervisor look at it, and write it down.
 
-        :param instance, resize: as find() returns them; a resize that is open is gone on with.
+        :param instance, resize: as find() returns them; it goes on with a resize that is open.
         :param flavor: the name of one; None for a cold migration.
         :param host: the host to take; None for the one that is chosen.
-        :returns: a Step, not changed where there is nothing to do.
+        :returns: not changed where there is nothing to do.
         """
         if resize is not None:
             return self._going_on(resize, flavor, host)
@@ -95,26 +96,26 @@ class ResizeSteps:
                 f"Instance {instance['name']} is missing: {instance['host']} no longer shows its domain. It is not resized: find out "
                 "where it is with drover.compute.discover."
             )
-        if flavor is None and host == instance["host"]:
+        if instance["host"] is None or (flavor is None and host == instance["host"]):
+            # refuse() has refused an instance on no host.
             return Step(False, None)
         settings, now, purpose = self._settings, self._clock.time(), "migrate" if flavor is None else "resize"
         hand = self._hand(instance["host"])
         with refusals.kept(self._store, purpose, self._actor, now), self._store.read() as connection:
             selection, size = find_destination(connection, instance, flavor, host, settings.policy, now, settings.service_down_time)
-        have = {key: instance[key] for key in ("flavor", "vcpus", "memory_mb", "disk_gb")}
+        have = size_of(instance)
         if have == size and host in (None, instance["host"]) and flavor is not None:
             return Step(False, None)
         if selection["host"] != instance["host"] and not settings.despite_policy:
             _refuse_by_policy(instance, selection["host"])
         facts = self._look(hand, instance, size)
-        wanted = {
+        old = {key: facts[key] for key in ("vcpus", "memory_mb")}
+        new = {"vcpus": size["vcpus"], "memory_mb": size["memory_mb"], "disk_gb": size["disk_gb"]}
+        wanted: ResizeTarget = {
             "flavor": size["flavor"],
             "resources": selection["resources"],
             "running": facts["state"] not in ("shutoff", "crashed"),
-            "sizes": {
-                "old": {key: facts[key] for key in ("vcpus", "memory_mb")},
-                "new": {key: size[key] for key in ("vcpus", "memory_mb", "disk_gb")},
-            },
+            "sizes": {"old": old, "new": new},
         }
         with self._store.write(together=True) as connection:
             opened = migration_claims.begin_resize(
@@ -124,12 +125,12 @@ class ResizeSteps:
             whose, place = (instance["uuid"], instance["name"]), (selection["host"], selection["node"])
             decided = decisions.row(purpose, self._actor, whose, now, place, explanation=selection["explanation"])
             decisions.record(connection, [decided])
-        before = {**have, **wanted["sizes"]["old"], "host": instance["host"]}
+        before = {**have, **old, "host": instance["host"]}
         return Step(True, resize, (before, {**size, "host": selection["host"]}))
 
     @staticmethod
-    def _going_on(resize: dict, flavor: str | None, host: str | None) -> Step:
-        """A resize that an earlier run began: the same one is gone on with, another is refused."""
+    def _going_on(resize: Resize, flavor: str | None, host: str | None) -> Step:
+        """Go on with a resize that an earlier run began; refuse another one."""
         flavor = flavor if flavor is not None else resize["old"]["flavor"]
         if flavor != resize["new"]["flavor"] or host not in (None, resize["destination"]):
             raise DroverError(
@@ -139,21 +140,24 @@ class ResizeSteps:
             )
         return Step(not has_arrived(resize), resize)
 
-    def _look(self, hand: Any, instance: dict, size: dict) -> dict:
-        """Whether the hypervisor has it, and would give it that size; nothing is changed."""
+    def _look(self, hand: Hand, instance: NamedInstance, size: Size) -> dict[str, Any]:
+        """See that the hypervisor has it, and would give it that size; nothing is changed.
+
+        :returns: the facts of its domain.
+        """
         sentence = f"Instance {instance['name']} on {instance['host']}: {{}} Nothing was done."
         given = {**self._sized(instance, instance["uri"], size), "state": "shutoff", "disk_gb": size["disk_gb"] or None}
         _foretell(hand, given, sentence)
         given = {"uri": instance["uri"], "uuid": instance["uuid"], "state": "present"}
         return _foretell(hand, given, sentence)["domain"]
 
-    def leave(self, resize: dict) -> Step:
+    def leave(self, resize: Resize) -> Step:
         """Shut it down at its host and give it the new size there."""
         if resize["status"] not in ("accepted", "running"):
             return Step(False, resize)
         return self._off(resize, resize["source"], resize["source_uri"], resize["new"], resize["migration"])
 
-    def arrive(self, resize: dict) -> Step:
+    def arrive(self, resize: Resize) -> Step:
         """See it at its destination with the new size, and start it if it ran."""
         if has_arrived(resize):
             return Step(False, resize)
@@ -171,7 +175,7 @@ class ResizeSteps:
         self._say(f"{resize['name']}: {_size_text(resize['new'])}, {facts['state']} on {host}")
         return Step(True, {**resize, "status": "finished", "arrived": True})
 
-    def undo(self, resize: dict, message: str | None = None) -> Step:
+    def undo(self, resize: Resize, message: str | None = None) -> Step:
         """Give it its old size and state back at its host, which it did not leave, and then its room.
 
         :param message: why, for people who look later.
@@ -195,7 +199,7 @@ class ResizeSteps:
             record.record_seen(connection, resize["uuid"], resize["source"], domain.describe(facts), self._clock.time())
         return Step(True, None)
 
-    def _seek(self, hand: Any, resize: dict, here: dict | None) -> None:
+    def _seek(self, hand: Hand, resize: Resize, here: DomainLook | None) -> None:
         """Where neither end has it, write that down: then a discovery that finds it elsewhere ends the resize.
 
         :raises DroverError: neither has it.
@@ -215,12 +219,12 @@ class ResizeSteps:
 
     # Afterwards
 
-    def confirm(self, resize: dict) -> Step:
+    def confirm(self, resize: Resize) -> Step:
         """Make its disk larger, which is never taken back, and free what its old size held."""
         if not has_arrived(resize):
             _refuse_unfinished(resize)
         host = resize["destination"]
-        given = {"uri": resize["destination_uri"], "uuid": resize["uuid"], "name": resize["name"], "state": "present"}
+        given: dict[str, Any] = {"uri": resize["destination_uri"], "uuid": resize["uuid"], "name": resize["name"], "state": "present"}
         if resize["new"]["disk_gb"]:
             given["disk_gb"] = resize["new"]["disk_gb"]
         done = self._domain(self._hand(host), host, given, resize)
@@ -229,15 +233,16 @@ class ResizeSteps:
             with self._store.write(together=True) as connection:
                 record.record_seen(connection, resize["uuid"], host, domain.describe(done["domain"]), self._clock.time())
                 migration_claims.confirm(connection, resize["migration"], proof, self._clock.time())
-        return Step(True, {**resize, "status": "confirmed"}, ({"size": resize["new"], "else": resize["old"]}, {"size": resize["new"]}))
+        difference = {"size": resize["new"], "else": resize["old"]}, {"size": resize["new"]}
+        return Step(True, {**resize, "status": "confirmed"}, difference)
 
-    def leave_again(self, resize: dict) -> Step:
+    def leave_again(self, resize: Resize) -> Step:
         """Shut it down where it is now and give it the old size there."""
         if resize["status"] != "finished":
             _refuse_unfinished(resize)
         return self._off(resize, resize["destination"], resize["destination_uri"], resize["old"], None)
 
-    def revert(self, resize: dict) -> Step:
+    def revert(self, resize: Resize) -> Step:
         """See it where it was, with its old size and state, and give it its room there back."""
         if resize["status"] != "finished":
             _refuse_unfinished(resize)
@@ -254,7 +259,7 @@ class ResizeSteps:
 
     # Parts
 
-    def _off(self, resize: dict, host: str, uri: str, size: dict, order: str | None) -> Step:
+    def _off(self, resize: Resize, host: str, uri: str, size: Size, order: str | None) -> Step:
         given = {**self._sized(resize, uri, size), "state": "shutoff", "order": order}
         try:
             result = self._domain(self._hand(host), host, given, resize)
@@ -268,7 +273,7 @@ class ResizeSteps:
                 migration_claims.note_nowhere(connection, resize["migration"], self._clock.time(), nowhere=False)
         return Step(bool(result["changed"]), resize)
 
-    def _back(self, hand: Any, resize: dict) -> dict:
+    def _back(self, hand: Hand, resize: Resize) -> dict[str, Any]:
         """Give it the old size at its source and start it if it ran.
 
         :returns: the facts of its domain.
@@ -279,7 +284,7 @@ class ResizeSteps:
         self._domain(hand, host, given, resize)
         return self._power(hand, host, uri, resize, "It has its old size there; the resize stays open.")
 
-    def _power(self, hand: Any, host: str, uri: str, resize: dict, note: str) -> dict:
+    def _power(self, hand: Hand, host: str, uri: str, resize: Resize, note: str) -> dict[str, Any]:
         given = {"uri": uri, "uuid": resize["uuid"], "timeout": self._settings.timeout}
         state = "running" if resize["running"] else "present"
         try:
@@ -287,8 +292,8 @@ class ResizeSteps:
         except DroverError as problem:
             raise DroverError(f"{problem} {note}") from None
 
-    def _sized(self, instance: dict, uri: str, size: dict) -> dict:
-        """Arguments of the module domain that give an instance a size."""
+    def _sized(self, instance: NamedInstance | Resize, uri: str | None, size: Size) -> dict[str, Any]:
+        """Return the arguments of the module domain that give an instance a size."""
         return {
             "uri": uri,
             "uuid": instance["uuid"],
@@ -301,7 +306,7 @@ class ResizeSteps:
         }
 
     @staticmethod
-    def _domain(hand: Any, host: str, given: dict, resize: dict) -> dict:
+    def _domain(hand: Hand, host: str, given: dict[str, Any], resize: Resize) -> dict[str, Any]:
         answer = hand.act("domain", given)
         if answer.outcome != certainty.DONE:
             raise DroverError(
@@ -311,16 +316,16 @@ class ResizeSteps:
         return answer.result
 
 
-def has_arrived(resize: dict) -> bool:
-    """Whether an instance was seen at its destination with the new size: then its resize waits to be confirmed."""
+def has_arrived(resize: Resize) -> bool:
+    """Return whether an instance was seen at its destination with the new size: then its resize waits to be confirmed."""
     return resize["status"] == "finished" and resize["arrived"]
 
 
-def _refuse_unfinished(resize: dict) -> NoReturn:
+def _refuse_unfinished(resize: Resize) -> NoReturn:
     raise DroverError(f"The resize of {resize['name']} has not ended yet, so it cannot be confirmed or reverted. {AGAIN}")
 
 
-def _refuse_by_policy(instance: dict, host: str) -> None:
+def _refuse_by_policy(instance: NamedInstance, host: str) -> None:
     policy = instance["policy"] or {}
     kept = movability.why_policy_keeps(policy.get("move"), policy.get("error"), instance["state"], cold=True)
     if kept:
@@ -330,13 +335,13 @@ def _refuse_by_policy(instance: dict, host: str) -> None:
         )
 
 
-def _foretell(hand: Any, given: dict, sentence: str) -> dict:
+def _foretell(hand: Hand, given: dict[str, Any], sentence: str) -> dict[str, Any]:
     foreseen = hand.foretell("domain", given)
     if foreseen.get("failed"):
         raise DroverError(sentence.format(foreseen.get("msg")))
     return foreseen
 
 
-def _size_text(size: dict) -> str:
+def _size_text(size: Size) -> str:
     flavor = f"{size['flavor']}, " if size["flavor"] else ""
     return f"{flavor}{size['vcpus']} vCPU, {size['memory_mb']} MiB"

@@ -10,8 +10,8 @@ Hooks are task files of the user, and power drivers are task files too, so one a
 drover.compute.rolling calls begin, look (each host), plan; then in each round next, the steps of the batch (each host), close; and
 report in the end. It does what a step returns, and decides nothing. The hosts of a batch work at the same time, as hosts of a play do.
 
-Nobody knows the number of batches beforehand, as each is planned anew (rule S6). The role loops over ``rounds``, which are enough in any
-case, and a round does nothing once no host is left. A task file that includes itself would end with Ansible's error of a
+The number of batches is not known beforehand, as each is planned anew (rule S6). The role loops over ``rounds``, which are enough in
+any case, and a round does nothing once no host is left. A task file that includes itself would end with Ansible's error of a
 recursion that is too deep after some 200 batches.
 """
 
@@ -21,15 +21,19 @@ import contextlib
 import dataclasses
 import math
 import os
-import typing
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_boot, host_state
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import Drain
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import plan_home
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling_records import Records, RollingRecords, Seen
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling_request import FAIL, NEEDED, NEVER, RollingRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.staged_moves import StagedMoves
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import Home, RollingRecord
+from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import BlockedHost, RollingPlan
 from ansible_collections.drover.compute.plugins.plugin_utils.report import rolling as rolling_text
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, hosts, instances, rolling, services
 from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import open_moves
@@ -39,7 +43,7 @@ LEASE = PURPOSE = "rolling maintenance"
 LEASE_SECONDS = 86400
 
 
-class Step(typing.NamedTuple):
+class Step(NamedTuple):
     """One step of a host. stage: what is recorded when it begins. tasks: the task file of the role that carries it out."""
 
     name: str
@@ -71,10 +75,11 @@ class Rolling:
     def __init__(self, ports: Ports, request: RollingRequest) -> None:
         self.request, self._ports = request, ports
         self._store, self._hosts, self._say = ports.store, ports.hosts, ports.say
+        self._records = RollingRecords(ports.store, ports.clock, request.hosts)
 
     # What is done once for all hosts
 
-    def begin(self) -> dict:
+    def begin(self) -> dict[str, Any]:
         """Check what can be checked at once, and be the only rolling maintenance.
 
         :returns: a dict: changed, finished (False).
@@ -88,14 +93,12 @@ class Rolling:
             )
         if not self.request.plan_only:
             self._ports.leasing.take(LEASE, PURPOSE, LEASE_SECONDS)
-        return {"changed": self.request.restart and self._forget(), "finished": False}
+        return {"changed": self.request.restart and self._records.forget(), "finished": False}
 
-    def plan(self, seen: list[dict]) -> dict:
-        """Choose the hosts, form the batches, show the plan, and record what is to be done.
+    def plan(self, seen: Sequence[Seen]) -> dict[str, Any]:
+        """Choose the hosts, form the batches, show the plan, and record the hosts.
 
-        :param seen: what look() returned of each host.
-        :returns: a dict: changed, plan (see planner.rolling.plan_rolling), left_out [{host, reason}], work (False: the plan is all that
-            was wanted), rounds (see rounds()).
+        :returns: a dict: changed, plan, left_out [{host, reason}], work (False where only the plan was wanted), rounds (see rounds()).
         :raises DroverError: hosts cannot be taken, and ``blocked`` is FAIL. The lease is given back.
         """
         try:
@@ -105,10 +108,10 @@ class Rolling:
                 self._ports.leasing.release([LEASE])
             raise
 
-    def _plan(self, seen: list[dict]) -> dict:
-        records = self._records()
+    def _plan(self, seen: Sequence[Seen]) -> dict[str, Any]:
+        records = self._records.read()
         if records:
-            self._say(rolling_text.goes_on(self._begun(records), self._left(records)))
+            self._say(rolling_text.goes_on(self._records.begun(records), self._records.left(records)))
         todo, out = self._chosen(seen, records)
         plan = self._batches(todo, records)
         left_out = plan["blocked"] + out
@@ -120,27 +123,27 @@ class Rolling:
             raise DroverError(rolling_text.refusal(left_out))
         blocked = {each["host"] for each in plan["blocked"]}
         new = [] if self.request.plan_only else [host for host in todo if host not in blocked and host not in records]
-        self._record_all(new, {})
+        self._records.write(new, {})
         return {
             "changed": bool(new),
             "plan": plan,
             "left_out": left_out,
             "work": not self.request.plan_only,
-            "rounds": rounds(len(self._left(self._records()))),
+            "rounds": rounds(len(self._records.left(self._records.read()))),
         }
 
-    def next(self) -> dict:
+    def next(self) -> dict[str, Any]:
         """Plan the next batch; hosts that were begun with come first (rule S6).
 
         :returns: a dict: finished (no host is left), hosts of the batch, steps for them in their order.
         :raises DroverError: none of the hosts that are left can be emptied.
         """
-        records = self._records()
-        left = self._left(records)
+        records = self._records.read()
+        left = self._records.left(records)
         if not left:
             return {"finished": True, "hosts": [], "steps": []}
         self._ports.leasing.take(LEASE, PURPOSE, LEASE_SECONDS)
-        plan = self._batches(self._begun(records) or left, records)
+        plan = self._batches(self._records.begun(records) or left, records)
         if not plan["batches"]:
             raise DroverError(". ".join(f"{each['host']}: {each['reason']}" for each in plan["blocked"]) + ".")
         batch = plan["batches"][0]
@@ -149,21 +152,21 @@ class Rolling:
         wanted = [step._asdict() for step in steps if any(self._is_ahead(step, records[host]) for host in batch)]
         return {"finished": False, "hosts": batch, "steps": wanted}
 
-    def close(self, batch: list[str]) -> dict:
+    def close(self, batch: list[str]) -> dict[str, Any]:
         """End a batch: see that all its hosts came through, bring their instances back, record that they are done.
 
         :returns: a dict: changed.
         :raises DroverError: a host did not come through, or an instance did not come back.
         """
-        records = self._records()
+        records = self._records.read()
         failed = [host for host in batch if records.get(host, {}).get("stage") != "back"]
         if failed:
             raise DroverError(f"{', '.join(failed)} did not come through; no other batch is begun.")
         if self.request.bring_back and batch:
             self._bring_back([each for host in batch for each in records[host]["instances"] or ()])
-        return {"changed": self._record_all(batch, {"stage": "done", "message": ""})}
+        return {"changed": self._records.write(batch, {"stage": "done", "message": ""})}
 
-    def report(self, left_out: list[dict]) -> dict:
+    def report(self, left_out: list[BlockedHost]) -> dict[str, Any]:
         """Let others work, and say where the fleet is; forget the maintenance where all hosts are done.
 
         :param left_out: as plan() returned it.
@@ -173,22 +176,19 @@ class Rolling:
         with self._store.read() as connection:
             found = hosts.listing(connection, clock.now(connection), self.request.question.service_down_time)
         known = {each["host"]: each for each in found}
-        states = [rolling_text.host_state(record, known.get(name)) for name, record in self._records().items()]
+        states = [rolling_text.host_state(record, known.get(name)) for name, record in self._records.read().items()]
         waiting = [each["host"] for each in states if each["stage"] != "done"]
         for line in rolling_text.lines(states, left_out):
             self._say(line)
         if not waiting:
-            self._forget()
+            self._records.forget()
         report = {"finished": not waiting, "hosts": states, "left_out": left_out}
         return {"report": report, "message": rolling_text.unfinished(waiting) if waiting else ""}
 
     # What is done for each host
 
-    def look(self, host: str) -> dict:
-        """Read a host.
-
-        :returns: a dict: host, unread (why it cannot be read, or None), sentinel (whether a file asks for a reboot).
-        """
+    def look(self, host: str) -> Seen:
+        """Read a host."""
         try:
             self._hosts.discover(host)
             return {"host": host, "unread": None, "sentinel": self._has_sentinel(host)}
@@ -197,80 +197,82 @@ class Rolling:
         except DroverError as problem:
             return {"host": host, "unread": str(problem), "sentinel": False}
 
-    def step(self, host: str, name: str) -> dict:
-        """Begin a step of a host, if it is due; do it, or say what the role is to do.
+    def step(self, host: str, name: str) -> dict[str, Any]:
+        """Begin a step of a host, if it is due; do it, or return the part of the role.
 
         :returns: a dict: changed, and ``hook`` (a task file to run), ``power`` (startup or reboot) or ``undrain`` (True) for the role.
         """
         (step,) = (each for each in STEPS if each.name == name)
-        records = self._records()
+        records = self._records.read()
         _refuse_stranger(host, records)
         if not self._is_due(step, records[host]):
             return {"changed": False}
         if step.tasks == "hook":
-            return {"changed": self._record(host, step.stage), "hook": os.path.realpath(self.request.hooks[name])}
+            return {"changed": self._records.begin(host, step.stage), "hook": os.path.realpath(self.request.hooks[name])}
         return getattr(self, f"_{name}")(host, records[host])
 
-    def fail(self, host: str, task: str, message: str) -> dict:
+    def fail(self, host: str, task: str, message: str) -> dict[str, Any]:
         """Record what failed; the host stays at its stage.
 
         :param task: the name of the task, may be empty. message: what it failed with, may be empty.
         :returns: a dict: changed.
         """
-        _refuse_stranger(host, self._records())
+        _refuse_stranger(host, self._records.read())
         text = f"{task or 'a task'}: {(message or 'the host was lost').strip()}"
-        return {"changed": self._record_all([host], {"message": text})}
+        return {"changed": self._records.write([host], {"message": text})}
 
-    def _is_ahead(self, step: Step, record: dict) -> bool:
-        """Whether a host has not got beyond a step."""
+    def _is_ahead(self, step: Step, record: RollingRecord) -> bool:
+        """Return whether a host has not got beyond a step."""
         return rolling.STAGES.index(record["stage"]) <= rolling.STAGES.index(step.stage)
 
-    def _is_due(self, step: Step, record: dict) -> bool:
-        """Whether a host is to do a step now that the ones before it are over."""
+    def _is_due(self, step: Step, record: RollingRecord) -> bool:
+        """Return whether a host is to do a step now that the ones before it are over."""
         if step.name == "after_reboot" and record["stage"] != "after_reboot":
             # Only where it was rebooted: it has the boot that the reboot ended.
             return record["stage"] == "reboot" and bool(record["boot_id"])
         return self._is_ahead(step, record)
 
-    def _disable(self, host: str, record: dict) -> dict:
+    def _disable(self, host: str, record: RollingRecord) -> dict[str, Any]:
         with self._store.write() as connection:
-            # What an earlier run recorded is where they belong.
+            # Where an earlier run recorded the instances, they belong there.
             there = record["instances"] or [
-                {key: each[key] for key in ("uuid", "host", "node")} for each in instances.listing(connection, host=host)
+                {"uuid": each["uuid"], "host": host, "node": each["node"]}
+                for each in instances.listing(connection, host=host)
+                if each["node"] is not None
             ]
             values = {"stage": "drain", "message": "", "instances": there}
             changed = rolling.write(connection, host, values, self._ports.clock.time())
             before, after = host_state.change(connection, host, "draining", self.request.drain.reason)
         return {"changed": changed or before != after}
 
-    def _drain(self, host: str, record: dict) -> dict:
+    def _drain(self, host: str, record: RollingRecord) -> dict[str, Any]:
         done = Drain(self._ports, dataclasses.replace(self.request.drain, host=host)).run()
         self._say(done["message"])
         return {"changed": done["changed"]}
 
-    def _startup(self, host: str, record: dict) -> dict:
+    def _startup(self, host: str, record: RollingRecord) -> dict[str, Any]:
         try:
             host_boot.boot_id(self._hosts, host)
         except Unreachable:
             return {"changed": False, "power": "startup"}
         return {"changed": False}
 
-    def _reboot(self, host: str, record: dict) -> dict:
-        """Say whether a host is to be rebooted. That it answers proves nothing, its boot id does (rule S14)."""
+    def _reboot(self, host: str, record: RollingRecord) -> dict[str, Any]:
+        """Find out whether a host is to be rebooted. That it answers proves nothing, its boot id does (rule S14)."""
         boot_id = host_boot.boot_id(self._hosts, host)
         begun = record["stage"] == "reboot" and record["boot_id"]
         if begun and record["boot_id"] != boot_id:
             return {"changed": False}
         if self.request.reboot == NEVER or (self.request.reboot == NEEDED and not self._has_sentinel(host)):
-            # One that was begun, and is not wanted any more, was none.
-            return {"changed": self._record_all([host], {"boot_id": ""})}
-        return {"changed": self._record(host, "reboot", boot_id=boot_id), "power": "reboot"}
+            # A reboot that was begun, and is not wanted any more, did not happen.
+            return {"changed": self._records.write([host], {"boot_id": ""})}
+        return {"changed": self._records.begin(host, "reboot", boot_id=boot_id), "power": "reboot"}
 
-    def _enable(self, host: str, record: dict) -> dict:
-        return {"changed": self._record(host, "enable"), "undrain": True}
+    def _enable(self, host: str, record: RollingRecord) -> dict[str, Any]:
+        return {"changed": self._records.begin(host, "enable"), "undrain": True}
 
-    def _back(self, host: str, record: dict) -> dict:
-        return {"changed": self._record(host, "back")}
+    def _back(self, host: str, record: RollingRecord) -> dict[str, Any]:
+        return {"changed": self._records.begin(host, "back")}
 
     # The parts of them
 
@@ -284,11 +286,12 @@ class Rolling:
                 continue
             raise DroverError(f"drover_hooks: {name} is {path}, {why}. Nothing was changed.")
 
-    def _chosen(self, seen: list[dict], records: dict) -> tuple[list[str], list[dict]]:
-        """The hosts that are to be worked on, and those that are left out, each with the reason."""
+    def _chosen(self, seen: Sequence[Seen], records: Records) -> tuple[list[str], list[BlockedHost]]:
+        """Return the hosts that take part, and those that are left out, each with the reason."""
         with self._store.read() as connection:
             drained = services.drained_hosts(connection)
-        todo, out = [], []
+        todo: list[str] = []
+        out: list[BlockedHost] = []
         every = self.request.reboot != NEEDED or self.request.all_hosts
         for each in seen:
             stage = records[each["host"]]["stage"] if each["host"] in records else None
@@ -306,14 +309,14 @@ class Rolling:
                 out.append({"host": each["host"], "reason": reason})
         return todo, out
 
-    def _batches(self, wanted: list[str], records: dict) -> dict:
-        # But for what was left there shut off.
+    def _batches(self, wanted: Sequence[str], records: Records) -> RollingPlan:
+        # Only what is shut off may still be there.
         after_drain = rolling.STAGES[rolling.STAGES.index("after_drain") : rolling.STAGES.index("done")]
         empty = [host for host, record in records.items() if record["stage"] in after_drain]
         with self._store.read() as connection:
             return self.request.question.plan(connection, wanted, empty)
 
-    def _bring_back(self, homes: list[dict]) -> None:
+    def _bring_back(self, homes: Sequence[Home]) -> None:
         question, moves = self.request.question, self.request.drain.moves
         wanted, staged = {each["uuid"]: (each["host"], each["node"]) for each in homes}, StagedMoves(self._ports, moves)
         with self._store.read() as connection:
@@ -326,51 +329,22 @@ class Rolling:
         for line in plan["lines"]:
             self._say(line)
         moved = staged.run(plan["moves"], "bringing instances back")
-        away = moved.failed + moved.skipped
+        away = [each["name"] for each in moved.failed] + [each["name"] for each in moved.skipped]
         if away:
-            said = " ".join(each["message"] for each in away if each.get("message"))
-            raise DroverError(f"{', '.join(each['name'] for each in away)} did not come back: {said}")
+            said = " ".join(each["message"] for each in moved.failed if each["message"])
+            raise DroverError(f"{', '.join(away)} did not come back: {said}")
 
     def _has_sentinel(self, host: str) -> bool:
         return host_boot.has_any(self._hosts, host, self.request.sentinels)
 
-    # The records
 
-    def _records(self) -> dict[str, dict]:
-        """All records by host; one of another run's hosts counts for the report."""
-        with self._store.read() as connection:
-            return {each["host"]: each for each in rolling.read(connection)}
-
-    def _left(self, records: dict) -> list[str]:
-        return [host for host, record in records.items() if host in self.request.hosts and record["stage"] != "done"]
-
-    def _begun(self, records: dict) -> list[str]:
-        return [host for host in self._left(records) if records[host]["stage"] != "waiting"]
-
-    def _record(self, host: str, stage: str, **values: str) -> bool:
-        """Record the stage that begins now, before anything is done."""
-        return self._record_all([host], {"stage": stage, "message": "", **values})
-
-    def _forget(self) -> bool:
-        with self._store.write() as connection:
-            return rolling.forget(connection)
-
-    def _record_all(self, names: list[str], values: dict) -> bool:
-        changed = False
-        if names:
-            with self._store.write() as connection:
-                for host in names:
-                    changed |= rolling.write(connection, host, values, self._ports.clock.time())
-        return changed
-
-
-def _refuse_stranger(host: str, records: dict) -> None:
+def _refuse_stranger(host: str, records: Records) -> None:
     if host not in records:
         raise DroverError(f"{host} is in no rolling maintenance, so nothing was done there. Run drover.compute.rolling_maintenance.")
 
 
 def rounds(count: int) -> list[list[int]]:
-    """Numbers of rounds, enough for batches of one host each, in groups of about as many groups.
+    """Return numbers of rounds, enough for batches of one host each, in groups of about as many groups.
 
     Ansible makes the tasks of all items of a loop for each host before it begins with the first: of a group, not of all rounds.
 

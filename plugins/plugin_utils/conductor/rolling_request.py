@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-import typing
+from collections.abc import Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import DrainRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import RollingQuestion
@@ -37,7 +37,7 @@ class RollingRequest:
     drain: DrainRequest
     hooks: dict[str, str] = dataclasses.field(default_factory=dict)
     reboot: str = NEEDED
-    sentinels: typing.Sequence[str] = ()
+    sentinels: Sequence[str] = ()
     all_hosts: bool = False
     blocked: str = FAIL
     bring_back: bool = False

@@ -151,6 +151,42 @@ class EvacuationResult(TypedDict):
     message: str
 
 
+class Home(TypedDict):
+    """Where an instance was before its host was drained."""
+
+    uuid: str
+    host: str
+    node: str
+
+
+class RollingRecord(TypedDict):
+    """How far a rolling maintenance has come with one host.
+
+    - stage: that was begun last, of store.rolling.STAGES. message: why it failed there; None where it did not.
+    - boot_id: of the boot that the reboot ends; None before it.
+    - instances: what was on the host before its drain; None before it.
+    - created_at, updated_at: seconds since 1970.
+    """
+
+    host: str
+    stage: str
+    boot_id: str | None
+    instances: list[Home] | None
+    message: str | None
+    created_at: float
+    updated_at: float
+
+
+class MaintainedHost(TypedDict):
+    """A host in the report of a rolling maintenance. state: such as "up, enabled". instances: how many are there."""
+
+    host: str
+    stage: str
+    message: str | None
+    state: str
+    instances: int
+
+
 class InstanceOutcome(TypedDict):
     """What became of an instance that was to be started, stopped, rebooted or removed, as the module instance returns it.
 

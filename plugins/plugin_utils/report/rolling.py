@@ -5,32 +5,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+
+from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import ListedHost
+from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import MaintainedHost, RollingRecord
+from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import BlockedHost
 
 #: The words for stages at which a host has not stopped.
 STAGES = {"done": "done", "waiting": "not begun"}
 
 
-def host_state(record: dict[str, Any], known: dict[str, Any] | None) -> dict[str, Any]:
-    """What the report has of one host.
+def host_state(record: RollingRecord, known: ListedHost | None) -> MaintainedHost:
+    """Return a host as the report shows it.
 
-    :param record: of store.rolling.read().
-    :param known: of store.hosts.listing(); None where the store does not have the host any more.
-    :returns: a dict: host, stage, message, state (such as "up, enabled"), instances (how many are there).
+    :param known: None where the store does not have the host any more.
     """
-    found = {key: record[key] for key in ("host", "stage", "message")}
-    if known is None:
-        return {**found, "state": "not in the store any more", "instances": 0}
-    state = f"{known['state']}, {'in maintenance' if known['maintenance'] else known['status']}"
-    return {**found, "state": state, "instances": known["instances"]}
+    state, instances = "not in the store any more", 0
+    if known is not None:
+        state = f"{known['state']}, {'in maintenance' if known['maintenance'] else known['status']}"
+        instances = known["instances"]
+    return {"host": record["host"], "stage": record["stage"], "message": record["message"], "state": state, "instances": instances}
 
 
-def lines(states: list[dict[str, Any]], left_out: list[dict[str, str]]) -> list[str]:
-    """The report as lines: each host, and what to do where one is not done.
-
-    :param states: of host_state().
-    :param left_out: dicts host and reason.
-    """
+def lines(states: Sequence[MaintainedHost], left_out: Sequence[BlockedHost]) -> list[str]:
+    """Return the report as lines: each host, and what to do where one is not done."""
     found = [_line(each) for each in states] + [f"{each['host']}: left out: {each['reason']}" for each in left_out]
     if any(each["stage"] != "done" for each in states):
         found.append(
@@ -41,15 +39,18 @@ def lines(states: list[dict[str, Any]], left_out: list[dict[str, str]]) -> list[
 
 
 def goes_on(begun: list[str], left: list[str]) -> str:
-    """That an earlier run left something, by the hosts that were begun with and those that are not done."""
+    """Say that an earlier run did not finish.
+
+    :param begun: hosts that were begun with and are not done. left: all that are not done.
+    """
     return (
         f"Going on with a maintenance that was not finished: {', '.join(begun) or 'no host'} was begun with, "
         f"{len(left) - len(begun)} wait. (drover_rolling_restart=true begins anew.)"
     )
 
 
-def refusal(left_out: list[dict[str, str]]) -> str:
-    """Why nothing is begun, by the hosts that cannot be taken, dicts host and reason."""
+def refusal(left_out: Sequence[BlockedHost]) -> str:
+    """Say that nothing is begun, as hosts cannot be taken."""
     reasons = " ".join(f"{each['host']}: {each['reason'].rstrip('.')}." for each in left_out)
     return (
         f"{len(left_out)} of the hosts cannot be taken, so nothing was changed. {reasons} Correct that, or leave them out with "
@@ -58,11 +59,11 @@ def refusal(left_out: list[dict[str, str]]) -> str:
 
 
 def unfinished(waiting: list[str]) -> str:
-    """The error of a run that did not come to its end, by the hosts that are not done."""
+    """Return the error of a run that did not come to its end, with the hosts that are not done."""
     return f"The rolling maintenance is not finished: {', '.join(waiting)} is left. The lines above say in which state each host is."
 
 
-def _line(found: dict[str, Any]) -> str:
+def _line(found: MaintainedHost) -> str:
     why = found["message"] or ("" if found["stage"] in STAGES else "nothing is known of why: it was lost, or the run was cut off")
     number = f"{found['instances']} instance{'' if found['instances'] == 1 else 's'}"
     stage = STAGES.get(found["stage"], f"stopped at {found['stage']}")

@@ -15,7 +15,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import evacuation, host_state
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.dead_host import DeadHost
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation import SKIP, Evacuation, EvacuationRequest
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation import Evacuation
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_request import SKIP, EvacuationRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_restarts import EvacuationRestarts
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_settling import EvacuationSettling
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.leasing import Leasing
