@@ -112,14 +112,14 @@ class EvacuationSettling:
             shown = evacuations.shown(connection, [each["instance_uuid"] for each in found], self._host)
         for each in found:
             name, where, places = each["name"], each["destination"], shown.get(each["instance_uuid"], [])
-            over, reason = self._is_over(each), None
+            proof, reason = self._is_over(each), None
             if where not in self._dead.read:
                 reason = f"it may run on {where}, which was not read"
-            elif not places and over is None:
+            elif not places and proof is None:
                 reason = f"it may be about to start on {where}: run this again"
-            elif not places and over is not None:
+            elif not places and proof is not None:
                 with self._dead.step() as (connection, now):
-                    migration_claims.undo(connection, each["uuid"], over, f"{self._host} is back", now)
+                    migration_claims.undo(connection, each["uuid"], proof, f"{self._host} is back", now)
                 said.append(f"{name}: it was not started on {where}, and is on {self._host} as before.")
             elif [place["provider"] for place in places] == [each["provider"]] and places[0]["state"] in (
                 "running",
@@ -160,20 +160,20 @@ class EvacuationSettling:
     def _record_found(self, instance: EvacuatedInstance, place: Sighting, migration: HostMigration | None) -> str:
         """Record an instance where another host has it already, as one that was evacuated."""
         uuid, name, host, state = instance["uuid"], instance["name"], place["host"], place["state"]
-        opened, over = None, None
+        opened, proof = None, None
         if migration is not None and migration["type"] == migration_claims.EVACUATION and migration["provider"] == place["provider"]:
             opened = migration["uuid"]
         elif migration is not None:
-            over = self._is_over(migration)
-            if over is None:
+            proof = self._is_over(migration)
+            if proof is None:
                 return (
                     f"{name}: it is {state} on {host}, and its start on {migration['destination']} was begun too: left as it is until that "
                     "host answers."
                 )
         try:
             with self._dead.step() as (connection, now):
-                if migration is not None and over is not None:
-                    migration_claims.undo(connection, migration["uuid"], over, f"{self._host} died; found on {host}", now)
+                if migration is not None and proof is not None:
+                    migration_claims.undo(connection, migration["uuid"], proof, f"{self._host} died; found on {host}", now)
                 if opened is None:
                     opened = migration_claims.begin(connection, uuid, host, place["node"], migration_claims.EVACUATION, now, self._host)[
                         "uuid"

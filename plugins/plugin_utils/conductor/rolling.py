@@ -11,8 +11,7 @@ drover.compute.rolling calls begin, look (each host), plan; then in each round n
 report in the end. It does what a step returns, and decides nothing. The hosts of a batch work at the same time, as hosts of a play do.
 
 The number of batches is not known beforehand, as each is planned anew (rule S6). The role loops over ``rounds``, which are enough in
-any case, and a round does nothing once no host is left. A task file that includes itself would end with Ansible's error of a
-recursion that is too deep after some 200 batches.
+any case, and a round does nothing once no host is left. A task file that includes itself would be too deep a recursion for Ansible.
 """
 
 from __future__ import annotations
@@ -159,7 +158,7 @@ class Rolling:
         :raises DroverError: a host did not come through, or an instance did not come back.
         """
         records = self._records.read()
-        failed = [host for host in batch if records.get(host, {}).get("stage") != "back"]
+        failed = [host for host in batch if host not in records or records[host]["stage"] != "back"]
         if failed:
             raise DroverError(f"{', '.join(failed)} did not come through; no other batch is begun.")
         if self.request.bring_back and batch:
@@ -192,13 +191,12 @@ class Rolling:
         try:
             self._hosts.discover(host)
             return {"host": host, "unread": None, "sentinel": self._has_sentinel(host)}
-        except Unreachable as problem:
-            return {"host": host, "unread": str(problem.cause_of_it).strip(), "sentinel": False}
         except DroverError as problem:
-            return {"host": host, "unread": str(problem), "sentinel": False}
+            why = str(problem.cause_of_it).strip() if isinstance(problem, Unreachable) else str(problem)
+            return {"host": host, "unread": why, "sentinel": False}
 
     def step(self, host: str, name: str) -> dict[str, Any]:
-        """Begin a step of a host, if it is due; do it, or return the part of the role.
+        """Begin a step of a host, if it is due; do it, or return what the role has to do.
 
         :returns: a dict: changed, and ``hook`` (a task file to run), ``power`` (startup or reboot) or ``undrain`` (True) for the role.
         """
@@ -246,9 +244,9 @@ class Rolling:
         return {"changed": changed or before != after}
 
     def _drain(self, host: str, record: RollingRecord) -> dict[str, Any]:
-        done = Drain(self._ports, dataclasses.replace(self.request.drain, host=host)).run()
-        self._say(done["message"])
-        return {"changed": done["changed"]}
+        result = Drain(self._ports, dataclasses.replace(self.request.drain, host=host)).run()
+        self._say(result["message"])
+        return {"changed": result["changed"]}
 
     def _startup(self, host: str, record: RollingRecord) -> dict[str, Any]:
         try:
@@ -260,8 +258,7 @@ class Rolling:
     def _reboot(self, host: str, record: RollingRecord) -> dict[str, Any]:
         """Find out whether a host is to be rebooted. That it answers proves nothing, its boot id does (rule S14)."""
         boot_id = host_boot.boot_id(self._hosts, host)
-        begun = record["stage"] == "reboot" and record["boot_id"]
-        if begun and record["boot_id"] != boot_id:
+        if record["stage"] == "reboot" and record["boot_id"] and record["boot_id"] != boot_id:
             return {"changed": False}
         if self.request.reboot == NEVER or (self.request.reboot == NEEDED and not self._has_sentinel(host)):
             # A reboot that was begun, and is not wanted any more, did not happen.

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Resources
+from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import NodeStorage
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import Disk
 
 
 class MovedInstance(TypedDict):
@@ -79,6 +81,22 @@ class OpenMove(NamedTuple):
     group_name: str | None
 
 
+class HostMigration(TypedDict):
+    """An open migration from or to a host."""
+
+    uuid: str
+    instance_uuid: str
+    #: Of the instance.
+    name: str
+    type: str
+    status: str
+    #: Hosts.
+    source: str
+    destination: str
+    #: Uuid of the destination's resource provider; None if its compute node is gone.
+    provider: str | None
+
+
 @dataclass(frozen=True)
 class MigrationLimits:
     """The most migrations at the same time, over all runs; None for no limit."""
@@ -111,10 +129,10 @@ class RestartOrder(BegunRestart):
     xml: str | None
     state: str
     autostart: bool
-    disks: list[dict[str, Any]]
-    #: The storage of the source and of the destination, see store.files.storage_of().
-    node: dict[str, Any]
-    there: dict[str, Any]
+    disks: list[Disk]
+    #: The storage of the source and of the destination.
+    node: NodeStorage
+    there: NodeStorage
     #: The name of the order of this call.
     order: NotRequired[str]
 
