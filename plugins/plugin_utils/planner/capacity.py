@@ -145,7 +145,7 @@ class _Losses:
         #: The instances of each host and their rows.
         self._on: dict[int, list[tuple[InstanceAmounts, int]]] = {}
         row_of: list[int] = []
-        kinds: dict[tuple[Any, ...], int] = {}
+        kinds: dict[tuple[object, ...], int] = {}
         numbers: list[int] = []
         examples: list[tuple[InstanceAmounts, int]] = []
         for each in instances:
@@ -175,7 +175,7 @@ class _Losses:
         self.sure = (many == 0) | (choices - own >= many)
         self.order = sorted(range(count), key=lambda host: (self.sure[host], self.bound[host], self.name[host]))
 
-    def _kind(self, instance: InstanceAmounts, row: int) -> tuple[Any, ...]:
+    def _kind(self, instance: InstanceAmounts, row: int) -> tuple[object, ...]:
         packing_state = self.packing_state
         return (
             *[instance.get(key) for key in _COMPARED],

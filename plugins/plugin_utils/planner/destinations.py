@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.migration_candidates import MigrationCandidate, spec_of
@@ -38,7 +37,7 @@ class CandidateBuilder:
     def __init__(self, states: HostStates, sources: Iterable[int]) -> None:
         self._states = states
         self._open = ~np.isin(states.host_of, states.host_of[list(sources)])
-        self._limits: dict[tuple[Any, ...], tuple[Limit, ...]] = {}
+        self._limits: dict[tuple[int, tuple[str, ...]], tuple[Limit, ...]] = {}
 
     def candidate(self, instance: InstanceAmounts, sources: Sequence[int] | None, excluded: Iterable[str]) -> MigrationCandidate:
         """Make the candidate of an instance.

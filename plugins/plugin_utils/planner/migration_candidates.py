@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import InstanceAmounts
 from ansible_collections.drover.compute.plugins.plugin_utils.resource_classes import to_resources
@@ -27,7 +26,7 @@ class MigrationCandidate:
     spec: RequestSpec
     source: int
     limits: tuple[Limit, ...] = ()
-    limits_key: tuple[Any, ...] = ()
+    limits_key: tuple[int, tuple[str, ...]] | None = None
 
 
 #: A candidate, and the row of its destination.

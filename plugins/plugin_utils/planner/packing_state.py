@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.migration_candidates import MigrationCandidate
@@ -86,7 +85,7 @@ class PackingState:
         self.count: list[IntArray] = []
         self.most: list[int] = []
         self._group_of: dict[str, int] = {}
-        self._kinds: dict[tuple[Any, ...], int] = {}
+        self._kinds: dict[tuple[tuple[int, ...], bool, tuple[str, ...]], int] = {}
         self._static: dict[str, BoolArray] = {}
 
     def add(self, units: Iterable[tuple[MigrationCandidate, ...]]) -> list[int]:
