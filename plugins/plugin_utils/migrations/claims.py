@@ -18,7 +18,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import limits as migration_limits
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, provider_trees, server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.claim_destination import ClaimDestinations, Place, class_ids
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.claims import find_node
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, clock, files, migrations_open, orders, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import EVACUATION, RESIZE
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa

@@ -5,66 +5,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import classes_and_traits as resource_names
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import inventory, provider_trees, providers, server_groups
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.inventory import Amounts, ProviderInventory
+from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Allocations, ClaimRequest, Resources
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
 
 class Place:
-    """A compute node to try, and once it is chosen what it gives.
+    """A compute node to try.
 
-    :param node: the row of the compute node (claims.find_node).
-    :param given: dict provider uuid -> dict class name -> amount, where the scheduler decided that.
-    :ivar amounts: dict (provider id, class id) -> amount.
+    :param node: the row of the compute node (claim_nodes.find).
+    :param given: what the scheduler chose to allocate there; None if any provider of the node will do.
+    :param number: its place among those that are tried.
+    :ivar amounts: what is allocated there once the place is chosen.
     """
 
     __slots__ = ("node", "given", "number", "amounts")
 
-    def __init__(self, node, given=None, number=0):
-        self.node, self.given, self.number, self.amounts = node, given, number, None
+    def __init__(self, node: sa.Row[Any], given: Allocations | None = None, number: int = 0) -> None:
+        self.node, self.given, self.number = node, given or {}, number
+        self.amounts: Amounts = {}
 
 
 class _Refused(Exception):
-    """A place does not do: its sentence, and for a lack of room the figures."""
+    """A place is refused: why, and for a lack of room the figures."""
 
-    def __init__(self, reason, **data):
+    def __init__(self, reason: str, **data: Any) -> None:
         super().__init__(reason)
         self.data = data
 
 
 class ClaimDestinations:
-    """Finds the first place with room, counting what was chosen before in this transaction.
+    """Finds the first place with room, and counts what was chosen before in this transaction.
 
-    :param places: all that will be asked for.
-    :param found: dict name -> row of the server groups that matter, held already.
-    :param free: dict (provider id, class id) -> amount that is given up in this transaction. Who holds it is
-        held already.
+    :param places: all places that will be tried.
+    :param found: {name: row} of the server groups, which are locked.
+    :param free: allocations that are given up in this transaction; their consumers are locked.
     """
 
-    def __init__(self, connection, places, found, free=None):
+    def __init__(
+        self, connection: Connection, places: Sequence[Place], found: Mapping[str, sa.Row[Any]], free: Amounts | None = None
+    ) -> None:
         self.connection, self.places, self.free = connection, places, free or {}
         self.supplies = provider_trees.read(connection, {place.node.provider_id: place.node for place in places}.values())
-        self.uuids = provider_ids(connection, {uuid for place in places for uuid in place.given or ()})
+        self.uuids = provider_ids(connection, {uuid for place in places for uuid in place.given})
         self.members = {group.id: server_groups.members(connection, group) for group in found.values()}
         self.groups = found
-        self.held = {}
+        self.held: dict[int, dict[str, ProviderInventory]] = {}
 
-    def choose_all(self, wanted):
-        """Choose for several selections, all or none.
+    def choose_all(self, wanted: Sequence[tuple[ClaimRequest, Sequence[Place]]]) -> dict[str, Place]:
+        """Choose places for several selections, for all or for none.
 
-        Where there is a choice, at first only the room of first choices is held: whoever waits for the
-        same alternates need not wait for this one. Held again from the start, in order, where that fails.
+        At first only the room of first choices is locked, so that claims of the same alternates need not wait. If one has
+        no room, all is locked from the start, in order.
 
-        :param wanted: list of (selection, its places).
-        :returns: dict uuid -> Place.
+        :param wanted: selections, each with its places.
+        :returns: {uuid: place}.
         """
-        for members in self.members.values():
+        for where in self.members.values():
             for selection, _dummy in wanted:
-                # Written down already, with its first choice.
-                members.pop(selection["uuid"], None)
+                # The store has it already, with its first choice.
+                where.pop(selection["uuid"], None)
         firsts = [places[0] for dummy, places in wanted]
-        names = {name for selection, places in wanted for name in _names(selection, places)}
+        names = {name for selection, places in wanted for name in _names(selection["resources"], places)}
         if self.connection.dialect.name != "sqlite" and self._more_than(firsts, names):
             members = {key: dict(hosts) for key, hosts in self.members.items()}
             try:
@@ -76,64 +85,73 @@ class ClaimDestinations:
         self._hold(self.places, names)
         return self._chosen(wanted)
 
-    def choose(self, selection, places, group=None, leaving=None):
-        """The first of ``places`` that is enabled, allowed by the server group and has room.
+    def choose(
+        self,
+        uuid: str,
+        name: str,
+        resources: Resources,
+        places: Sequence[Place],
+        group: sa.Row[Any] | None = None,
+        leaving: str | None = None,
+    ) -> Place:
+        """Choose the first place that is enabled, allowed by the server group and has room.
 
-        :param selection: name, uuid, resources.
-        :param leaving: the host the instance moves away from, if it moves.
-        :raises DroverError: none; with the reason of each.
+        :param leaving: the host that the instance leaves, if it moves.
+        :raises DroverError: no place is; with the reason for each.
         """
         if not self.held:
-            self._hold(self.places, _names(selection, places))
+            self._hold(self.places, _names(resources, places))
         refusals, data = [], []
         for place in places:
             try:
-                self._check_host(selection["uuid"], place, group, leaving)
-                place.amounts = self._amounts(place, selection["resources"])
+                self._check_host(uuid, place, group, leaving)
+                place.amounts = self._amounts(place, resources)
             except _Refused as refused:
                 refusals.append(f"{place.node.host}: {refused}")
                 data.append({"host": place.node.host, "node": place.node.hypervisor_hostname, **refused.data})
                 continue
             if group is not None:
-                self.members[group.id][selection["uuid"]] = {place.node.host}
+                self.members[group.id][uuid] = {place.node.host}
             return place
-        _check_classes(self.connection, _names(selection, places))
+        # A class that does not exist is another error than one that no host has left.
+        class_ids(self.connection, _names(resources, places) - resource_names.standard(resource_names.RESOURCE_CLASS))
         raise DroverError(
-            f"No room for {selection['name']} ({selection['uuid']}) at its destination nor its alternates: "
+            f"No room for {name} ({uuid}) at its destination nor its alternates: "
             f"{'; '.join(refusals)}. Nothing was claimed. Somebody else may have been faster: schedule again.",
             cause="no_room",
-            consumer=selection["uuid"],
+            consumer=uuid,
             refusals=refusals,
             places=data,
         )
 
-    def _chosen(self, wanted):
-        return {
-            selection["uuid"]: self.choose(selection, places, self.groups.get(server_groups.name_of(selection.get("server_group"))))
-            for selection, places in wanted
-        }
+    def _chosen(self, wanted: Iterable[tuple[ClaimRequest, Sequence[Place]]]) -> dict[str, Place]:
+        chosen = {}
+        for selection, places in wanted:
+            group = self.groups.get(server_groups.name_of(selection.get("server_group")) or "")
+            chosen[selection["uuid"]] = self.choose(selection["uuid"], selection["name"], selection["resources"], places, group)
+        return chosen
 
-    def _more_than(self, firsts, names):
+    def _more_than(self, firsts: Sequence[Place], names: Iterable[str]) -> bool:
         if len(firsts) < len(self.places):
             return True
         return any(len(self.supplies[place.node.provider_id].of(name)) > 1 for place in firsts for name in names)
 
-    def _hold(self, places, names, first_only=False):
-        providers = set()
+    def _hold(self, places: Iterable[Place], names: Collection[str], first_only: bool = False) -> None:
+        providers: set[int] = set()
         for place in places:
-            given = {self.uuids[uuid] for uuid in place.given or ()}
+            given = {self.uuids[uuid] for uuid in place.given}
             providers |= given
             for name in () if place.given else names:
                 keys = self.supplies[place.node.provider_id].of(name)
                 providers.update(keys[:1] if first_only else keys)
-        # What is given up is held with the rest: both are written, and all rows are held in one order.
+        # What is given up is locked with the rest: both are written, and all rows are locked in one order.
         providers.update(provider for provider, dummy in self.free)
         self.held = inventory.hold(self.connection, providers, None if self.free else names)
         for held in self.held.values():
             for each in held.values():
                 each.used -= self.free.get(each.key, 0)
 
-    def _check_host(self, uuid, place, group, leaving):
+    def _check_host(self, uuid: str, place: Place, group: sa.Row[Any] | None, leaving: str | None) -> None:
         if place.node.disabled:
             raise _Refused(f"disabled ({place.node.disabled_reason or 'no reason given'})")
         if place.node.forced_down:
@@ -143,9 +161,9 @@ class ClaimDestinations:
             if refusal:
                 raise _Refused(refusal)
 
-    def _amounts(self, place, resources):
-        """Take the room of a place: dict (provider id, class id) -> amount."""
-        taken = []
+    def _amounts(self, place: Place, resources: Resources) -> Amounts:
+        """Take the room of a place."""
+        taken: list[tuple[ProviderInventory, int]] = []
         if place.given:
             wanted = [
                 (name, amount, [self.uuids[uuid]]) for uuid, amounts in sorted(place.given.items()) for name, amount in amounts.items()
@@ -167,25 +185,20 @@ class ClaimDestinations:
                 )
             chosen = next((each for each in held if each.refusal(name, amount) is None), None)
             if chosen is None:
-                raise _Refused(held[0].refusal(name, amount), **held[0].data(name, amount))
+                raise _Refused(f"{held[0].refusal(name, amount)}", **held[0].data(name, amount))
             taken.append((chosen, amount))
         for each, amount in taken:
             each.used += amount
         return {each.key: amount for each, amount in taken}
 
 
-def _names(selection, places):
-    names = {name for name, amount in selection["resources"].items() if amount}
-    return names | {name for place in places for amounts in (place.given or {}).values() for name in amounts}
+def _names(resources: Resources, places: Iterable[Place]) -> set[str]:
+    names = {name for name, amount in resources.items() if amount}
+    return names | {name for place in places for amounts in place.given.values() for name in amounts}
 
 
-def _check_classes(connection, names):
-    """Tell a class that does not exist from one that no host has left."""
-    class_ids(connection, names - resource_names.standard(resource_names.RESOURCE_CLASS))
-
-
-def provider_ids(connection, uuids):
-    """The ids of providers: dict uuid -> id.
+def provider_ids(connection: Connection, uuids: Collection[str]) -> dict[str, int]:
+    """Return the ids of providers by their uuids.
 
     :raises DroverError: one is not in the store.
     """
@@ -199,8 +212,8 @@ def provider_ids(connection, uuids):
     return found
 
 
-def class_ids(connection, names):
-    """The ids of resource classes: dict name -> id.
+def class_ids(connection: Connection, names: Collection[str]) -> dict[str, int]:
+    """Return the ids of resource classes by their names.
 
     :raises DroverError: one is not in the store.
     """

@@ -1,68 +1,79 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Claims: room written down before anything is built, never more than there is.
+"""Claims: room is allocated before anything is built, never more than there is.
 
-Everything here runs inside one write transaction of the caller and is idempotent by the instance's
-uuid. Such transactions run together, so each holds what it relies on before it reads it, all in one
-order: server groups, instances, consumers, the rows of inventories (see inventory.py), compute nodes. Of two
-runs that race for the last room exactly one gets it, and none of them can wait for each other.
+Each function runs inside one write transaction of the caller and is idempotent by the instance's uuid. Such
+transactions run at the same time, so each locks rows before it reads them, in one order: server groups, instances,
+consumers, inventories (see inventory.py), compute nodes. Of two runs that race for the last room exactly one gets it,
+and no two runs wait for each other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty, resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, provider_trees, server_groups
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
+    allocations,
+    claim_nodes,
+    definition_claims,
+    server_groups,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.claim_destination import ClaimDestinations, Place
-from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, decisions, files, orders, services, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Alternate, Claim, ClaimRequest
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, decisions, files, orders, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
 BUILDING = "building"
-# What a decision that is claimed was for, see decisions.row().
+#: The purpose of a decision that is claimed, see decisions.row().
 PURPOSE = "place"
-# What of a definition, beside its server group, decides where its instance may be.
-COMPARED = ("vcpus", "memory_mb", "disk_gb", "availability_zone")
-# How long (seconds) a claim is kept for an instance that nobody has seen.
+#: Seconds until a claim expires if no instance is seen.
 LIFETIME = 3600
 
 
-def claim(connection, selections, now, lifetime=LIFETIME, actor=None, defined=False):
+def claim(
+    connection: Connection,
+    selections: Sequence[ClaimRequest],
+    now: float,
+    lifetime: int = LIFETIME,
+    actor: str | None = None,
+    defined: bool = False,
+) -> list[Claim]:
     """Claim the destination, or else the first alternate with room, of every selection.
 
-    All or none: a selection that fits nowhere fails the whole, and the caller's transaction with it. One that
-    the scheduler made, which has its explanation, is written down as a decision.
+    All or none: a selection that fits nowhere fails the whole, and the caller's transaction with it. A selection with
+    an explanation, so one of the scheduler, is recorded as a decision.
 
-    :param selections: a list of dicts as the lookup schedule returns them. A selection or an alternate
-        may say with ``allocations`` which providers shall give what.
-    :param lifetime: seconds until the claim expires when no instance is seen; 0 for never. An instance
-        that is still being built and claimed again has its claim renewed.
-    :param actor: who asked, in words for people.
-    :param defined: the selections are of definitions. A definition is one instance, by its project and name: where another
-        run was faster, its instance is the answer, with the uuid that it has.
-    :returns: a list of dicts in the same order: uuid, name, host, node, provider, resources, alternates
-        (those after the claimed one), new (False when the instance had its room already).
+    :param lifetime: seconds until the claim expires if no instance is seen; 0 for never. A claim that is made again while
+        its instance is built is renewed.
+    :param actor: for people: who asked.
+    :param defined: the selections are of definitions. If another run has claimed a definition already, its instance is
+        the answer.
+    :returns: the claims in the order of the selections.
     :raises DroverError: no room (asked, used and capacity per host tried), unknown host, bad data, or a definition that was
         changed since its instance was begun.
     """
     if defined:
-        selections = _those_there(connection, selections)
+        selections = definition_claims.with_uuids(connection, selections)
     found = server_groups.hold(connection, [selection.get("server_group") for selection in selections])
-    nodes = _nodes(connection, selections)
+    nodes = claim_nodes.read(connection, [place for selection in selections for place in (selection, *selection.get("alternates", []))])
     rows = [_instance(each, nodes, found, now, defined) for each in selections]
     expires_at = now + lifetime if lifetime else None
     keep = _consumers(selections, expires_at)
     new, made = bulk.add_both(connection, "uuid", (tables.instances, rows), (tables.consumers, allocations.consumer_rows(keep, now)))
     existing = [each["uuid"] for each in selections if each["uuid"] not in new]
     if defined:
-        _refuse_changed(connection, [row for row in rows if row["uuid"] not in new])
+        definition_claims.refuse_changed(connection, [row for row in rows if row["uuid"] not in new])
     fresh = [each for each in selections if each["uuid"] in new]
     keep = {uuid: columns for uuid, columns in keep.items() if uuid in new}
     holdings = allocations.Holdings(connection, keep, now, drop=existing, made=made)
     holdings.renew(existing, expires_at)
     chosen = _choose(connection, fresh, holdings, keep, nodes, found)
     _correct_places(connection, rows, new, chosen)
-    where = _existing(connection, existing)
+    where = claim_nodes.of_instances(connection, existing)
     decided = [each for each in fresh if each.get("explanation")]
     decisions.record(connection, [_decision(each, chosen[each["uuid"]], actor, now) for each in decided])
     results = []
@@ -71,48 +82,12 @@ def claim(connection, selections, now, lifetime=LIFETIME, actor=None, defined=Fa
             place = chosen[selection["uuid"]]
             results.append(_claimed(selection, place.node, selection.get("alternates", [])[place.number :]))
         else:
-            results.append(_unchanged(selection, where.get(selection["uuid"])))
+            results.append(_answer(selection, where.get(selection["uuid"])))
     return results
 
 
-def _those_there(connection, selections):
-    """The selections, each of a definition that is an instance already with the uuid of that."""
-    names = [orders.definition_of(each.get("project"), each["name"]) for each in selections]
-    there = orders.hold_definitions(connection, names)
-    return [{**each, "uuid": there.get(name, each["uuid"])} for name, each in zip(names, selections)]
-
-
-def _refuse_changed(connection, wanted):
-    """Refuse to build what has its claim by another definition: with other amounts, or where it may not be any more.
-
-    :param wanted: rows of instances, as the definitions are now.
-    """
-    table = tables.instances
-    query = sa.select(table).where(table.c.state == BUILDING)
-    begun = {row.uuid: row for row in bulk.among(connection, query, table.c.uuid, [each["uuid"] for each in wanted])}
-    for new in wanted:
-        row = begun.get(new["uuid"])
-        if row is None:
-            continue
-        changed = [
-            f"{key} was {_or_none(getattr(row, key))} and is {_or_none(new[key])}" for key in COMPARED if getattr(row, key) != new[key]
-        ]
-        if new["server_group_id"] != row.server_group_id:
-            changed.append("server_group is another one")
-        if changed:
-            raise DroverError(
-                f"Instance {row.name} ({row.uuid}) was begun and is not built yet, and its definition was changed since: {', '.join(changed)}. "
-                "Nothing was claimed or built. Either give it the definition that it was begun with, or remove what was begun with "
-                "drover.compute.instance_delete; then run drover.compute.place again."
-            )
-
-
-def _or_none(value):
-    return "none" if value is None else value
-
-
-def _consumers(selections, expires_at):
-    """The consumers of instances that need room, see allocations.Holdings."""
+def _consumers(selections: Sequence[ClaimRequest], expires_at: float | None) -> dict[str, dict[str, Any]]:
+    """Return the consumers of instances that need room, see allocations.Holdings."""
     return {
         each["uuid"]: {
             "type": allocations.INSTANCE,
@@ -125,11 +100,18 @@ def _consumers(selections, expires_at):
     }
 
 
-def _choose(connection, selections, holdings, keep, nodes, found):
-    """Find and write the room of instances that are new: dict uuid -> Place."""
+def _choose(
+    connection: Connection,
+    selections: Sequence[ClaimRequest],
+    holdings: allocations.Holdings,
+    keep: Mapping[str, Mapping[str, Any]],
+    nodes: claim_nodes.Nodes,
+    found: Mapping[str, sa.Row[Any]],
+) -> dict[str, Place]:
+    """Find and write the room of new instances: {uuid: place}."""
     if not selections:
         return {}
-    wanted = [(each, _places(nodes, each)) for each in selections]
+    wanted = [(each, _places(nodes, [each, *each.get("alternates", [])])) for each in selections]
     destinations = ClaimDestinations(connection, [place for dummy, places in wanted for place in places], found, holdings.sums(keep))
     chosen = destinations.choose_all(wanted)
     columns = {uuid: {"expires_at": each["expires_at"]} for uuid, each in keep.items()}
@@ -137,7 +119,7 @@ def _choose(connection, selections, holdings, keep, nodes, found):
     return chosen
 
 
-def _decision(selection, place, actor, now):
+def _decision(selection: ClaimRequest, place: Place, actor: str | None, now: float) -> dict[str, Any]:
     refused = f"{selection['host']}, which was picked first, was refused at the claim: this alternate was taken."
     return decisions.row(
         PURPOSE,
@@ -151,12 +133,12 @@ def _decision(selection, place, actor, now):
     )
 
 
-def _says_where(selection):
+def _says_where(selection: ClaimRequest) -> bool:
     return any(place.get("allocations") for place in (selection, *selection.get("alternates", [])))
 
 
-def _correct_places(connection, rows, new, chosen):
-    """Instances were written down with their first choice, where they mostly are."""
+def _correct_places(connection: Connection, rows: Sequence[dict[str, Any]], new: Mapping[str, int], chosen: Mapping[str, Place]) -> None:
+    """Correct the nodes of instances that were inserted with their first choice, where most of them are."""
     bulk.update(
         connection,
         tables.instances,
@@ -168,13 +150,20 @@ def _correct_places(connection, rows, new, chosen):
     )
 
 
-def reclaim(connection, uuid, alternates, proof, now, lifetime=LIFETIME, actor=None):
-    """Give up the room of an instance being built and claim the first alternate with room.
+def reclaim(
+    connection: Connection,
+    uuid: str,
+    alternates: Sequence[Alternate],
+    proof: certainty.Proof,
+    now: float,
+    lifetime: int = LIFETIME,
+    actor: str | None = None,
+) -> Claim:
+    """Give up the room of an instance that is being built and claim the first alternate with room.
 
-    The node it leaves has a failed build more, which BuildFailureWeigher counts.
+    The failed build is counted on the node that it leaves, for BuildFailureWeigher.
 
-    :param proof: the certainty.Proof that nothing of it is at the host that it leaves.
-    :returns: as one item of claim().
+    :param proof: nothing of the instance is at the host that it leaves.
     :raises DroverError: the instance is not being built, or is moving, or no alternate has room, or an order is open.
     """
     certainty.require(proof)
@@ -190,13 +179,11 @@ def reclaim(connection, uuid, alternates, proof, now, lifetime=LIFETIME, actor=N
         )
     orders.refuse_open([instance])
     holdings = allocations.Holdings(connection, {}, now, drop=[uuid])
-    resources = _sums(allocations.read(connection, [uuid]).get(uuid, {}))
-    nodes = _nodes(connection, [{"alternates": alternates}])
-    request = {"uuid": uuid, "name": instance.name, "resources": resources}
-    places = _places(nodes, {"alternates": alternates})
+    resources = allocations.total(allocations.read(connection, [uuid]).get(uuid, {}))
+    places = _places(claim_nodes.read(connection, alternates), alternates)
     group = found[0] if found else None
     destinations = ClaimDestinations(connection, places, {each.name: each for each in found}, holdings.sums([uuid]))
-    chosen = destinations.choose(request, places, group)
+    chosen = destinations.choose(uuid, instance.name, resources, places, group)
     expires = {uuid: {"expires_at": now + lifetime if lifetime else None}}
     holdings.write({uuid: chosen.amounts} if uuid in holdings.ids else {}, expires, limited=True)
     bulk.update(connection, tables.instances, [{"id": instance.id, "compute_node_id": chosen.node.id}])
@@ -204,30 +191,18 @@ def reclaim(connection, uuid, alternates, proof, now, lifetime=LIFETIME, actor=N
     connection.execute(sa.update(table).where(table.c.id == instance.compute_node_id).values(failed_builds=table.c.failed_builds + 1))
     left = alternates[chosen.number + 1 :]
     place = (chosen.node.host, chosen.node.hypervisor_hostname)
-    given_up = "It could not be built where its room was before: this alternate was taken."
-    decided = decisions.row(PURPOSE, actor, (uuid, instance.name), now, place, left, message=given_up)
+    why = "It could not be built where its room was before: this alternate was taken."
+    decided = decisions.row(PURPOSE, actor, (uuid, instance.name), now, place, left, message=why)
     decisions.record(connection, [decided])
-    return _claimed(request, chosen.node, left)
+    return _claimed({"uuid": uuid, "name": instance.name, "resources": resources, "host": chosen.node.host}, chosen.node, left)
 
 
-def _sums(held):
-    """What is held of each class, wherever: dict class name -> amount."""
-    sums = {}
-    for amounts in held.values():
-        for name, amount in amounts.items():
-            sums[name] = sums.get(name, 0) + amount
-    return sums
+def release(connection: Connection, uuids: Collection[str], proof: certainty.Proof, now: float) -> list[str]:
+    """Release the room of instances and delete their records.
 
-
-def release(connection, uuids, proof, now):
-    """Give back the room of instances and forget those that were only being built.
-
-    An instance that has a domain keeps its record, as its domain is still somebody's production.
-
-    :param proof: the certainty.Proof that nothing of them is on a hypervisor.
-    :returns: the uuids that held something.
-    :raises DroverError: one of them has been seen running, or is moving, or an order is open for it; its room cannot
-        be released.
+    :param proof: nothing of them is on a hypervisor.
+    :returns: the uuids of those that had room or a record.
+    :raises DroverError: one of them has a domain, or is moving, or an order is open for it.
     """
     certainty.require(proof)
     table = tables.instances
@@ -246,10 +221,10 @@ def release(connection, uuids, proof, now):
     return sorted(set(holdings.ids) | set(rows))
 
 
-def forget(connection, uuids, proof, now):
-    """Give back the room of instances whose domains are removed, and forget all that the store has of them.
+def forget(connection: Connection, uuids: Collection[str], proof: certainty.Proof, now: float) -> None:
+    """Release the room of instances whose domains are removed, and delete all that the store has of them.
 
-    :param proof: the certainty.Proof that they are removed.
+    :param proof: their domains are removed.
     :raises DroverError: one of them is moving, or waits for its resize to be confirmed.
     """
     rows = bulk.hold(connection, tables.instances, "uuid", uuids)
@@ -259,27 +234,8 @@ def forget(connection, uuids, proof, now):
     files.forget(connection, uuids)
 
 
-def release_expired(connection, now):
-    """Release the claims whose time is over and of which no hypervisor was told, in the caller's one transaction.
-
-    :returns: what they held, see allocations.expired().
-    """
-    uuids = [item["uuid"] for item in allocations.expired(connection, now)]
-    # Held, then read again: what was released, built or renewed meanwhile stays as it is.
-    busy = {
-        row.uuid
-        for row in bulk.hold(connection, tables.instances, "uuid", uuids).values()
-        if row.state == "active" or row.order_uuid is not None
-    }
-    bulk.hold(connection, tables.consumers, "uuid", uuids)
-    found = [item for item in allocations.expired(connection, now) if item["uuid"] in set(uuids) - busy]
-    proof = certainty.never_begun("Their claims expired, and no hypervisor was told to build them.")
-    release(connection, [item["uuid"] for item in found], proof, now)
-    return found
-
-
-def _refuse_moving(connection, uuids):
-    """Raise DroverError when a migration is open: its source's room would be left to nobody."""
+def _refuse_moving(connection: Connection, uuids: Collection[str]) -> None:
+    """Refuse instances with an open migration: nobody would release the room at its source."""
     table = tables.migrations
     query = sa.select(table).where(table.c.status.in_(tables.HOLDING_MIGRATION))
     for row in bulk.among(connection, query, table.c.instance_uuid, uuids):
@@ -300,131 +256,27 @@ def _refuse_moving(connection, uuids):
         )
 
 
-def find_node(connection, host, node=None):
-    """The compute node of a host by name, with its provider and the state of its service.
-
-    :raises DroverError: unknown host, unknown node, or several nodes and none named.
-    """
-    rows = [row for row in _node_rows(connection, [host]) if node is None or row.hypervisor_hostname == node]
-    if not rows:
-        services.get(connection, host)
-        raise DroverError(f"Host {host} has no compute node {node or ''} in the store. Run drover.compute.discover.")
-    if len(rows) > 1:
-        names = ", ".join(row.hypervisor_hostname for row in rows)
-        raise DroverError(f"Host {host} has several compute nodes: {names}. Say which one with node.")
-    return rows[0]
+def _places(nodes: claim_nodes.Nodes, tries: Sequence[Alternate]) -> list[Place]:
+    return [Place(claim_nodes.named(nodes, place), place.get("allocations"), number) for number, place in enumerate(tries)]
 
 
-def _node_rows(connection, hosts):
-    return bulk.among(connection, _node_query(), tables.compute_nodes.c.host, hosts)
-
-
-def _node_query():
-    nodes, known, providers = tables.compute_nodes, tables.services, tables.resource_providers
-    return (
-        sa.select(
-            nodes.c.id,
-            nodes.c.uuid,
-            nodes.c.host,
-            nodes.c.hypervisor_hostname,
-            nodes.c.uri,
-            nodes.c.supported_instances,
-            nodes.c.cpu_info,
-            nodes.c.migration_uri,
-            nodes.c.migration_address,
-            known.c.disabled,
-            known.c.disabled_reason,
-            known.c.forced_down,
-            providers.c.id.label("provider_id"),
-            *provider_trees.has_more(providers),
-        )
-        .join(known, known.c.id == nodes.c.service_id)
-        .join(providers, providers.c.uuid == nodes.c.uuid)
-    )
-
-
-def _nodes_query(hosts):
-    return _node_query().where(bulk.one_of(tables.compute_nodes.c.host, "host", hosts))
-
-
-def _nodes(connection, selections):
-    hosts = set()
-    for selection in selections:
-        hosts.update(place["host"] for place in [selection, *selection.get("alternates", [])] if place.get("host"))
-    nodes = {}
-    hosts = sorted(hosts)
-    for start in range(0, len(hosts), bulk.NAMED_VALUES):
-        some = hosts[start : start + bulk.NAMED_VALUES]
-        for row in bulk.run(connection, bulk.numbered("host", some), _nodes_query, len(some)):
-            nodes.setdefault(row.host, []).append(row)
-    return nodes
-
-
-def _places(nodes, selection):
-    """Where a selection may go, the first choice first, as a list of Place.
-
-    :raises DroverError: one of them is not in the store.
-    """
-    tries = [selection] if selection.get("host") else []
-    tries += selection.get("alternates", [])
-    return [Place(_node(nodes, place), place.get("allocations"), number) for number, place in enumerate(tries)]
-
-
-def _node(nodes, place):
-    """The row of a place; a host with one compute node need not name it."""
-    host, node = place["host"], place.get("node")
-    found = _matching(nodes, place)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(row.hypervisor_hostname for row in found)
-        raise DroverError(f"Host {host} has several compute nodes: {names}. Say which one with node.")
-    raise DroverError(
-        f"Compute node {node or host} of host {host} is not in the store. "
-        "Run drover.compute.discover, then schedule again; nothing was claimed.",
-        cause="unknown_host",
-        host=host,
-    )
-
-
-def _matching(nodes, place):
-    return [row for row in nodes.get(place["host"], ()) if place.get("node") is None or row.hypervisor_hostname == place["node"]]
-
-
-def _existing(connection, uuids):
-    """The compute node rows (or None) of instances that have their claim already, by uuid."""
-    if not uuids:
-        return {}
-    instances = tables.instances
-    query = sa.select(instances.c.uuid, instances.c.compute_node_id)
-    where = {row.uuid: row.compute_node_id for row in bulk.among(connection, query, instances.c.uuid, uuids)}
-    nodes = {row.id: row for row in bulk.among(connection, _node_query(), tables.compute_nodes.c.id, where.values())}
-    return {uuid: nodes.get(node) for uuid, node in where.items()}
-
-
-def _instance_row(connection, uuid):
-    table = tables.instances
-    row = connection.execute(sa.select(table).where(table.c.uuid == uuid)).one_or_none()
-    if row is None:
-        raise _unknown_instance(uuid)
-    return row
-
-
-def _unknown_instance(uuid):
+def _unknown_instance(uuid: str) -> DroverError:
     return DroverError(f"Instance {uuid} is not in the store. Run drover.compute.discover if it exists.", cause="unknown_instance")
 
 
-def _instance(selection, nodes, found, now, defined=False):
-    resources = selection["resources"]
-    node = _matching(nodes, selection)
-    group = found.get(server_groups.name_of(selection.get("server_group")))
+def _instance(
+    selection: ClaimRequest, nodes: claim_nodes.Nodes, found: Mapping[str, sa.Row[Any]], now: float, defined: bool
+) -> dict[str, Any]:
+    """Make the row of an instance that is built."""
+    node = claim_nodes.matching(nodes, selection["host"], selection.get("node"))
+    group = found.get(server_groups.name_of(selection.get("server_group")) or "")
     return {
         "uuid": selection["uuid"],
         "name": selection["name"],
         "compute_node_id": node[0].id if len(node) == 1 else None,
         "state": BUILDING,
         "server_group_id": group.id if group is not None else None,
-        **resource_classes.to_sizes(resources),
+        **resource_classes.to_sizes(selection["resources"]),
         "availability_zone": selection.get("availability_zone"),
         "project": selection.get("project"),
         "user": selection.get("user"),
@@ -435,32 +287,35 @@ def _instance(selection, nodes, found, now, defined=False):
     }
 
 
-def _claimed(selection, node, alternates):
-    return {
-        **_answer(selection, node),
-        "alternates": [
-            {
-                "host": place["host"],
-                "node": place.get("node") or place["host"],
-                **({"allocations": place["allocations"]} if place.get("allocations") else {}),
-            }
-            for place in alternates
-            if (place["host"], place.get("node") or place["host"]) != (node.host, node.hypervisor_hostname)
-        ],
-        "new": True,
+def _claimed(selection: ClaimRequest, node: sa.Row[Any], alternates: Sequence[Alternate]) -> Claim:
+    claimed = _answer(selection, node)
+    claimed["new"] = True
+    for place in alternates:
+        left: Alternate = {"host": place["host"], "node": place.get("node") or place["host"]}
+        if (left["host"], left["node"]) == (node.host, node.hypervisor_hostname):
+            continue
+        if place.get("allocations"):
+            left["allocations"] = place["allocations"]
+        claimed["alternates"].append(left)
+    return claimed
+
+
+def _answer(selection: ClaimRequest, node: sa.Row[Any] | None) -> Claim:
+    """Return the claim of an instance that had it already."""
+    answer: Claim = {
+        "uuid": selection["uuid"],
+        "name": selection["name"],
+        "resources": selection["resources"],
+        "host": None,
+        "node": None,
+        "provider": None,
+        "alternates": [],
+        "new": False,
     }
-
-
-def _unchanged(selection, node):
-    return {**_answer(selection, node), "alternates": [], "new": False}
-
-
-def _answer(selection, node):
-    answer = {"uuid": selection["uuid"], "name": selection["name"], "resources": selection["resources"]}
     if node is None:
-        return {**answer, "host": None, "node": None, "provider": None}
+        return answer
     arch = (node.cpu_info or {}).get("arch")
-    # What the host runs with hardware support, else what it emulates.
+    # With hardware support if the host has it, else emulated.
     kinds = {kind for guest_arch, kind, dummy in node.supported_instances or [] if guest_arch == arch}
     return {
         **answer,
@@ -473,11 +328,12 @@ def _answer(selection, node):
     }
 
 
-def require_claim(row, node, host):
-    """Make sure that an instance has its claim on a host before anything is built there.
+def require_claim(row: sa.Row[Any], node: sa.Row[Any] | None, host: str) -> None:
+    """Refuse to build an instance on a host without its claim there.
 
-    :param row: of the instance; node: of its compute node, or None.
-    :raises DroverError: it has none, or one on another host, or is not being built.
+    :param row: of the instance.
+    :param node: its compute node.
+    :raises DroverError: it has no claim, or one on another host, or is not being built.
     """
     if node is None or node.host != host:
         where = f"on {node.host}" if node is not None else "nowhere"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 try:
@@ -16,7 +17,7 @@ except ImportError:
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require, some
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 from ansible_collections.drover.compute.plugins.plugin_utils.validation import did_you_mean
 
 CUSTOM = "CUSTOM_"
@@ -34,7 +35,8 @@ class Kind:
     table_name: str
 
     @property
-    def table(self):
+    def table(self) -> sa.Table:
+        """The table of the names."""
         return getattr(tables, self.table_name)
 
 
@@ -42,8 +44,8 @@ RESOURCE_CLASS = Kind("resource class", "resource classes", "resource_class", "r
 TRAIT = Kind("trait", "traits", "trait", "traits")
 
 
-def standard(kind):
-    """The standard names, as a frozenset."""
+def standard(kind: Kind) -> frozenset[str]:
+    """Return the standard names."""
     if kind is TRAIT:
         require("os-traits", os_traits)
         return frozenset(os_traits.get_traits())
@@ -51,18 +53,18 @@ def standard(kind):
     return frozenset(os_resource_classes.STANDARDS)
 
 
-def check_known(connection, kind, names, where):
-    """Refuse names that are neither standard nor made before.
+def check_known(connection: Connection, kind: Kind, names: Iterable[str], where: str) -> None:
+    """Refuse names that are neither standard nor in the store.
 
     :param where: what begins the sentence, such as ``Resource provider x``.
-    :raises DroverError: naming the first unknown one, and one that it may be meant to be.
+    :raises DroverError: naming the first unknown name, and the known name that is nearest to it.
     """
     usual = standard(kind)
     names = set(names) - usual
     for name in sorted(names):
         _check_spelling(kind, name, where)
     table = kind.table
-    custom = {row.name for row in bulk.among(connection, sa.select(table.c.name), table.c.name, names)}
+    custom = _existing(connection, kind, names)
     for name in sorted(names - custom):
         everything = usual | set(connection.execute(sa.select(table.c.name)).scalars())
         make = (
@@ -73,10 +75,10 @@ def check_known(connection, kind, names, where):
         raise DroverError(f"{where}: there is no {kind.word} {name}{did_you_mean(name, everything)}. {make}")
 
 
-def check_stored(kind, asked, stored):
+def check_stored(kind: Kind, asked: Mapping[str, str], stored: Collection[str]) -> None:
     """Refuse names that are neither standard nor in the store.
 
-    :param asked: dict name -> the key of a query that names it.
+    :param asked: {name: the key of a query that names it}.
     :param stored: the names in the store.
     :raises DroverError: naming the key and the name.
     """
@@ -89,10 +91,10 @@ def check_stored(kind, asked, stored):
             )
 
 
-def ensure(connection, kind, names):
+def ensure(connection: Connection, kind: Kind, names: Iterable[str]) -> tuple[list[str], list[str]]:
     """Make custom names.
 
-    :returns: (names that were there, names that are there now), sorted lists out of ``names``.
+    :returns: those of ``names`` that were there, and those that are there now, sorted.
     :raises DroverError: a standard name, or one that is not CUSTOM_[A-Z0-9_]+.
     """
     names = _custom(kind, names, "is there without being made")
@@ -101,11 +103,11 @@ def ensure(connection, kind, names):
     return sorted(before), sorted(names)
 
 
-def delete(connection, kind, names):
+def delete(connection: Connection, kind: Kind, names: Iterable[str]) -> tuple[list[str], list[str]]:
     """Delete custom names that no provider has.
 
-    :returns: (names that were there, names that are there now), sorted lists out of ``names``.
-    :raises DroverError: a standard name, or one in use; says by which providers.
+    :returns: as ensure().
+    :raises DroverError: a standard name, or one in use, with the providers that use it.
     """
     names = _custom(kind, names, "cannot be deleted")
     before = _existing(connection, kind, names)
@@ -118,7 +120,7 @@ def delete(connection, kind, names):
     return sorted(before), []
 
 
-def _custom(kind, names, refusal):
+def _custom(kind: Kind, names: Iterable[str], refusal: str) -> set[str]:
     names = set(names)
     for name in sorted(names):
         _check_spelling(kind, name, f"The {kind.word} {_short(name)}")
@@ -134,31 +136,31 @@ def _custom(kind, names, refusal):
     return names
 
 
-def _check_spelling(kind, name, where):
+def _check_spelling(kind: Kind, name: str, where: str) -> None:
     if not _ALLOWED.fullmatch(name):
         raise DroverError(f"{where}: the name {_short(name)!r} of a {kind.word} may have nothing but A-Z, 0-9 and _ in it.")
     if len(name) > MAX_LENGTH:
         raise DroverError(f"{where}: the name {_short(name)} of a {kind.word} has {len(name)} characters; {MAX_LENGTH} are the most.")
 
 
-def _short(name, most=60):
+def _short(name: str, most: int = 60) -> str:
     return name if len(name) <= most else name[:most] + "..."
 
 
-def _existing(connection, kind, names):
+def _existing(connection: Connection, kind: Kind, names: Iterable[str]) -> set[str]:
     table = kind.table
     return {row.name for row in bulk.among(connection, sa.select(table.c.name), table.c.name, names)}
 
 
-def _users(connection, kind, names):
-    """The names of the providers that have something of a name: dict name -> set."""
+def _users(connection: Connection, kind: Kind, names: Iterable[str]) -> dict[str, set[str]]:
+    """Return the providers that use each name, by their names."""
     providers, table = tables.resource_providers, kind.table
     if kind is TRAIT:
         columns = [(tables.provider_traits, tables.provider_traits.c.trait_id)]
     else:
-        # An allocation without its inventory is an error that audit mends; until then it is a use.
+        # An allocation without its inventory is an error that the audit repairs; until then it is a use.
         columns = [(each, each.c.class_id) for each in (tables.inventories, tables.allocations)]
-    users = {}
+    users: dict[str, set[str]] = {}
     for used, column in columns:
         query = (
             sa.select(table.c.name, providers.c.name.label("provider"))

@@ -1,24 +1,52 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Room on providers: what is there, what is used, whether an amount fits (N10.2).
+"""Room on providers: what is there, what is used, whether an amount fits (N10.2); inventories of operators, checked (N10.1).
 
-Every writer holds the rows of inventories it relies on in the order (provider, class), the last of all
-that it holds, so that no two of them wait for each other.
-
-Inventories as an operator gives them, checked (N10.1).
+Each writer locks the rows of inventories after all other rows, in the order (provider, class), so that no two writers
+wait for each other.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils import capacity_rule, validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 from ansible_collections.drover.compute.plugins.plugin_utils.validation import MOST
+
+#: (provider id, class id).
+InventoryKey = tuple[int, int]
+#: What is allocated, or more or less of it than before.
+Amounts = dict[InventoryKey, int]
+
+
+class InventoryFields(TypedDict):
+    """An inventory of a class, in its unit."""
+
+    total: int
+    reserved: int
+    min_unit: int
+    max_unit: int
+    step_size: int
+    allocation_ratio: float
+
+
+def fields_of(row: sa.Row[Any] | ProviderInventory) -> InventoryFields:
+    """Return the fields of an inventory."""
+    return {
+        "total": row.total,
+        "reserved": row.reserved,
+        "min_unit": row.min_unit,
+        "max_unit": row.max_unit,
+        "step_size": row.step_size,
+        "allocation_ratio": row.allocation_ratio,
+    }
 
 
 class ProviderInventory:
@@ -26,48 +54,52 @@ class ProviderInventory:
 
     __slots__ = ("key", "total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "used")
 
-    def __init__(self, row):
-        self.key = (row.provider_id, row.class_id)
-        self.total, self.reserved = row.total, row.reserved
-        self.min_unit, self.max_unit, self.step_size = row.min_unit, row.max_unit, row.step_size
-        self.allocation_ratio = row.allocation_ratio
-        self.used = row.used
+    def __init__(self, row: sa.Row[Any]) -> None:
+        self.key: InventoryKey = (row.provider_id, row.class_id)
+        self.total: int = row.total
+        self.reserved: int = row.reserved
+        self.min_unit: int = row.min_unit
+        self.max_unit: int = row.max_unit
+        self.step_size: int = row.step_size
+        self.allocation_ratio: float = row.allocation_ratio
+        self.used: int = row.used
 
     @property
-    def capacity(self):
+    def capacity(self) -> float:
         """(total - reserved) x allocation_ratio, unrounded."""
         return capacity_rule.capacity(self.total, self.reserved, self.allocation_ratio)
 
-    def refusal(self, name, amount):
-        """Why ``amount`` of class ``name`` does not fit, in words; None when it does."""
+    def refusal(self, name: str, amount: int) -> str | None:
+        """Say why an amount of class ``name`` does not fit; None when it does."""
         return self.shortage(name, amount) or self.unfit(name, amount)
 
-    def shortage(self, name, amount):
-        """As refusal(), of the capacity alone. Who takes nothing more is never refused, however full it is."""
+    def shortage(self, name: str, amount: int) -> str | None:
+        """Do as refusal(), for the capacity alone. To take nothing more is never refused, however full the provider is."""
         if amount > 0 and not capacity_rule.has_room(self.used, amount, self.capacity):
             return f"{name}: asked {amount}, used {self.used} of {self.capacity:g}"
         return None
 
-    def unfit(self, name, amount):
-        """As refusal(), of what a single allocation may be."""
+    def unfit(self, name: str, amount: int) -> str | None:
+        """Do as refusal(), for the limits of a single allocation."""
         if capacity_rule.is_allowed(amount, self.min_unit, self.max_unit, self.step_size):
             return None
         if self.min_unit <= amount <= self.max_unit:
             return f"{name}: asked {amount}, which is no multiple of {self.step_size}"
         return f"{name}: asked {amount}, one instance may have {self.min_unit} to {self.max_unit}"
 
-    def data(self, name, amount):
-        """A refusal for a program."""
+    def data(self, name: str, amount: int) -> dict[str, Any]:
+        """Return a refusal for a program."""
         return {"resource_class": name, "asked": amount, "used": self.used, "capacity": self.capacity}
 
 
-def hold(connection, provider_ids, names):
-    """The room of providers, held until the end of the transaction.
+def hold(connection: Connection, provider_ids: Collection[int], names: Iterable[str] | None) -> dict[int, dict[str, ProviderInventory]]:
+    """Lock the inventories of providers until the end of the transaction.
 
     :param names: the resource classes that matter; None for all.
-    :returns: dict provider id -> dict class name -> Room.
+    :returns: {provider id: {class: inventory}}.
     """
-    held, wanted = {key: {} for key in provider_ids}, sorted(provider_ids)
+    held: dict[int, dict[str, ProviderInventory]] = {key: {} for key in provider_ids}
+    wanted = sorted(provider_ids)
     for start in range(0, len(wanted), bulk.NAMED_VALUES):
         some, named = wanted[start : start + bulk.NAMED_VALUES], sorted(names or ())
         values = {**bulk.numbered("provider", some), **bulk.numbered("name", named)}
@@ -76,8 +108,8 @@ def hold(connection, provider_ids, names):
     return held
 
 
-def _held(providers, names):
-    """The statement that holds the rows of so many providers, and of so many classes, or all for None."""
+def _held(providers: int, names: int | None) -> sa.Select[Any]:
+    """Make the statement that locks the rows of so many providers and so many classes; None for all classes."""
     inventories, classes = tables.inventories, tables.resource_classes
     query = (
         sa.select(inventories, classes.c.name)
@@ -89,12 +121,12 @@ def _held(providers, names):
     return query if names is None else query.where(bulk.one_of(classes.c.name, "name", names))
 
 
-# Up to so many rows are changed by one statement.
+#: The most rows that one statement changes.
 MOST_AT_ONCE = 12
 
 
-def _counted(size, limited):
-    """The statement that changes the use of so many rows."""
+def _counted(size: int, limited: bool) -> sa.Update:
+    """Make the statement that changes the use of so many rows."""
     table = tables.inventories
     capacity = capacity_rule.capacity(table.c.total, table.c.reserved, table.c.allocation_ratio)
     zero, amounts, where = sa.literal_column("0", sa.BigInteger), [], []
@@ -110,8 +142,8 @@ def _counted(size, limited):
     return sa.update(table).where(sa.or_(*where)).values(used=table.c.used + more)
 
 
-def _allocated(size, changes):
-    """PostgreSQL's statement that inserts so many allocations, changes the use of so many rows and counts these."""
+def _allocated(size: int, changes: int) -> sa.Select[Any]:
+    """Make PostgreSQL's statement that inserts so many allocations, changes the use of so many rows and counts these."""
     table = tables.allocations
     names = [column.name for column in table.c if column.name != "id"]
     values = [{name: sa.bindparam(f"{name}_of_{n}", type_=table.c[name].type) for name in names} for n in range(size)]
@@ -120,13 +152,12 @@ def _allocated(size, changes):
     return query.add_cte(sa.insert(table).values(values).cte("allocated"))
 
 
-def allocate(connection, rows, change, limited=False):
-    """Insert allocations, and bring the use counted beside the inventories along.
+def allocate(connection: Connection, rows: Sequence[dict[str, int]], change: Mapping[InventoryKey, int], limited: bool = False) -> None:
+    """Insert allocations, and change the use that is counted beside the inventories.
 
-    :param rows: of allocations.
-    :param change: dict (provider id, class id) -> amount more or less.
-    :param limited: never more than the capacity. For whoever holds the rows and has checked that already: the
-        database does it once more.
+    :param rows: of the table of allocations.
+    :param limited: never more than the capacity. The caller has locked the rows and checked that; the database checks
+        it once more.
     """
     changes = [
         {"provider": provider, "class": class_id, "amount": amount} for (provider, class_id), amount in sorted(change.items()) if amount
@@ -143,15 +174,15 @@ def allocate(connection, rows, change, limited=False):
         raise DroverError("The room that was claimed was taken meanwhile. Nothing was claimed: schedule again.", cause="no_room")
 
 
-def _by_number(called, rows):
+def _by_number(called: str, rows: Sequence[dict[str, int]]) -> dict[str, int]:
     return {called.format(name, number): value for number, row in enumerate(rows) for name, value in row.items()}
 
 
-def _count(connection, changes, together, limited):
-    """Change the use; returns how many rows were changed."""
+def _count(connection: Connection, changes: Sequence[dict[str, int]], together: dict[str, int], limited: bool) -> int:
+    """Change the use; return the number of changed rows."""
     if together:
         return bulk.run(connection, together, _counted, len(changes), True).rowcount
-    # One after the other, in the order that all hold them in.
+    # One after the other, in the order in which all writers lock them.
     values = [{f"{name}_0": value for name, value in each.items()} for each in changes]
     return bulk.run(connection, values, _counted, 1, limited).rowcount
 
@@ -159,30 +190,39 @@ def _count(connection, changes, together, limited):
 # Placement's limits: a 32-bit amount, a single-precision ratio.
 MOST_RATIO = 3.40282e38
 DEFAULTS = {"reserved": 0, "min_unit": 1, "max_unit": MOST, "step_size": 1, "allocation_ratio": 1.0}
-_LEAST = {"total": 1, "reserved": 0, "min_unit": 1, "max_unit": 1, "step_size": 1}
 _WHOLE = re.compile(r"[+-]?[0-9]{1,30}")
 
 
-def complete(where, inventories):
-    """Inventories with Placement's defaults for what is not given.
+def complete(where: str, inventories: Mapping[str, Any]) -> dict[str, InventoryFields]:
+    """Complete inventories with Placement's defaults.
 
     :param where: what begins a refusal, such as ``Resource provider x``.
-    :param inventories: dict class name -> dict of total and any of DEFAULTS.
-    :returns: the same with every field, amounts as int and the ratio as float.
+    :param inventories: {class: {total and any of DEFAULTS}}.
+    :returns: {class: its inventory}.
     :raises DroverError: an unknown field, a wrong type, an amount out of range, reserved above total.
     """
     return {name: _complete(f"{where}, inventory of {name}", given) for name, given in inventories.items()}
 
 
-def _complete(where, given):
+def _complete(where: str, given: Any) -> InventoryFields:
     if not isinstance(given, dict):
         raise DroverError(f"{where}: must be a mapping such as {{total: 4}}, not {given!r}.")
     validation.check_keys(where, given, ("total", *DEFAULTS), "field")
     if given.get("total") is None:
         raise DroverError(f"{where}: total is missing. Say how much there is.")
     given = {**DEFAULTS, **{name: value for name, value in given.items() if value is not None}}
-    values = {name: validation.read_whole(f"{where}: {name}", given[name], least) for name, least in _LEAST.items()}
-    values["allocation_ratio"] = _ratio(f"{where}: allocation_ratio", given["allocation_ratio"])
+
+    def whole(name: str) -> int:
+        return validation.read_whole(f"{where}: {name}", given[name], 0 if name == "reserved" else 1)
+
+    values: InventoryFields = {
+        "total": whole("total"),
+        "reserved": whole("reserved"),
+        "min_unit": whole("min_unit"),
+        "max_unit": whole("max_unit"),
+        "step_size": whole("step_size"),
+        "allocation_ratio": _ratio(f"{where}: allocation_ratio", given["allocation_ratio"]),
+    }
     if values["reserved"] > values["total"]:
         raise DroverError(f"{where}: {values['reserved']} cannot be reserved of a total of {values['total']}. Lower reserved.")
     if values["min_unit"] > values["max_unit"]:
@@ -193,7 +233,7 @@ def _complete(where, given):
     return values
 
 
-def _ratio(where, value):
+def _ratio(where: str, value: Any) -> float:
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):

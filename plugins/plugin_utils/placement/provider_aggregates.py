@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import providers
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection
 
 
-def set_aggregates(connection, wanted):
-    """Bring providers to exactly these aggregates.
+def set_aggregates(connection: Connection, wanted: Mapping[int, set[str]]) -> set[int]:
+    """Replace the aggregates of providers.
 
-    :param wanted: dict provider id -> set of aggregate uuids.
-    :returns: set of provider ids that changed; their generation went up by one.
+    :param wanted: {provider id: uuids of aggregates}.
+    :returns: the ids of the changed providers; their generations are one more.
     """
-    ids = bulk.ids_by(connection, tables.placement_aggregates.c.uuid, set().union(*wanted.values()))
-    wanted = {provider: {ids[uuid] for uuid in uuids} for provider, uuids in wanted.items()}
+    ids = bulk.ids_by(connection, tables.placement_aggregates.c.uuid, {uuid for uuids in wanted.values() for uuid in uuids})
     column = tables.provider_aggregates.c.aggregate_id
-    return providers.set_links(connection, column, wanted, providers.links(connection, column, wanted))
+    by_id = {provider: {ids[uuid] for uuid in uuids} for provider, uuids in wanted.items()}
+    return providers.set_links(connection, column, by_id, providers.links(connection, column, wanted))

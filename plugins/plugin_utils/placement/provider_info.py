@@ -1,30 +1,58 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Resource providers with all that is known of them, in a number of queries that does not grow with them."""
+"""Resource providers with all that is known of them, by a fixed number of queries."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import classes_and_traits, provider_query, providers
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.inventory import ProviderInventory
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates.query import Group
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.inventory import InventoryFields, ProviderInventory, fields_of
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
 
-def listing(connection, name=None, uuid=None, in_tree=None, group=None):
-    """The providers that are meant, sorted by name, as dicts of plain types.
+class InventoryDescription(InventoryFields):
+    """An inventory; its capacity is rounded down."""
 
-    :param in_tree: the uuid of any provider; those of its tree are meant.
-    :param group: a query.Group of traits, aggregates and room.
-    :returns: a list of dicts: uuid, name, generation, parent and parent_uuid (None for a root), root and
-        root_uuid, compute_node (host and hypervisor_hostname of the one in whose tree it is, or None),
-        inventories (providers.INVENTORY_FIELDS, capacity rounded down, used), traits, aggregates.
+    capacity: int
+    used: int
+
+
+class ProviderDescription(TypedDict):
+    """A resource provider as the module resource_provider_info returns it."""
+
+    uuid: str
+    name: str
+    generation: int
+    #: None for a root.
+    parent: str | None
+    parent_uuid: str | None
+    root: str
+    root_uuid: str
+    #: host and hypervisor_hostname of the node whose tree the provider is in.
+    compute_node: dict[str, str] | None
+    inventories: dict[str, InventoryDescription]
+    traits: list[str]
+    #: Uuids.
+    aggregates: list[str]
+
+
+def listing(
+    connection: Connection, name: str | None = None, uuid: str | None = None, in_tree: str | None = None, group: Group | None = None
+) -> list[ProviderDescription]:
+    """List those providers that meet all conditions, sorted by name.
+
+    :param in_tree: the uuid of any provider of a tree.
+    :param group: traits, aggregates and room.
     :raises DroverError: the query names an unknown trait or class.
     """
     group = group or provider_query.parse()
-    asked = group.forbidden.union(*group.required)
+    asked = group.traits()
     if asked:
         classes_and_traits.check_known(connection, classes_and_traits.TRAIT, asked, "required")
     if group.resources:
@@ -43,7 +71,7 @@ def listing(connection, name=None, uuid=None, in_tree=None, group=None):
     return found
 
 
-def _providers(name, uuid, in_tree):
+def _providers(name: str | None, uuid: str | None, in_tree: str | None) -> sa.Select[Any]:
     table, nodes = tables.resource_providers, tables.compute_nodes
     parent, root = table.alias("parent"), table.alias("root")
     query = (
@@ -76,37 +104,39 @@ def _providers(name, uuid, in_tree):
     return query
 
 
-def _held_by_provider(connection, ids):
-    held = {}
+def _held_by_provider(connection: Connection, ids: Iterable[int]) -> dict[int, dict[str, ProviderInventory]]:
+    held: dict[int, dict[str, ProviderInventory]] = {}
     for row in providers.inventories(connection, ids):
         held.setdefault(row.provider_id, {})[row.name] = ProviderInventory(row)
     return held
 
 
-def _traits(connection, ids):
+def _traits(connection: Connection, ids: Iterable[int]) -> dict[int, set[str]]:
     table = tables.provider_traits
     # A fleet has few traits and many rows of them: each name is read once.
     known = {row.id: row.name for row in connection.execute(sa.select(tables.traits))}
-    traits = {}
+    traits: dict[int, set[str]] = {}
     for row in bulk.among(connection, sa.select(table.c.provider_id, table.c.trait_id), table.c.provider_id, ids):
         traits.setdefault(row.provider_id, set()).add(known[row.trait_id])
     return traits
 
 
-def _aggregates(connection, ids):
+def _aggregates(connection: Connection, ids: Iterable[int]) -> dict[int, set[str]]:
     table, aggregates = tables.provider_aggregates, tables.placement_aggregates
     query = sa.select(table.c.provider_id, aggregates.c.uuid).join(aggregates, aggregates.c.id == table.c.aggregate_id)
-    found = {}
+    found: dict[int, set[str]] = {}
     for row in bulk.among(connection, query, table.c.provider_id, ids):
         found.setdefault(row.provider_id, set()).add(row.uuid)
     return found
 
 
-def _fits(held, name, amount):
+def _fits(held: Mapping[str, ProviderInventory], name: str, amount: int) -> bool:
     return name in held and held[name].refusal(name, amount) is None
 
 
-def _described(row, held, traits, aggregates):
+def _described(
+    row: sa.Row[Any], held: Mapping[str, ProviderInventory], traits: Iterable[str], aggregates: Iterable[str]
+) -> ProviderDescription:
     return {
         "uuid": row.uuid,
         "name": row.name,
@@ -117,12 +147,7 @@ def _described(row, held, traits, aggregates):
         "root_uuid": row.root_uuid,
         "compute_node": {"host": row.host, "hypervisor_hostname": row.hypervisor_hostname} if row.host else None,
         "inventories": {
-            name: {
-                **{field: getattr(inventory_row, field) for field in providers.INVENTORY_FIELDS},
-                "capacity": int(inventory_row.capacity),
-                "used": inventory_row.used,
-            }
-            for name, inventory_row in sorted(held.items())
+            name: {**fields_of(each), "capacity": int(each.capacity), "used": each.used} for name, each in sorted(held.items())
         },
         "traits": sorted(traits),
         "aggregates": sorted(aggregates),

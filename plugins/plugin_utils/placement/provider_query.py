@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Set
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import query as language
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import query_string
 
 
-def parse(required=None, member_of=None, resources=None):
-    """The query.Group of filters; each may be written as in a query string or as in a query mapping.
+def parse(required: Any = None, member_of: Any = None, resources: Any = None) -> language.Group:
+    """Read filters, each written as in a query string or as in a query mapping.
 
     :raises DroverError: with the filter and what is wrong in it.
     """
-    texts, mapping = [], {}
+    texts: list[tuple[str, str]] = []
+    mapping: dict[str, Any] = {}
     for key, value in (("required", required), ("member_of", member_of), ("resources", resources)):
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, str) and each.strip():
@@ -32,11 +36,11 @@ def parse(required=None, member_of=None, resources=None):
     return group
 
 
-def matches(group, traits, aggregates, fits):
-    """Whether a single provider is meant.
+def matches(group: language.Group, traits: Set[str], aggregates: Set[str], fits: Callable[[str, int], bool]) -> bool:
+    """Tell whether a provider meets the filters.
 
-    :param traits, aggregates: its sets of names and uuids.
-    :param fits: function of class and amount; True when the provider has that room.
+    :param traits: of the provider, as the uuids of its aggregates.
+    :param fits: tells whether the provider has room for an amount of a class.
     """
     return (
         all(traits & some for some in group.required)

@@ -1,44 +1,46 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which providers an amount may come from: a node's own tree, then what it shares (N10.4).
+"""The trees of providers (N10.1), and which providers a compute node takes an amount from (N10.4).
 
-The order is fixed: the node's own provider, its children by id, sharing providers by id. Each class may
-come from another one.
-
-The tree of providers: parents, roots, and moving a part of it (N10.1).
+The order is fixed: the node's own provider, those below it by id, sharing providers by id. Each class may
+come from another provider.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import providers
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.providers import inventories
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.provider_arrays import SHARES
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
 
 class Supply:
     """The providers of one compute node.
 
-    :ivar tree: ids of its own tree, the node's own first.
-    :ivar sharing: ids of those that share with it.
+    :param tree: ids of the providers in its tree, its root first.
+    :param sharing: ids of the sharing providers that it reaches.
+    :param classes: {provider id: classes that it has}; None if the node has one provider.
     """
 
     __slots__ = ("tree", "sharing", "classes")
 
-    def __init__(self, tree, sharing=(), classes=None):
+    def __init__(self, tree: Iterable[int], sharing: Iterable[int] = (), classes: Mapping[int, Collection[str]] | None = None) -> None:
         self.tree, self.sharing, self.classes = list(tree), list(sharing), classes
 
-    def of(self, name):
-        """The ids of the providers that may give a class, the first choice first."""
+    def of(self, name: str) -> list[int]:
+        """Return the ids of the providers that may give a class, the first choice first."""
         if self.classes is None:
             return self.tree
         return [key for key in (*self.tree, *self.sharing) if name in self.classes.get(key, ())]
 
 
-def has_more(providers):
-    """Columns that tell whether a provider is all that its node has: for the query of the nodes."""
+def has_more(providers: sa.Table) -> tuple[sa.Label[bool], sa.Label[bool]]:
+    """Return columns for read(): whether there are providers below one, and whether it is in aggregates."""
     children, members = tables.resource_providers.alias("children"), tables.provider_aggregates
     return (
         sa.exists().where(children.c.root_id == providers.c.id).label("nested"),
@@ -46,11 +48,11 @@ def has_more(providers):
     )
 
 
-def read(connection, nodes):
-    """The supply of compute nodes; without a query for those that have their own provider only.
+def read(connection: Connection, nodes: Collection[sa.Row[Any]]) -> dict[int, Supply]:
+    """Read the supplies of compute nodes; a node with one provider needs no query.
 
     :param nodes: rows with provider_id, nested, in_aggregates.
-    :returns: dict provider id of the node -> Supply.
+    :returns: {provider id of the node: its supply}.
     """
     supplies = {node.provider_id: Supply([node.provider_id]) for node in nodes}
     more = {node.provider_id for node in nodes if node.nested or node.in_aggregates}
@@ -59,7 +61,7 @@ def read(connection, nodes):
     below = trees(connection, more)
     own = {root: [root, *sorted(below.get(root, set()) - {root})] for root in more}
     root_of = {key: root for root, keys in own.items() for key in keys}
-    served = {root: set() for root in more}
+    served: dict[int, set[int]] = {root: set() for root in more}
     for sharing, reached in reachable(connection, root_of).items():
         for root in {root_of[key] for key in reached}:
             served[root].add(sharing)
@@ -69,19 +71,22 @@ def read(connection, nodes):
     return supplies
 
 
-def tree(connection, uuid):
-    """The ids of a node's own providers, as a set."""
+def tree(connection: Connection, uuid: str) -> set[int]:
+    """Return the ids of a node's own providers.
+
+    :param uuid: of the node.
+    """
     table = tables.resource_providers
     mine = sa.select(table.c.id).where(table.c.uuid == uuid).scalar_subquery()
     query = sa.select(table.c.id).where(sa.or_(table.c.uuid == uuid, table.c.root_id == mine))
     return set(connection.execute(query).scalars())
 
 
-def reachable(connection, provider_ids, sharing_ids=None):
-    """Which providers each sharing provider serves.
+def reachable(connection: Connection, provider_ids: Iterable[int], sharing_ids: Iterable[int] | None = None) -> dict[int, set[int]]:
+    """Find out which providers each sharing provider serves.
 
-    :param sharing_ids: the only ones that matter, of which those without the trait are left out; None for all.
-    :returns: dict sharing provider id -> set of those of ``provider_ids`` that it serves, without empty ones.
+    :param sharing_ids: the only sharing providers that matter; those without the trait are left out. None for all.
+    :returns: {sharing provider id: those of ``provider_ids`` that it serves}, without empty sets.
     """
     members, traits, names = tables.provider_aggregates, tables.provider_traits, tables.traits
     query = (
@@ -90,8 +95,11 @@ def reachable(connection, provider_ids, sharing_ids=None):
         .join(names, names.c.id == traits.c.trait_id)
         .where(names.c.name == SHARES)
     )
-    by_aggregate, found = {}, {}
-    rows = connection.execute(query) if sharing_ids is None else bulk.among(connection, query, members.c.provider_id, sharing_ids)
+    by_aggregate: dict[int, set[int]] = {}
+    found: dict[int, set[int]] = {}
+    rows: Iterable[Any] = (
+        connection.execute(query) if sharing_ids is None else bulk.among(connection, query, members.c.provider_id, sharing_ids)
+    )
     for row in rows:
         by_aggregate.setdefault(row.aggregate_id, set()).add(row.provider_id)
     if by_aggregate:
@@ -101,24 +109,21 @@ def reachable(connection, provider_ids, sharing_ids=None):
     return found
 
 
-def _classes(connection, provider_ids):
-    found = {}
+def _classes(connection: Connection, provider_ids: Iterable[int]) -> dict[int, set[str]]:
+    found: dict[int, set[str]] = {}
     for row in inventories(connection, provider_ids):
         found.setdefault(row.provider_id, set()).add(row.name)
     return found
 
 
-def below(connection, provider):
-    """The ids of all providers below one (a row), in one query.
-
-    :returns: a list, parents before their children.
-    """
+def below(connection: Connection, provider: sa.Row[Any]) -> list[int]:
+    """Return the ids of all providers below one, parents before their children, by one query."""
     table = tables.resource_providers
     query = sa.select(table.c.id, table.c.parent_id).where(table.c.root_id == (provider.root_id or provider.id))
-    children = {}
+    children: dict[int | None, list[int]] = {}
     for row in connection.execute(query):
         children.setdefault(row.parent_id, []).append(row.id)
-    found = []
+    found: list[int] = []
     rest = list(children.get(provider.id, ()))
     while rest:
         found.append(rest.pop())
@@ -126,11 +131,10 @@ def below(connection, provider):
     return found
 
 
-def move(connection, provider, parent):
+def move(connection: Connection, provider: sa.Row[Any], parent: sa.Row[Any] | None) -> None:
     """Hang a provider with everything below it under another one, which is not below it.
 
-    :param provider: its row.
-    :param parent: the row of the new parent, or None to make the provider a root.
+    :param parent: None to make the provider a root.
     """
     table = tables.resource_providers
     root = None if parent is None else (parent.root_id or parent.id)
@@ -145,25 +149,25 @@ def move(connection, provider, parent):
         bulk.update(connection, table, [{"id": key, "root_id": new_root} for key in moved])
 
 
-def trees(connection, root_ids):
-    """The providers below roots: dict root id -> set of ids, without the root and without empty ones."""
+def trees(connection: Connection, root_ids: Iterable[int]) -> dict[int, set[int]]:
+    """Return the ids of the providers below roots: {root id: ids}, without the root and without empty sets."""
     table = tables.resource_providers
-    found = {}
+    found: dict[int, set[int]] = {}
     for row in bulk.among(connection, sa.select(table.c.id, table.c.root_id), table.c.root_id, root_ids):
         found.setdefault(row.root_id, set()).add(row.id)
     return found
 
 
-def remove(connection, ids):
-    """Remove providers below roots that nothing is allocated on, in whatever order."""
+def remove(connection: Connection, ids: Collection[int]) -> None:
+    """Remove providers below roots, on which nothing is allocated, in any order."""
     table = tables.resource_providers
-    # Cut loose first: none may go while another one has it for its parent.
+    # Made roots first: a provider cannot go while it is the parent of another one.
     bulk.update(connection, table, [{"id": key, "parent_id": None, "root_id": None} for key in sorted(ids)])
     providers.remove(connection, ids)
 
 
-def roots(connection, provider_ids):
-    """The roots of those providers that have one above them: dict id -> set of the one root's id."""
+def roots(connection: Connection, provider_ids: Iterable[int]) -> dict[int, set[int]]:
+    """Return the roots of those providers that are below one: {id: set of the root's id}."""
     table = tables.resource_providers
     query = sa.select(table.c.id, table.c.root_id).where(table.c.root_id.is_not(None))
     return {row.id: {row.root_id} for row in bulk.among(connection, query, table.c.id, provider_ids) if row.root_id != row.id}

@@ -5,26 +5,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.inventory import InventoryFields
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
 DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
-# The inventories of a compute node that discovery writes; those of other classes are the operator's.
+#: The inventories of a compute node that discovery writes; those of other classes are the operator's.
 DISCOVERED_CLASSES = frozenset(("VCPU", "PCPU", "MEMORY_MB", "DISK_GB"))
-INVENTORY_FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
 
 
-def ensure(connection, names):
-    """Make sure that root providers exist.
+def ensure(connection: Connection, names: Mapping[str, str]) -> dict[str, int]:
+    """Make those root providers that do not exist.
 
-    :param names: dict provider uuid -> name.
-    :returns: dict provider uuid -> provider id.
+    :param names: {uuid: name}.
+    :returns: {uuid: id}.
     :raises DroverError: the name of a new one is taken.
     """
     table = tables.resource_providers
     query = sa.select(table.c.uuid, table.c.id)
-    found = {row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, names)}
+    found: dict[str, int] = {row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, names)}
     new = [uuid for uuid in names if uuid not in found]
     taken = bulk.among(connection, sa.select(table.c.name, table.c.uuid), table.c.name, [names[uuid] for uuid in new])
     if taken:
@@ -38,50 +41,51 @@ def ensure(connection, names):
     return found
 
 
-def ids(connection, uuids):
-    """Ids of providers: dict uuid -> id."""
+def ids(connection: Connection, uuids: Iterable[str]) -> dict[str, int]:
+    """Return the ids of those providers that exist, by their uuids."""
     return bulk.ids_by(connection, tables.resource_providers.c.uuid, uuids, make=False)
 
 
-def inventories(connection, provider_ids):
-    """What providers have: rows of the table of inventories, each with the resource class as name."""
+def inventories(connection: Connection, provider_ids: Iterable[int]) -> list[sa.Row[Any]]:
+    """Return the inventories of providers, each with the resource class as ``name``."""
     table, classes = tables.inventories, tables.resource_classes
     query = sa.select(table, classes.c.name).join(classes, classes.c.id == table.c.class_id)
     return bulk.among(connection, query, table.c.provider_id, provider_ids)
 
 
-def ratios(connection, provider_ids):
-    """The allocation ratios that are stored: dict (provider id, class name) -> float."""
+def ratios(connection: Connection, provider_ids: Iterable[int]) -> dict[tuple[int, str], float]:
+    """Return the stored allocation ratios by (provider id, class)."""
     return {(row.provider_id, row.name): row.allocation_ratio for row in inventories(connection, provider_ids)}
 
 
-def is_discovered(trait, reported):
-    """Whether a trait of a compute node's provider is from discovery, not from an operator.
+def is_discovered(trait: str, reported: Collection[str] | None) -> bool:
+    """Tell whether a trait of a compute node's provider is from discovery, not from an operator.
 
-    :param reported: the traits that the last discovery reported; None when it did not note them.
+    :param reported: the traits that the last discovery reported; None if it did not record them.
     """
     if reported is None:
         return not trait.startswith("CUSTOM_")
     return trait == DISABLED_TRAIT or trait in reported
 
 
-def set_inventories(connection, wanted, owned=None):
-    """Bring providers to exactly these inventories, writing only what differs.
+def set_inventories(
+    connection: Connection, wanted: Mapping[int, Mapping[str, InventoryFields]], owned: Collection[str] | None = None
+) -> set[int]:
+    """Replace the inventories of providers, and write only what differs. An inventory in use stays.
 
-    An inventory in use is kept (with total 0 it would be lost with the allocations' meaning) until
-    nothing uses it.
-
-    :param wanted: dict provider id -> dict class name -> dict of INVENTORY_FIELDS.
-    :param owned: names of the only classes that are removed when they are not wanted; None for all.
-    :returns: set of provider ids that changed; their generation went up by one.
+    :param wanted: {provider id: {class: inventory}}.
+    :param owned: the only classes whose inventories are removed if they are not wanted; None for all.
+    :returns: the ids of the changed providers; their generations are one more.
     """
     table = tables.inventories
     classes = bulk.ids_by(connection, tables.resource_classes.c.name, {name for inventories in wanted.values() for name in inventories})
-    current = {}
+    current: dict[int, dict[int, sa.Row[Any]]] = {}
     for row in bulk.among(connection, sa.select(table), table.c.provider_id, wanted):
         current.setdefault(row.provider_id, {})[row.class_id] = row
-    new, different, surplus = [], [], {}
-    changed = set()
+    new: list[dict[str, Any]] = []
+    different: list[dict[str, Any]] = []
+    surplus: dict[int, sa.Row[Any]] = {}
+    changed: set[int] = set()
     for provider, inventories in wanted.items():
         rows = current.get(provider, {})
         for name, values in inventories.items():
@@ -89,7 +93,7 @@ def set_inventories(connection, wanted, owned=None):
             if row is None:
                 new.append({"provider_id": provider, "class_id": classes[name], **values})
                 changed.add(provider)
-            elif any(getattr(row, field) != values[field] for field in INVENTORY_FIELDS):
+            elif any(getattr(row, field) != value for field, value in values.items()):
                 different.append({"id": row.id, **values})
                 changed.add(provider)
         surplus.update({row.id: row for row in rows.values()})
@@ -105,7 +109,8 @@ def set_inventories(connection, wanted, owned=None):
     return changed
 
 
-def _remove_unused(connection, surplus):
+def _remove_unused(connection: Connection, surplus: Mapping[int, sa.Row[Any]]) -> set[int]:
+    """Remove inventories (rows by id) that are not in use; return the ids of their providers."""
     if not surplus:
         return set()
     allocations = tables.allocations
@@ -123,8 +128,8 @@ def _remove_unused(connection, surplus):
     return {row.provider_id for row in unused.values()}
 
 
-def _with_use(connection, rows):
-    """New rows of inventories with what is allocated of them already, as after a heal or an import."""
+def _with_use(connection: Connection, rows: Collection[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add to new rows of inventories what is allocated of them already, as after a heal or an import."""
     table = tables.allocations
     query = sa.select(table.c.provider_id, table.c.class_id, sa.func.sum(table.c.used).label("used")).group_by(
         table.c.provider_id, table.c.class_id
@@ -134,40 +139,43 @@ def _with_use(connection, rows):
     return [{**row, "used": used.get((row["provider_id"], row["class_id"]), 0)} for row in rows]
 
 
-def set_traits(connection, wanted, owned=None):
-    """Bring providers to exactly these traits.
+def set_traits(connection: Connection, wanted: Mapping[int, Collection[str]], owned: Callable[[int, str], bool] | None = None) -> set[int]:
+    """Replace the traits of providers.
 
-    :param wanted: dict provider id -> set of trait names.
-    :param owned: function of provider id and trait name: whether it may be taken away; None for all.
-    :returns: set of provider ids that changed; their generation went up by one.
+    :param wanted: {provider id: traits}.
+    :param owned: tells whether a trait may be removed from a provider; None for all.
+    :returns: the ids of the changed providers; their generations are one more.
     """
     column = tables.provider_traits.c.trait_id
     ids = bulk.ids_by(connection, tables.traits.c.name, {name for names in wanted.values() for name in names})
     current = links(connection, column, wanted)
-    wanted = {provider: {ids[name] for name in names} for provider, names in wanted.items()}
+    by_id = {provider: {ids[name] for name in names} for provider, names in wanted.items()}
     if owned is not None:
-        _keep(connection, wanted, current, owned)
-    return set_links(connection, column, wanted, current)
+        _keep(connection, by_id, current, owned)
+    return set_links(connection, column, by_id, current)
 
 
-def links(connection, column, provider_ids):
-    """What providers are linked to: dict provider id -> set of the values of ``column``, without empty ones."""
-    table, found = column.table, {}
+def links(connection: Connection, column: sa.Column[int], provider_ids: Iterable[int]) -> dict[int, set[int]]:
+    """Return the values of ``column``, in a table of pairs with provider_id, by provider."""
+    table = column.table
+    found: dict[int, set[int]] = {}
     query = sa.select(table.c.provider_id, column)
     for row in bulk.among(connection, query, table.c.provider_id, provider_ids):
         found.setdefault(row.provider_id, set()).add(row[1])
     return found
 
 
-def set_links(connection, column, wanted, current):
-    """Bring providers to exactly these links.
+def set_links(connection: Connection, column: sa.Column[int], wanted: Mapping[int, set[int]], current: Mapping[int, set[int]]) -> set[int]:
+    """Replace the links of providers.
 
-    :param column: what they are linked to, in a table of pairs with provider_id.
-    :param wanted: dict provider id -> set of values of the column.
-    :param current: what links() gives of them.
-    :returns: set of provider ids that changed; their generation went up by one.
+    :param column: of a table of pairs with provider_id.
+    :param wanted: {provider id: values of the column}.
+    :param current: what links() returns.
+    :returns: the ids of the changed providers; their generations are one more.
     """
-    table, new, changed = column.table, [], set()
+    table = column.table
+    new: list[dict[str, int]] = []
+    changed: set[int] = set()
     for provider, want in wanted.items():
         have = current.get(provider, set())
         if want == have:
@@ -182,18 +190,22 @@ def set_links(connection, column, wanted, current):
     return changed
 
 
-def _keep(connection, wanted, current, owned):
-    """Add to the traits that are wanted (both by id) those that are there and not owned."""
+def _keep(
+    connection: Connection, wanted: Mapping[int, set[int]], current: Mapping[int, set[int]], owned: Callable[[int, str], bool]
+) -> None:
+    """Add to the wanted traits those current ones (all by id) that may not be removed."""
     surplus = {provider: current[provider] - want for provider, want in wanted.items() if provider in current}
     known = tables.traits
     query = sa.select(known.c.id, known.c.name)
-    names = {row.id: row.name for row in bulk.among(connection, query, known.c.id, set().union(*surplus.values()))}
+    names = {
+        row.id: row.name for row in bulk.among(connection, query, known.c.id, {trait for traits in surplus.values() for trait in traits})
+    }
     for provider, found in surplus.items():
         wanted[provider] |= {trait for trait in found if not owned(provider, names[trait])}
 
 
-def set_disabled_trait(connection, provider_ids, disabled):
-    """Give or take COMPUTE_STATUS_DISABLED, leaving every other trait as it is."""
+def set_disabled_trait(connection: Connection, provider_ids: Iterable[int], disabled: bool) -> None:
+    """Add or remove COMPUTE_STATUS_DISABLED, and leave every other trait as it is."""
     table = tables.provider_traits
     trait = bulk.ids_by(connection, tables.traits.c.name, {DISABLED_TRAIT})[DISABLED_TRAIT]
     query = sa.select(table.c.provider_id).where(table.c.trait_id == trait)
@@ -206,7 +218,7 @@ def set_disabled_trait(connection, provider_ids, disabled):
     bump(connection, changed)
 
 
-def bump(connection, provider_ids):
+def bump(connection: Connection, provider_ids: Collection[int]) -> None:
     """Raise the generation of providers by one."""
     table = tables.resource_providers
     if provider_ids:
@@ -216,6 +228,6 @@ def bump(connection, provider_ids):
         )
 
 
-def remove(connection, provider_ids):
-    """Remove providers that nothing is allocated on, with their inventories and traits."""
+def remove(connection: Connection, provider_ids: Collection[int]) -> None:
+    """Remove providers, on which nothing is allocated, with their inventories and traits."""
     bulk.delete(connection, tables.resource_providers, tables.resource_providers.c.id, provider_ids)

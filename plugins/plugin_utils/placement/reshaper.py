@@ -1,28 +1,42 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What consumers hold, written as a caller wants it (N10.5): many at once, or with inventories.
+"""Allocations as a caller wants them (N10.5): of many consumers at once, or together with inventories.
 
 All or nothing, within the capacity. Nothing is chosen here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from typing import Any, TypedDict
+
 from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, providers, selections
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import inventory as placement_inventory
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.claim_destination import class_ids
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.inventory import Amounts, InventoryFields, fields_of
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
+
+#: Consumers as people give them: {uuid: {allocations {provider name or uuid: {class: amount}}, and maybe project, user,
+#: type, consumer_generation (None: it has to be new)}}.
+Consumers = Mapping[str, Mapping[str, Any]]
 
 
-def replace(connection, consumers, now):
-    """Make consumers hold exactly this; one that shall hold nothing is removed.
+class ConsumerChange(TypedDict):
+    """What became of a consumer. generation: None for one that is removed."""
 
-    :param consumers: dict uuid -> dict of allocations (dict provider name or uuid -> dict class name ->
-        amount), and maybe project, user, type, consumer_generation (None: it has to be new).
-    :returns: a list of dicts sorted by uuid: uuid, generation (None once it is gone), changed.
+    uuid: str
+    generation: int | None
+    changed: bool
+
+
+def replace(connection: Connection, consumers: Consumers, now: float) -> list[ConsumerChange]:
+    """Replace the allocations of consumers; a consumer without any is removed.
+
+    :returns: sorted by uuid.
     :raises DroverError: with the cause no_room, unfit, changed_meanwhile, unknown_class or unknown_provider.
     """
     _check(consumers)
@@ -56,22 +70,20 @@ def replace(connection, consumers, now):
     ]
 
 
-def reshape(connection, inventories, consumers, now):
-    """Change inventories and what consumers hold in one go, as when a host's room moves to a child provider.
+def reshape(connection: Connection, inventories: Mapping[str, Mapping[str, Any]], consumers: Consumers, now: float) -> dict[str, Any]:
+    """Change inventories and allocations together, as when a host's room moves to a child provider.
 
-    The caller is the only writer. What is held is checked against the union of the old and the new
-    inventories, then the new ones have to hold it.
+    The caller is the only writer. The allocations are checked against the old and the new inventories together, and then
+    against the new ones.
 
-    :param inventories: dict provider name or uuid -> dict generation, inventories (dict class name -> dict
-        of total and maybe reserved, min_unit, max_unit, step_size, allocation_ratio).
-    :param consumers: as replace() takes them.
-    :returns: dict of providers (list of dicts name, generation) and consumers as replace() returns them.
+    :param inventories: {provider name or uuid: {generation, inventories as inventory.complete() takes them}}.
+    :returns: providers [{name, generation}], consumers as replace() returns them, changed.
     :raises DroverError: as replace(); a provider's generation is another one; an inventory that is gone is in use.
     """
     ids = _providers(connection, inventories)
     table = tables.resource_providers
     rows = {row.id: row for row in bulk.among(connection, sa.select(table), table.c.id, ids.values())}
-    wanted = {}
+    wanted: dict[int, dict[str, InventoryFields]] = {}
     for name, each in inventories.items():
         found = rows[ids[name]].generation
         if each.get("generation") != found:
@@ -107,7 +119,7 @@ def reshape(connection, inventories, consumers, now):
     }
 
 
-def _check(consumers):
+def _check(consumers: Consumers) -> None:
     for uuid, wanted in consumers.items():
         where = f"consumers, {uuid}"
         validation.check_uuid("consumers", uuid)
@@ -121,8 +133,8 @@ def _check(consumers):
             validation.check_whole(f"{where}: consumer_generation", generation, None, None)
 
 
-def _providers(connection, names):
-    """The ids of providers by name or uuid."""
+def _providers(connection: Connection, names: Collection[str]) -> dict[str, int]:
+    """Return the ids of providers by their names or uuids, as given."""
     table = tables.resource_providers
     query = sa.select(table.c.id, table.c.uuid, table.c.name)
     by_name = {row.name: row.id for row in bulk.among(connection, query, table.c.name, names)}
@@ -137,7 +149,7 @@ def _providers(connection, names):
     return found
 
 
-def _check_generations(consumers, holdings):
+def _check_generations(consumers: Consumers, holdings: allocations.Holdings) -> None:
     for uuid, wanted in consumers.items():
         if "consumer_generation" not in wanted:
             continue
@@ -146,26 +158,32 @@ def _check_generations(consumers, holdings):
             raise allocations.changed_meanwhile(uuid, f"it was to be new, and has generation {row.generation}")
         if expected is not None and row is None:
             raise allocations.changed_meanwhile(uuid, f"its generation was to be {expected}, and it is not there")
-        if expected is not None and row.generation != expected:
+        if row is not None and row.generation != expected:
             raise allocations.changed_meanwhile(uuid, f"its generation is {row.generation}, not {expected}")
 
 
-def _differs(holdings, uuid, amounts, columns):
+def _differs(holdings: allocations.Holdings, uuid: str, amounts: Amounts, columns: Mapping[str, Any] | None) -> bool:
     if uuid in holdings.new or holdings.held.get(uuid, {}) != amounts:
         return uuid in holdings.ids
     row = holdings.rows.get(uuid)
     return row is not None and any(getattr(row, name) != value for name, value in (columns or {}).items())
 
 
-def _generation(holdings, uuid, changed, keep):
+def _generation(holdings: allocations.Holdings, uuid: str, changed: bool, keep: Collection[str]) -> int | None:
     if uuid not in keep:
         return None
     row = holdings.rows.get(uuid)
     return 1 if row is None else row.generation + bool(changed)
 
 
-def _check_room(connection, holdings, flat, ids, classes):
-    """Refuse what does not fit; who uses no more than before is left alone, however full it is."""
+def _check_room(
+    connection: Connection,
+    holdings: allocations.Holdings,
+    flat: Mapping[str, Amounts],
+    ids: Mapping[str, int],
+    classes: Mapping[str, int],
+) -> None:
+    """Refuse what does not fit, but never an inventory of which no more is used than before."""
     change = holdings.change(flat)
     if not change:
         return
@@ -198,16 +216,15 @@ def _check_room(connection, holdings, flat, ids, classes):
                 )
 
 
-def _inventories(connection, provider_ids):
-    """What providers have now: dict id -> dict class name -> dict of the fields."""
-    found = {}
+def _inventories(connection: Connection, provider_ids: Collection[int]) -> dict[int, dict[str, InventoryFields]]:
+    """Return the inventories that providers have now, by provider and class."""
+    found: dict[int, dict[str, InventoryFields]] = {}
     for row in providers.inventories(connection, provider_ids):
-        fields = {field: getattr(row, field) for field in providers.INVENTORY_FIELDS}
-        found.setdefault(row.provider_id, {})[row.name] = fields
+        found.setdefault(row.provider_id, {})[row.name] = fields_of(row)
     return found
 
 
-def _check_capacity(connection, ids):
+def _check_capacity(connection: Connection, ids: Mapping[str, int]) -> None:
     for name, key in sorted(ids.items()):
         for kind, found in sorted(placement_inventory.hold(connection, {key}, None)[key].items()):
             if found.used > found.capacity:

@@ -8,6 +8,9 @@ What discovery owns of a compute node's provider stays as it is; see owned_by_di
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils import capacity_rule
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, some
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
@@ -19,24 +22,34 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
     usages,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import inventory as inventory_values
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.inventory import InventoryFields, fields_of
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.provider_info import ProviderDescription
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 from ansible_collections.drover.compute.plugins.plugin_utils.validation import did_you_mean, read_uuid
 
 MAX_NAME = 200
-# Standard traits that say what a hypervisor can do: only discovery knows.
+#: Standard traits of what a hypervisor can do, which only discovery knows.
 _DISCOVERED_PREFIXES = ("COMPUTE_", "HW_CPU_")
 
 
-def ensure(connection, name=None, uuid=None, parent=None, inventories=None, traits=None, aggregates=None, generation=None):
+def ensure(
+    connection: Connection,
+    name: str | None = None,
+    uuid: str | None = None,
+    parent: str | None = None,
+    inventories: Mapping[Any, Any] | None = None,
+    traits: Collection[str] | None = None,
+    aggregates: Iterable[str] | None = None,
+    generation: int | None = None,
+) -> tuple[ProviderDescription | None, ProviderDescription, list[str]]:
     """Make a provider or change it; what is None stays.
 
-    :param name: a new one, or with the uuid of a provider its new name.
+    :param name: of the provider; with the uuid of a provider its new name.
     :param parent: the name or uuid of another provider; an empty text makes it a root.
-    :param inventories: all that it shall have, as inventory.complete() takes them.
-    :param traits, aggregates: names and uuids, all that it shall have.
-    :param generation: what the caller has seen; another one is refused.
-    :returns: (before or None, after, warnings): as provider_info.listing() describes it, and sentences.
+    :param inventories: all of them, as inventory.complete() takes them; so for traits and aggregates (uuids).
+    :param generation: that the caller has read; another one is refused.
+    :returns: the provider before (None if it is new) and after, and warnings.
     :raises DroverError: for each rule that the change would break; the caller's transaction is void then.
     """
     if uuid is not None:
@@ -55,7 +68,7 @@ def ensure(connection, name=None, uuid=None, parent=None, inventories=None, trai
         _hold(connection, row)
         row = _rename(connection, where, row, name)
     node = _compute_node(connection, row)
-    warnings = []
+    warnings: list[str] = []
     if parent is not None:
         _reparent(connection, where, row, parent, node)
     if wanted.inventories is not None:
@@ -67,10 +80,11 @@ def ensure(connection, name=None, uuid=None, parent=None, inventories=None, trai
     return before, _described(connection, row), warnings
 
 
-def delete(connection, name=None, uuid=None, generation=None):
-    """Delete a provider that nothing is allocated on and that has no children.
+def delete(
+    connection: Connection, name: str | None = None, uuid: str | None = None, generation: int | None = None
+) -> ProviderDescription | None:
+    """Delete a provider without allocations and children; return it, or None if there was none.
 
-    :returns: as provider_info.listing() describes it, or None when there was none.
     :raises DroverError: it has allocations or children, is a compute node's, or changed meanwhile.
     """
     if uuid is not None:
@@ -103,24 +117,30 @@ def delete(connection, name=None, uuid=None, generation=None):
     return before
 
 
-def owned_by_discovery(node, traits):
-    """Which of these traits of a compute node's provider are discovery's, which writes them again.
-
-    :param node: the row of the compute node.
-    """
+def owned_by_discovery(node: sa.Row[Any], traits: Iterable[str]) -> set[str]:
+    """Return those traits of a compute node's provider that discovery owns, and writes again."""
     reported = (node.facts or {}).get("traits")
     return {trait for trait in traits if providers.is_discovered(trait, reported)}
 
 
 class _ProviderChange:
-    """What is asked for, checked before anything is written."""
+    """The wanted change, checked before anything is written."""
 
-    def __init__(self, connection, where, inventories, traits, aggregates):
-        self.inventories = self.traits = self.aggregates = None
+    def __init__(
+        self,
+        connection: Connection,
+        where: str,
+        inventories: Mapping[Any, Any] | None,
+        traits: Collection[str] | None,
+        aggregates: Iterable[str] | None,
+    ) -> None:
+        self.inventories: dict[str, InventoryFields] | None = None
+        self.traits: set[str] | None = None
+        self.aggregates: set[str] | None = None
         if inventories is not None:
-            inventories = {str(name): values for name, values in inventories.items()}
-            classes_and_traits.check_known(connection, classes_and_traits.RESOURCE_CLASS, inventories, where)
-            self.inventories = inventory_values.complete(where, inventories)
+            given = {str(name): values for name, values in inventories.items()}
+            classes_and_traits.check_known(connection, classes_and_traits.RESOURCE_CLASS, given, where)
+            self.inventories = inventory_values.complete(where, given)
         if traits is not None:
             classes_and_traits.check_known(connection, classes_and_traits.TRAIT, traits, where)
             self.traits = set(traits)
@@ -128,15 +148,15 @@ class _ProviderChange:
             self.aggregates = {read_uuid(f"{where}, aggregates", each) for each in aggregates}
 
 
-def _check_name(name):
+def _check_name(name: str) -> None:
     if not name or name != name.strip() or not name.isprintable():
         raise DroverError(f"The name {name[:60]!r} of a resource provider must be text that can be seen, without spaces around it.")
     if len(name) > MAX_NAME:
         raise DroverError(f"The name {name[:60]}... of a resource provider has {len(name)} characters; {MAX_NAME} are the most.")
 
 
-def _find(connection, name, uuid):
-    """The row that is meant, or None.
+def _find(connection: Connection, name: str | None, uuid: str | None) -> sa.Row[Any] | None:
+    """Find a provider by name, uuid or both.
 
     :raises DroverError: name and uuid are of two providers.
     """
@@ -157,7 +177,7 @@ def _find(connection, name, uuid):
     return by_uuid
 
 
-def _check_generation(where, row, generation):
+def _check_generation(where: str, row: sa.Row[Any] | None, generation: int | None) -> None:
     if generation is None:
         return
     if row is None:
@@ -173,13 +193,13 @@ def _check_generation(where, row, generation):
         )
 
 
-def _described(connection, row):
+def _described(connection: Connection, row: sa.Row[Any]) -> ProviderDescription:
     (found,) = provider_info.listing(connection, uuid=row.uuid)
     return found
 
 
-def _hold(connection, row):
-    """Keep claims off its inventories until the transaction ends: what is read of their use stays true."""
+def _hold(connection: Connection, row: sa.Row[Any]) -> None:
+    """Lock a provider and its inventories, so that no claim changes their use until the transaction ends."""
     for table, column in (
         (tables.resource_providers, tables.resource_providers.c.id),
         (tables.inventories, tables.inventories.c.provider_id),
@@ -187,7 +207,7 @@ def _hold(connection, row):
         connection.execute(sa.select(table.c.id).where(column == row.id).order_by(table.c.id).with_for_update()).all()
 
 
-def _create(connection, name, uuid):
+def _create(connection: Connection, name: str | None, uuid: str | None) -> sa.Row[Any]:
     if name is None:
         raise DroverError(f"There is no resource provider {uuid}. Give a name to make it.")
     table = tables.resource_providers
@@ -196,7 +216,7 @@ def _create(connection, name, uuid):
     return connection.execute(sa.select(table).where(table.c.uuid == uuid)).one()
 
 
-def _rename(connection, where, row, name):
+def _rename(connection: Connection, where: str, row: sa.Row[Any], name: str | None) -> sa.Row[Any]:
     if name is None or name == row.name:
         return row
     node = _compute_node(connection, row)
@@ -210,17 +230,18 @@ def _rename(connection, where, row, name):
     return connection.execute(sa.select(table).where(table.c.id == row.id)).one()
 
 
-def _compute_node(connection, row):
+def _compute_node(connection: Connection, row: sa.Row[Any]) -> sa.Row[Any] | None:
     table = tables.compute_nodes
     query = sa.select(table.c.host, table.c.hypervisor_hostname, table.c.facts).where(table.c.uuid == row.uuid)
     return connection.execute(query).one_or_none()
 
 
-def _reparent(connection, where, row, given, node):
+def _reparent(connection: Connection, where: str, row: sa.Row[Any], given: str, node: sa.Row[Any] | None) -> None:
     parent = _parent(connection, where, given) if given else None
     if row.parent_id == (None if parent is None else parent.id):
         return
-    if node is not None:
+    # The provider of a compute node is a root: another parent is a new one.
+    if node is not None and parent is not None:
         raise DroverError(
             f"{where} is that of the compute node {node.hypervisor_hostname} of host {node.host}, which is the root "
             f"of its tree; it cannot be hung under {parent.name}. Hang the other one under it."
@@ -231,7 +252,7 @@ def _reparent(connection, where, row, given, node):
     provider_trees.move(connection, row, parent)
 
 
-def _parent(connection, where, given):
+def _parent(connection: Connection, where: str, given: str) -> sa.Row[Any]:
     table = tables.resource_providers
     for column, value in ((table.c.uuid, given.strip().lower()), (table.c.name, given)):
         found = connection.execute(sa.select(table).where(column == value)).one_or_none()
@@ -241,12 +262,14 @@ def _parent(connection, where, given):
     raise DroverError(f"{where}: there is no resource provider {given[:MAX_NAME]} to be its parent{near}. Make the parent first.")
 
 
-def _set_inventories(connection, where, row, wanted, node):
-    """Write inventories; returns warnings."""
-    stored = provider_info.listing(connection, uuid=row.uuid)[0]["inventories"]
+def _set_inventories(
+    connection: Connection, where: str, row: sa.Row[Any], wanted: dict[str, InventoryFields], node: sa.Row[Any] | None
+) -> list[str]:
+    """Write inventories; return warnings."""
+    stored = {each.name: each for each in providers.inventories(connection, [row.id])}
     if node is not None:
         wanted = _with_discovered(where, stored, wanted, node)
-    gone = sorted(name for name, values in stored.items() if name not in wanted)
+    gone = sorted(set(stored) - set(wanted))
     held = usages.holders(connection, row.id, gone) if gone else None
     if held:
         raise DroverError(
@@ -255,27 +278,25 @@ def _set_inventories(connection, where, row, wanted, node):
         )
     warnings = []
     for name, values in sorted(wanted.items()):
-        used, old = (stored[name]["used"], _fields(stored[name])) if name in stored else (0, None)
+        used, old = (stored[name].used, fields_of(stored[name])) if name in stored else (0, None)
         capacity = capacity_rule.capacity(values["total"], values["reserved"], values["allocation_ratio"])
         if used > capacity and values != old:
             warnings.append(
-                f"{where}: {used} of {name} are in use, more than its new capacity of {capacity:g}. Nothing is taken "
-                "from those who have it; nobody gets more until enough is released or moved."
+                f"{where}: {used} of {name} are in use, more than its new capacity of {capacity:g}. Those who have it keep "
+                "it; nobody gets more until enough is released or moved."
             )
     providers.set_inventories(connection, {row.id: wanted})
     return warnings
 
 
-def _fields(inventory):
-    return {name: inventory[name] for name in providers.INVENTORY_FIELDS}
-
-
-def _with_discovered(where, stored, wanted, node):
-    """What is wanted, with the inventories that discovery owns as they are stored.
+def _with_discovered(
+    where: str, stored: Mapping[str, sa.Row[Any]], wanted: Mapping[str, InventoryFields], node: sa.Row[Any]
+) -> dict[str, InventoryFields]:
+    """Add to the wanted inventories those that discovery owns, as they are stored.
 
     :raises DroverError: one of those would change.
     """
-    kept = {name: _fields(stored[name]) for name in providers.DISCOVERED_CLASSES if name in stored}
+    kept = {name: fields_of(stored[name]) for name in providers.DISCOVERED_CLASSES if name in stored}
     for name in sorted(set(wanted) & providers.DISCOVERED_CLASSES):
         if wanted[name] != kept.get(name):
             raise DroverError(
@@ -286,7 +307,7 @@ def _with_discovered(where, stored, wanted, node):
     return {**wanted, **kept}
 
 
-def _set_traits(connection, where, row, wanted, node):
+def _set_traits(connection: Connection, where: str, row: sa.Row[Any], wanted: set[str], node: sa.Row[Any] | None) -> None:
     if node is not None:
         stored = set(provider_info.listing(connection, uuid=row.uuid)[0]["traits"])
         for name in sorted(wanted - stored):

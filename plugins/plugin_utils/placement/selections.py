@@ -5,21 +5,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, server_groups
+from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Alternate, ClaimRequest, Resources
 
 _LONGEST = 255
 
 
-def check(selections):
-    """Refuse selections that cannot be claimed.
+def check(selections: list[Any]) -> list[ClaimRequest]:
+    """Refuse selections that cannot be claimed, and return the selections.
 
-    :returns: the selections.
     :raises DroverError: a key is missing, a uuid is none or stands twice, an amount is no whole number
         from 0 to 2147483647, a text is none or too long, a server group has no policy.
     """
-    seen = set()
+    seen: set[str] = set()
     for number, selection in enumerate(selections, start=1):
         if not isinstance(selection, dict):
             raise DroverError(f"selections, item {number}: must be a mapping, not {selection!r}.")
@@ -39,32 +42,31 @@ def check(selections):
     return selections
 
 
-def check_alternates(where, alternates, resources=None):
-    """Refuse alternates that name no host.
+def check_alternates(where: str, alternates: Any, resources: Resources | None = None) -> list[Alternate]:
+    """Refuse alternates that name no host, and return the alternates.
 
-    :param where: what they belong to, for the error.
-    :param resources: what is asked for, where that is known.
+    :param where: what begins the error.
+    :param resources: what is asked for, if that is known.
     """
     for number, place in enumerate(alternates if isinstance(alternates, list) else [alternates], start=1):
         if not isinstance(place, dict) or not place.get("host"):
             raise DroverError(f"{where}, alternate {number}: must be a mapping with host, not {place!r}.")
         check_texts(f"{where}, alternate {number}", place, ("host", "node"))
         _check_allocations(f"{where}, alternate {number}", place, resources)
+    return alternates
 
 
-def _check_allocations(where, place, resources=None):
-    """Refuse what the scheduler decided of a place's providers when it is none, or is not what is asked for."""
+def _check_allocations(where: str, place: Mapping[str, Any], resources: Resources | None) -> None:
+    """Refuse allocations that are malformed, or are not what is asked for."""
     given = place.get("allocations")
     if given is None:
         return
     if not isinstance(given, dict):
         raise DroverError(f"{where}: allocations must be a mapping of provider uuids to amounts, not {given!r}.")
-    sums = {}
     for uuid_, amounts in given.items():
         check_texts(f"{where}, allocations", {"provider": uuid_}, ("provider",))
         check_resources(f"{where}, allocations, {uuid_}", amounts)
-        for name, amount in amounts.items():
-            sums[name] = sums.get(name, 0) + amount
+    sums = allocations.total(given)
     if given and resources is not None:
         for name in sorted({*sums, *resources}):
             if sums.get(name, 0) != resources.get(name, 0):
@@ -74,7 +76,7 @@ def _check_allocations(where, place, resources=None):
                 )
 
 
-def check_texts(where, mapping, keys):
+def check_texts(where: str, mapping: Mapping[str, Any], keys: Iterable[str]) -> None:
     """Refuse texts that no database takes."""
     for key in keys:
         value = mapping.get(key)
@@ -83,7 +85,7 @@ def check_texts(where, mapping, keys):
             raise DroverError(f"{where}: {key} must be a text of at most {_LONGEST} characters, not {shown}.")
 
 
-def _check_group(where, group):
+def _check_group(where: str, group: Any) -> None:
     if isinstance(group, dict):
         if group.get("policy") not in server_groups.POLICIES:
             policies = " or ".join(server_groups.POLICIES)
@@ -94,10 +96,10 @@ def _check_group(where, group):
     check_texts(where, {"server_group": group}, ("server_group",))
 
 
-def check_resources(where, resources):
-    """Refuse amounts that are no mapping of class to whole number.
+def check_resources(where: str, resources: Any) -> None:
+    """Refuse amounts that are no mapping of classes to whole numbers.
 
-    :param where: what they belong to, for the error.
+    :param where: what begins the error.
     """
     if not isinstance(resources, dict):
         raise DroverError(f"{where}: resources must be a mapping such as VCPU: 2, MEMORY_MB: 4096.")

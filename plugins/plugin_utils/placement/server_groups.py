@@ -5,21 +5,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import GroupDescription
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
 AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
 POLICIES = (AFFINITY, ANTI_AFFINITY, "soft-affinity", "soft-anti-affinity")
 
 
-def ensure(connection, name, policy, max_server_per_host=None, max_moving=None):
+def ensure(
+    connection: Connection, name: str, policy: str, max_server_per_host: int | None = None, max_moving: int | None = None
+) -> tuple[sa.Row[Any], bool]:
     """Make a server group, or find it with this policy.
 
-    :param max_moving: the most members that move at the same time; None leaves it as it is, 0 takes it away. Unlike the
-        rest it may change.
-    :returns: (row, True when it was made or changed).
+    :param max_moving: the most members that move at the same time, which may change; None leaves it as it is, 0 is no limit.
+    :returns: its row, and whether it was made or changed.
     :raises DroverError: it exists with another policy, or the limit goes with another policy.
     """
     if max_server_per_host is not None and policy != ANTI_AFFINITY:
@@ -42,7 +47,7 @@ def ensure(connection, name, policy, max_server_per_host=None, max_moving=None):
         if max_moving is None or (max_moving or None) == row.max_moving:
             return row, False
         bulk.update(connection, tables.server_groups, [{"id": row.id, "max_moving": max_moving or None}])
-        return _by_name(connection, name), True
+        return find(connection, name), True
     added = bulk.add(
         connection,
         tables.server_groups,
@@ -58,15 +63,14 @@ def ensure(connection, name, policy, max_server_per_host=None, max_moving=None):
         ],
     )
     if not added:
-        # Somebody else made it at this moment.
+        # Another run made it at this moment.
         return ensure(connection, name, policy, max_server_per_host, max_moving)
-    return _by_name(connection, name), True
+    return find(connection, name), True
 
 
-def delete(connection, name):
-    """Delete a server group without members.
+def delete(connection: Connection, name: str) -> bool:
+    """Delete a server group without members; return whether it existed.
 
-    :returns: True when it existed.
     :raises DroverError: it has members.
     """
     row = _by_name(connection, name)
@@ -82,63 +86,57 @@ def delete(connection, name):
     return True
 
 
-def find(connection, name):
-    """The row of a server group by name (a text, or a mapping with name and policy, made when new)."""
-    if not name:
-        return None
-    if isinstance(name, dict):
-        return ensure(connection, name["name"], name["policy"], name.get("max_server_per_host"))[0]
-    row = _by_name(connection, name)
+def find(connection: Connection, group: str | GroupDescription) -> sa.Row[Any]:
+    """Return the row of a server group by its name or description; by a description it is made if it is new."""
+    if isinstance(group, dict):
+        return ensure(connection, group["name"], group["policy"], group.get("max_server_per_host"))[0]
+    row = _by_name(connection, group)
     if row is None:
-        raise DroverError(f"Server group {name} is not in the store. Make it with drover.compute.server_group.")
+        raise DroverError(f"Server group {group} is not in the store. Make it with drover.compute.server_group.")
     return row
 
 
-def name_of(group):
-    """The name of a server group given as a text or as a mapping; None without one."""
+def name_of(group: str | GroupDescription | None) -> str | None:
+    """Return the name of a server group that is given by name or description; None without one."""
     return group["name"] if isinstance(group, dict) else group or None
 
 
-def hold(connection, wanted):
-    """Find, or make, and hold the server groups of selections.
+def hold(connection: Connection, wanted: Iterable[str | GroupDescription | None]) -> dict[str, sa.Row[Any]]:
+    """Find or make the server groups of selections, and lock them.
 
-    :param wanted: list of names or mappings, as find() takes them; None is skipped.
-    :returns: dict name -> row.
+    :returns: {name: row}.
     """
-    found = {}
-    for group in sorted(filter(None, wanted), key=name_of):
-        if isinstance(group, dict) or group not in found:
-            found[name_of(group)] = find(connection, group)
+    found: dict[str, sa.Row[Any]] = {}
+    for name, group in sorted(((name_of(group) or "", group) for group in wanted if group), key=lambda pair: pair[0]):
+        if isinstance(group, dict) or name not in found:
+            found[name] = find(connection, group)
     if found:
         lock(connection, found.values())
     return found
 
 
-def of_instance(connection, uuid):
-    """The server group of an instance, held: a list of at most one row."""
+def of_instance(connection: Connection, uuid: str) -> list[sa.Row[Any]]:
+    """Lock the server group of an instance; return at most one row."""
     groups, instances = tables.server_groups, tables.instances
     query = sa.select(groups).join(instances, instances.c.server_group_id == groups.c.id)
-    found = connection.execute(query.where(instances.c.uuid == uuid)).all()
+    found = list(connection.execute(query.where(instances.c.uuid == uuid)))
     if found:
         lock(connection, found)
     return found
 
 
-def lock(connection, found):
-    """Hold groups until the end of the transaction: two claims must not both be its first on a host.
+def lock(connection: Connection, found: Iterable[sa.Row[Any]]) -> None:
+    """Lock groups until the end of the transaction: two claims must not both be the first of a group on a host.
 
-    The first thing that a writer holds, in the order of their ids.
+    A writer locks them before all other rows, in the order of their ids.
     """
     bulk.hold(connection, tables.server_groups, "id", {group.id for group in found})
 
 
-def members(connection, group):
-    """The hosts where the members are and, while they move, will be.
-
-    :returns: dict instance uuid -> set of hosts.
-    """
+def members(connection: Connection, group: sa.Row[Any]) -> dict[str, set[str]]:
+    """Return the hosts where the members are and, while they move, will be: {instance uuid: hosts}."""
     migrations, nodes = tables.migrations, tables.compute_nodes
-    where = {row.uuid: {row.host} if row.host else set() for row in _member_rows(connection, group)}
+    where: dict[str, set[str]] = {row.uuid: {row.host} if row.host else set() for row in _member_rows(connection, group)}
     query = (
         sa.select(migrations.c.instance_uuid, nodes.c.host)
         .join(nodes, nodes.c.id == migrations.c.destination_node_id)
@@ -158,14 +156,14 @@ def members(connection, group):
     return where
 
 
-def refusal(group, where, uuid, host, leaving=None):
-    """Why the group's policy keeps an instance off a host, in words; None when it does not.
+def refusal(group: sa.Row[Any], where: Mapping[str, set[str]], uuid: str, host: str, leaving: str | None = None) -> str | None:
+    """Say why the group's policy keeps an instance off a host; None when it does not.
 
     As in Nova a group knows hosts: members on two compute nodes of one host are on one host.
 
     :param where: as members() returns it.
-    :param leaving: the host the instance moves away from. The first member of an affinity group may leave
-        the others behind there, as a drain takes them all to one host, one after the other.
+    :param leaving: the host that the instance leaves. The first member of an affinity group may leave the others there,
+        as a drain moves them all to one host, one after the other.
     """
     others = [hosts for member, hosts in where.items() if member != uuid and hosts]
     here = sum(1 for hosts in others if host in hosts)
@@ -176,16 +174,18 @@ def refusal(group, where, uuid, host, leaving=None):
     return None
 
 
-def _by_name(connection, name):
+def _by_name(connection: Connection, name: str) -> sa.Row[Any] | None:
+    """Return the row of a server group, or None."""
     table = tables.server_groups
     return connection.execute(sa.select(table).where(table.c.name == name)).one_or_none()
 
 
-def _member_rows(connection, group):
+def _member_rows(connection: Connection, group: sa.Row[Any]) -> list[sa.Row[Any]]:
     instances, nodes = tables.instances, tables.compute_nodes
-    return connection.execute(
+    query = (
         sa.select(instances.c.uuid, instances.c.name, nodes.c.host)
         .outerjoin(nodes, nodes.c.id == instances.c.compute_node_id)
         .where(instances.c.server_group_id == group.id)
         .order_by(instances.c.name)
-    ).all()
+    )
+    return list(connection.execute(query))

@@ -1,33 +1,46 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sharing providers of discovery: what several compute nodes have one of (N10.4).
+"""Sharing providers of discovery, such as a pool of disks that several compute nodes see (N10.4).
 
-The uuid of such a provider is that of its placement aggregate, which the providers of the nodes are
-in. A node is put into the aggregate as soon as it sees the pool, so the aggregate tells who sees it
-even while there is no provider yet.
+A sharing provider has the uuid of its placement aggregate. A node is put into the aggregate as soon as it sees the
+pool, so the aggregate shows which nodes see it even before there is a provider.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, providers
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.provider_arrays import SHARES
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
 PREFIXES = ("pool/", "ip/")
-# Longer names are refused elsewhere.
+#: Of the name of a provider that an operator makes.
 LONGEST_NAME = 200
 
 
-def set_members(connection, wanted, leaving):
-    """Put providers into aggregates, and take them out of others; what else they are in stays.
+class Pool(TypedDict):
+    """A sharing provider as discovery wants it; None keeps what is stored (the ratio is 1.0 at first)."""
 
-    :param wanted: dict provider id -> set of uuids of aggregates, which are made when new.
-    :param leaving: dict provider id -> set of uuids.
-    :returns: (dict uuid -> set of ids of providers that are new in it, whether anything changed).
+    name: str
+    #: The resource class.
+    resource: str
+    total: int | None
+    allocation_ratio: float | None
+
+
+def set_members(
+    connection: Connection, wanted: Mapping[int, Collection[str]], leaving: Mapping[int, Collection[str]]
+) -> tuple[dict[str, set[int]], bool]:
+    """Put providers into aggregates, and remove them from others; they stay in all the rest.
+
+    :param wanted: {provider id: uuids of aggregates}, which are made if they are new.
+    :param leaving: {provider id: uuids of aggregates}.
+    :returns: {uuid: ids of the providers that are new in it}, and whether anything changed.
     """
     table = tables.provider_aggregates
     uuids = {uuid for each in (wanted, leaving) for names in each.values() for uuid in names}
@@ -38,7 +51,7 @@ def set_members(connection, wanted, leaving):
     ids.update(bulk.ids_by(connection, column, uuids - set(ids), make=False))
     query = sa.select(table.c.provider_id, table.c.aggregate_id)
     have = {(row.provider_id, row.aggregate_id) for row in bulk.among(connection, query, table.c.provider_id, {*wanted, *leaving})}
-    joined = {}
+    joined: dict[str, set[int]] = {}
     for provider, names in wanted.items():
         for uuid in names:
             if (provider, ids[uuid]) not in have:
@@ -53,15 +66,15 @@ def set_members(connection, wanted, leaving):
     return joined, bool(new or gone)
 
 
-def _leave(connection, aggregate, members):
+def _leave(connection: Connection, aggregate: int, members: Sequence[int]) -> None:
     table = tables.provider_aggregates
     for start in range(0, len(members), bulk.NAMED_VALUES):
         some = members[start : start + bulk.NAMED_VALUES]
         connection.execute(sa.delete(table).where(table.c.aggregate_id == aggregate, table.c.provider_id.in_(some)))
 
 
-def count_members(connection, uuids):
-    """How many providers are in each aggregate, its sharing provider not counted: dict uuid -> int."""
+def count_members(connection: Connection, uuids: Iterable[str]) -> dict[str, int]:
+    """Count the providers in aggregates, without their sharing providers, by their uuids."""
     table, aggregates, known = tables.provider_aggregates, tables.placement_aggregates, tables.resource_providers
     query = (
         sa.select(aggregates.c.uuid, sa.func.count().label("members"))
@@ -73,8 +86,8 @@ def count_members(connection, uuids):
     return {row.uuid: row.members for row in bulk.among(connection, query, aggregates.c.uuid, uuids)}
 
 
-def members(connection, uuids):
-    """Who is in aggregates, their sharing providers left out: dict uuid -> set of provider ids."""
+def members(connection: Connection, uuids: Iterable[str]) -> dict[str, set[int]]:
+    """Return the ids of the providers in aggregates, without their sharing providers, by their uuids."""
     table, aggregates, known = tables.provider_aggregates, tables.placement_aggregates, tables.resource_providers
     query = (
         sa.select(aggregates.c.uuid, table.c.provider_id)
@@ -82,14 +95,14 @@ def members(connection, uuids):
         .join(known, known.c.id == table.c.provider_id)
         .where(known.c.uuid != aggregates.c.uuid)
     )
-    found = {}
+    found: dict[str, set[int]] = {}
     for row in bulk.among(connection, query, aggregates.c.uuid, uuids):
         found.setdefault(row.uuid, set()).add(row.provider_id)
     return found
 
 
-def latest_reporter(connection, uuid, hosts):
-    """The compute node in an aggregate that reported last, but for those of ``hosts``: row or None."""
+def latest_reporter(connection: Connection, uuid: str, hosts: Iterable[str]) -> sa.Row[Any] | None:
+    """Return the compute node in an aggregate that reported last, of other hosts than these."""
     table, aggregates, known = tables.provider_aggregates, tables.placement_aggregates, tables.resource_providers
     nodes = tables.compute_nodes
     query = (
@@ -104,12 +117,11 @@ def latest_reporter(connection, uuid, hosts):
     return connection.execute(query).one_or_none()
 
 
-def ensure(connection, pools):
-    """Make sharing providers, each a root in its own aggregate, or bring their inventories up to date.
+def ensure(connection: Connection, pools: Mapping[str, Pool]) -> tuple[dict[str, int], bool]:
+    """Make sharing providers, each a root in its own aggregate, or update their inventories, except what is reserved.
 
-    :param pools: dict uuid -> dict: name, resource (class), total (None keeps what is stored),
-        allocation_ratio (None keeps what is stored, 1.0 at first). What is reserved stays as stored.
-    :returns: (dict uuid -> provider id, whether anything changed).
+    :param pools: by uuid.
+    :returns: {uuid: provider id}, and whether anything changed.
     """
     if not pools:
         return {}, False
@@ -123,11 +135,8 @@ def ensure(connection, pools):
     return ids, bool(new or changed)
 
 
-def _names(connection, wanted):
-    """Names that no other provider has, with a short hash where the plain one is taken.
-
-    :param wanted: dict uuid -> name.
-    """
+def _names(connection: Connection, wanted: Mapping[str, str]) -> dict[str, str]:
+    """Return names that no other provider has, by uuid; a name that is taken gets a short hash."""
     table = tables.resource_providers
     plain = {uuid: name[:LONGEST_NAME] for uuid, name in wanted.items()}
     query = sa.select(table.c.name)
@@ -142,17 +151,19 @@ def _names(connection, wanted):
     return names
 
 
-def _write_inventories(connection, wanted):
-    """:returns: set of provider ids that changed."""
+def _write_inventories(connection: Connection, wanted: Mapping[int, Pool]) -> set[int]:
+    """Write the inventories of sharing providers; return the ids of those that changed."""
     table = tables.inventories
     classes = bulk.ids_by(connection, tables.resource_classes.c.name, {pool["resource"] for pool in wanted.values()})
     rows = bulk.among(connection, sa.select(table), table.c.provider_id, wanted)
     stored = {(row.provider_id, row.class_id): row for row in rows}
-    new, different, changed = [], [], set()
+    new: list[dict[str, Any]] = []
+    different: list[dict[str, Any]] = []
+    changed: set[int] = set()
     for provider, pool in sorted(wanted.items()):
         row = stored.get((provider, classes[pool["resource"]]))
         ratio = pool["allocation_ratio"]
-        values = {"total": pool["total"], "max_unit": pool["total"]}
+        values: dict[str, Any] = {"total": pool["total"], "max_unit": pool["total"]}
         if row is None:
             fixed = {"reserved": 0, "min_unit": 1, "step_size": 1, "allocation_ratio": float(ratio or 1.0)}
             new.append({"provider_id": provider, "class_id": classes[pool["resource"]], **fixed, **values})
@@ -168,19 +179,19 @@ def _write_inventories(connection, wanted):
     return changed
 
 
-def move(connection, wanted, resource, now):
-    """Take a class away from providers: what consumers hold of it there they hold of another one.
+def move(connection: Connection, wanted: Mapping[int, int], resource: str, now: float) -> None:
+    """Move the allocations of a class from providers to others, and remove the inventories there.
 
-    Whoever holds it does: instances, claims that are not built yet, migrations.
+    All consumers are moved: instances, claims that are not built yet, migrations.
 
-    :param wanted: dict provider id -> id of the provider that has it from now on.
+    :param wanted: {provider id: id of the provider that has the class from now on}.
     """
     class_id = bulk.ids_by(connection, tables.resource_classes.c.name, {resource})[resource]
     _hold(connection, wanted, class_id)
     table, consumers = tables.allocations, tables.consumers
     query = sa.select(consumers.c.uuid).join(table, table.c.consumer_id == consumers.c.id).where(table.c.class_id == class_id)
     uuids = {row.uuid for row in bulk.among(connection, query, table.c.provider_id, wanted)}
-    changes = {}
+    changes: dict[str, allocations.Held] = {}
     for uuid, held in allocations.read(connection, uuids).items():
         changes[uuid] = after = {provider: dict(amounts) for provider, amounts in held.items()}
         for provider in sorted(set(held) & set(wanted)):
@@ -195,8 +206,8 @@ def move(connection, wanted, resource, now):
     providers.bump(connection, {row.provider_id for row in rows})
 
 
-def _hold(connection, provider_ids, class_id):
-    """Keep claims off inventories that go away, in the order in which claims take them."""
+def _hold(connection: Connection, provider_ids: Iterable[int], class_id: int) -> None:
+    """Lock inventories that are removed, in the order in which claims lock them."""
     if connection.dialect.name == "sqlite":
         return
     table = tables.inventories
@@ -204,11 +215,10 @@ def _hold(connection, provider_ids, class_id):
     bulk.among(connection, query.with_for_update(), table.c.provider_id, provider_ids)
 
 
-def remove_unused(connection, left):
-    """Remove sharing providers of discovery that no node is in and nothing is allocated on.
+def remove_unused(connection: Connection, left: Iterable[str]) -> bool:
+    """Remove sharing providers of discovery without nodes and without allocations; return whether there were any.
 
-    :param left: uuids of aggregates that somebody left; those without anybody are removed.
-    :returns: whether anything was removed.
+    :param left: uuids of aggregates that nodes left; empty ones are removed.
     """
     known, aggregates, table = tables.resource_providers, tables.placement_aggregates, tables.provider_aggregates
     ours = {

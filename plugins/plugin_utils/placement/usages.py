@@ -1,13 +1,16 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who holds how much of what: allocations by consumer, and their sums (N10.5)."""
+"""Allocations by consumer, and their sums (N10.5)."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, some
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
 NOBODY = "(none)"
 GROUPS = ("provider", "project", "user", "consumer_type")
@@ -15,13 +18,20 @@ GROUPS = ("provider", "project", "user", "consumer_type")
 _SOME = 3
 
 
-def read(connection, consumers=None, provider=None, project=None, user=None, consumer_type=None):
-    """What is held, as far as the filters let through.
+def read(
+    connection: Connection,
+    consumers: Iterable[str] | None = None,
+    provider: str | None = None,
+    project: str | None = None,
+    user: str | None = None,
+    consumer_type: str | None = None,
+) -> dict[str, Any]:
+    """Read the allocations that meet all conditions; None stands for no condition.
 
-    :param consumers: uuids, or None for all.
-    :param provider: the name or uuid of one, or None for all.
-    :returns: a dict: usages (class -> sum), usages_by (one of GROUPS -> its names -> class -> sum), and with
-        consumers or provider also consumers, a list of dicts with the allocations of each.
+    :param consumers: uuids.
+    :param provider: a name or uuid.
+    :returns: usages {class: sum}, usages_by {each of GROUPS: {name: {class: sum}}}, and with consumers or provider also
+        consumers, as the module allocation_info returns them.
     :raises DroverError: there is no such provider.
     """
     query = _joined()
@@ -37,21 +47,21 @@ def read(connection, consumers=None, provider=None, project=None, user=None, con
         return _sums(connection.execute(_grouped(query)))
     query = query.add_columns(*_of_consumer())
     if consumers is None:
-        rows = connection.execute(query).all()
+        rows = list(connection.execute(query))
     else:
         rows = bulk.among(connection, query, tables.consumers.c.uuid, consumers)
     return {**_sums(rows), "consumers": _by_consumer(connection, rows)}
 
 
-def holders(connection, provider_id, class_names=None):
-    """Who holds something of a provider, in words; None when nobody does.
+def holders(connection: Connection, provider_id: int, class_names: Iterable[str] | None = None) -> str | None:
+    """Return the consumers with allocations on a provider as text; None if there are none.
 
-    :param class_names: look at these classes only.
+    :param class_names: only allocations of these classes.
     """
     query = _joined().add_columns(*_of_consumer()).where(tables.resource_providers.c.id == provider_id)
     if class_names is not None:
         query = query.where(tables.resource_classes.c.name.in_(class_names))
-    held = {}
+    held: dict[str, tuple[str, list[str]]] = {}
     for row in connection.execute(query.order_by(tables.consumers.c.id)):
         held.setdefault(row.consumer, (row.consumer_type, []))[1].append(f"{row.used} {row.name}")
     if not held:
@@ -60,7 +70,7 @@ def holders(connection, provider_id, class_names=None):
     return some(texts, _SOME)
 
 
-def _joined():
+def _joined() -> sa.Select[Any]:
     allocations, consumers = tables.allocations, tables.consumers
     providers, classes = tables.resource_providers, tables.resource_classes
     return (
@@ -79,13 +89,13 @@ def _joined():
     )
 
 
-def _grouped(query):
-    """The sums in place of the single allocations: the database adds up what nobody looks at singly."""
+def _grouped(query: sa.Select[Any]) -> sa.Select[Any]:
+    """Have the database add allocations up that are not listed."""
     *groups, used = query.selected_columns
     return query.with_only_columns(*groups, sa.func.sum(used).label("used")).group_by(*groups)
 
 
-def _of_consumer():
+def _of_consumer() -> tuple[sa.ColumnElement[Any], ...]:
     consumers = tables.consumers
     return (
         consumers.c.uuid.label("consumer"),
@@ -95,7 +105,7 @@ def _of_consumer():
     )
 
 
-def _provider_id(connection, given):
+def _provider_id(connection: Connection, given: str) -> int:
     table = tables.resource_providers
     query = sa.select(table.c.id).where(sa.or_(table.c.uuid == given.lower(), table.c.name == given))
     found = connection.execute(query).scalars().first()
@@ -104,8 +114,9 @@ def _provider_id(connection, given):
     return found
 
 
-def _sums(rows):
-    usages, groups = {}, {group: {} for group in GROUPS}
+def _sums(rows: Iterable[sa.Row[Any]]) -> dict[str, Any]:
+    usages: dict[str, int] = {}
+    groups: dict[str, dict[str, dict[str, int]]] = {group: {} for group in GROUPS}
     for row in rows:
         used = int(row.used)
         usages[row.name] = usages.get(row.name, 0) + used
@@ -118,8 +129,8 @@ def _sums(rows):
     }
 
 
-def _by_consumer(connection, rows):
-    consumers = {}
+def _by_consumer(connection: Connection, rows: Sequence[sa.Row[Any]]) -> list[dict[str, Any]]:
+    consumers: dict[str, dict[str, Any]] = {}
     names = _names(connection, {row.consumer for row in rows})
     for row in rows:
         found = consumers.setdefault(
@@ -144,9 +155,9 @@ def _by_consumer(connection, rows):
     return [consumers[uuid] for uuid in sorted(consumers)]
 
 
-def _names(connection, uuids):
-    """Names of instances, and of what a migration moves."""
-    names = {}
+def _names(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
+    """Return the names of instances, and of the instances that migrations move, by uuid."""
+    names: dict[str, str] = {}
     for table, column in ((tables.migrations, "instance_name"), (tables.instances, "name")):
         query = sa.select(table.c.uuid, table.c[column].label("name"))
         names.update({row.uuid: row.name for row in bulk.among(connection, query, table.c.uuid, uuids)})

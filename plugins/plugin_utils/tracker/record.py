@@ -13,6 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import policy as move_policy
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, provider_trees, providers
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.inventory import InventoryFields
 from ansible_collections.drover.compute.plugins.plugin_utils.store import compute_nodes as node_rows
 from ansible_collections.drover.compute.plugins.plugin_utils.store import evacuations, files, migrations_open, orders, services
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances as instance_rows
@@ -110,7 +111,7 @@ def _write_providers(connection: Connection, wanted: Nodes, rows: NodeRows, befo
     ids = {key: by_uuid[rows[key].uuid] for key in wanted}
     shared = record_sharing.write(connection, wanted, before, ids, now)
     stored = providers.ratios(connection, ids.values())
-    inventories = {}
+    inventories: dict[int, dict[str, InventoryFields]] = {}
     for key, node in wanted.items():
         inventories[ids[key]] = {
             name: {

@@ -77,8 +77,8 @@ def _ip_uuid(name: str) -> str:
     return uuid_of(f"ip:{name}")
 
 
-def _storage_pools(wanted: Nodes) -> dict[str, dict[str, Any]]:
-    pools: dict[str, dict[str, Any]] = {}
+def _storage_pools(wanted: Nodes) -> dict[str, sharing.Pool]:
+    pools: dict[str, sharing.Pool] = {}
     for _dummy, node in sorted(wanted.items()):
         found = node["columns"]["facts"].get("shared_storage")
         if not found:
@@ -93,7 +93,7 @@ def _storage_pools(wanted: Nodes) -> dict[str, dict[str, Any]]:
     return pools
 
 
-def _ip_pools(connection: Connection, wanted: Nodes, before: NodeRows) -> dict[str, dict[str, Any]]:
+def _ip_pools(connection: Connection, wanted: Nodes, before: NodeRows) -> dict[str, sharing.Pool]:
     """Pools of addresses by uuid, once it is certain that all hosts mean the same."""
     definitions: dict[str, tuple[NodeKey, dict[str, Any]]] = {}
     for key, node in sorted(wanted.items()):
@@ -104,7 +104,9 @@ def _ip_pools(connection: Connection, wanted: Nodes, before: NodeRows) -> dict[s
     hosts = {host for host, dummy in wanted}
     for name, (key, pool) in definitions.items():
         last = sharing.latest_reporter(connection, _ip_uuid(name), hosts)
-        recorded = ((last.facts or {}).get("ip_pools") or {}).get(name) if last is not None else None
+        if last is None:
+            continue
+        recorded = ((last.facts or {}).get("ip_pools") or {}).get(name)
         if recorded in (None, pool):
             continue
         # Whoever defined it as recorded until now may change it: the operator has edited the variable,

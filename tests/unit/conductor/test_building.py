@@ -20,7 +20,7 @@ from ansible_collections.drover.compute.plugins.module_utils import _images, _po
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.building import Building
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import audit, claims
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, orders
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -200,7 +200,7 @@ def test_a_host_that_is_lost_keeps_its_room(placing):
     with placing.store.write() as connection, pytest.raises(orders.Open, match="Run drover.compute.place again"):
         claims.release(connection, [uuid], certainty.word("a test"), fleets.NOW)
     with placing.store.write() as connection:
-        assert claims.release_expired(connection, fleets.NOW + 10**6) == []
+        assert audit.audit(connection, fleets.NOW + 10**6, mend=True, release_expired=True)["mended"] == []
     placing.fleet.after.clear()
     placing.fleet.hosts["kvm1"].reached = True
     placing.run()

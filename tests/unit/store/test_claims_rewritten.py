@@ -9,8 +9,9 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, claims, reshaper, selections
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import audit, claims, reshaper, selections
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
 
@@ -160,23 +161,25 @@ def test_reshaped(fleet_url):
 
 
 def expired(url, now):
+    """The consumers whose claims have expired."""
     with Store.open(url).read() as connection:
-        return allocations.expired(connection, now)
+        table = tables.consumers
+        return connection.execute(sa.select(table).where(table.c.expires_at < now)).all()
 
 
 def release_expired(url, now):
-    with Store.open(url).write(together=True) as connection:
-        return [item["uuid"] for item in claims.release_expired(connection, now)]
+    with Store.open(url).write() as connection:
+        return [item["uuid"] for item in audit.audit(connection, now, mend=True, release_expired=True)["mended"]]
 
 
 def test_a_claim_expires_until_its_instance_is_seen(fleet_url):
     fleets.claim(fleet_url, selection("web", "kvm1"), selection("db", "kvm1"))
-    assert expired(fleet_url, fleets.NOW + 3599) == []
-    late = fleets.NOW + 3600
-    assert {item["uuid"] for item in expired(fleet_url, late)} == {uuid_of("web"), uuid_of("db")}
-    (item,) = [item for item in expired(fleet_url, late) if item["uuid"] == uuid_of("web")]
-    assert (item["type"], item["created_at"], item["expires_at"]) == ("INSTANCE", fleets.NOW, late)
-    assert item["holds"] == {"kvm1": {"VCPU": 1, "MEMORY_MB": 64}}
+    assert expired(fleet_url, fleets.NOW + 3600) == []
+    late = fleets.NOW + 3601
+    assert {item.uuid for item in expired(fleet_url, late)} == {uuid_of("web"), uuid_of("db")}
+    (item,) = [item for item in expired(fleet_url, late) if item.uuid == uuid_of("web")]
+    assert (item.type, item.created_at, item.expires_at) == ("INSTANCE", fleets.NOW, late - 1)
+    assert fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm1": {"VCPU": 1, "MEMORY_MB": 64}}
     fleets.discover(fleet_url, host("kvm1", domain("web")))
     assert release_expired(fleet_url, late) == [uuid_of("db")]
     assert fleets.where(fleet_url) == {"web": "kvm1"}
@@ -190,7 +193,7 @@ def test_a_claim_made_again_is_renewed(fleet_url):
     with Store.open(fleet_url).write(together=True) as connection:
         claims.reclaim(connection, uuid_of("web"), [{"host": "kvm2"}], PROOF, fleets.NOW + 6000)
     assert expired(fleet_url, fleets.NOW + 9000) == []
-    assert len(expired(fleet_url, fleets.NOW + 9600)) == 1
+    assert len(expired(fleet_url, fleets.NOW + 9601)) == 1
 
 
 def test_a_claim_that_never_expires(fleet_url):

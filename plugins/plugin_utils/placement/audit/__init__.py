@@ -1,34 +1,48 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The audit: what in the store contradicts itself or what hosts show, and mending what is safe.
+"""The audit: what in the store contradicts itself or what hosts show, and the repair of what is safe.
 
-snapshot.py reads the store, checks.py finds (data in, data out), repair.py mends.
+snapshot.py reads the store, checks.py finds (data in, data out), repair.py repairs.
 """
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.audit import checks, repair, snapshot
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.audit.findings import LEVELS, Findings
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.audit.findings import LEVELS, Finding, Findings
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection
 
 
-def audit(connection, now, mend=False, release_expired=False):
-    """Look at the whole store, and mend what is safe when asked to.
+class Audit(TypedDict):
+    """What an audit found: before the repair, repaired (``mended``), and left.
 
-    :param mend: True to mend, in the caller's one transaction, which must be a writing one then.
-    :param release_expired: True to count claims that expired as safe to release.
-    :returns: a dict of plain types: changed (bool), findings (what there was), mended (those of them
-        that are gone now), left (what there is now; without mend the same as findings), counts (dict
-        kind -> how many of left), sound (nothing of left is more than information).
+    counts: {kind: how many are left}; sound: nothing that is left is more than information.
+    """
+
+    changed: bool
+    findings: list[Finding]
+    mended: list[Finding]
+    left: list[Finding]
+    counts: dict[str, int]
+    sound: bool
+
+
+def audit(connection: Connection, now: float, mend: bool = False, release_expired: bool = False) -> Audit:
+    """Check the whole store.
+
+    :param mend: whether to repair what is safe, in the caller's transaction, which is a writing one then.
+    :param release_expired: whether it is safe to release claims that have expired.
     """
     found = examine(snapshot.read(connection), now, release_expired)
     before = left = found.listing()
     if mend and not found.mends.nothing:
         repair.apply(connection, found.mends, now)
-        # Read anew: what is said to be mended has been seen to be.
+        # Read again, so that what counts as repaired was seen to be.
         left = examine(snapshot.read(connection), now, release_expired).listing()
     remaining = {_key(each) for each in left}
-    counts = {}
+    counts: dict[str, int] = {}
     for each in left:
         counts[each["kind"]] = counts.get(each["kind"], 0) + 1
     return {
@@ -41,8 +55,8 @@ def audit(connection, now, mend=False, release_expired=False):
     }
 
 
-def examine(seen, now, release_expired=False):
-    """All findings of a Snapshot, with what would mend the safe ones, as Findings."""
+def examine(seen: snapshot.Snapshot, now: float, release_expired: bool = False) -> Findings:
+    """Find all that is wrong in a snapshot, with what would repair it."""
     found = Findings()
     checks.examine_domains(seen, found)
     checks.examine_instances(seen, found)
@@ -52,5 +66,5 @@ def examine(seen, now, release_expired=False):
     return found
 
 
-def _key(finding):
-    return tuple(finding[name] for name in ("kind", "uuid", "provider", "resource"))
+def _key(finding: Finding) -> tuple[str | None, ...]:
+    return finding["kind"], finding["uuid"], finding["provider"], finding["resource"]

@@ -1,15 +1,19 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a finding is, and what mends those that are safe to mend."""
+"""Findings, and what repairs those that are safe to repair."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import TypedDict
+
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.allocations import Held
 
 LEVELS = ("problem", "information")
 
-# In the order they are shown: kind -> (level, what the operator does about it).
+#: In the order in which they are shown: {kind: (level, what the operator does about it)}.
 KINDS = {
     "domain_doubled": (
         "problem",
@@ -55,45 +59,82 @@ KINDS = {
 }
 
 
+class Finding(TypedDict):
+    """One thing that is wrong.
+
+    uuid, name: of an instance or a consumer, or of a compute node or provider. provider: a name. resource: a class.
+    why: what is wrong. heal: what heal does about it if ``safe``, else why it leaves it.
+    """
+
+    kind: str
+    level: str
+    uuid: str | None
+    name: str | None
+    host: str | None
+    provider: str | None
+    resource: str | None
+    why: str
+    advice: str
+    safe: bool
+    heal: str
+
+
+#: What a finding is about: those of uuid, name, host, provider and resource that there are.
+What = Mapping[str, str | None]
+
+
 @dataclasses.dataclass
 class Mends:
-    """What heal does: holdings by consumer uuid, places by instance uuid, and so on."""
+    """What heal does.
 
-    holdings: dict = dataclasses.field(default_factory=dict)
-    owners: dict = dataclasses.field(default_factory=dict)
-    places: dict = dataclasses.field(default_factory=dict)
-    releases: list = dataclasses.field(default_factory=list)
-    recounts: list = dataclasses.field(default_factory=list)
+    holdings: allocations by consumer. owners: (project, user) by consumer. places: (id of the instance, id of its node)
+    by instance. releases: consumers. recounts: ids of inventories.
+    """
+
+    holdings: dict[str, Held] = dataclasses.field(default_factory=dict)
+    owners: dict[str, tuple[str | None, str | None]] = dataclasses.field(default_factory=dict)
+    places: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    releases: list[str] = dataclasses.field(default_factory=list)
+    recounts: list[int] = dataclasses.field(default_factory=list)
 
     @property
-    def nothing(self):
+    def nothing(self) -> bool:
+        """Whether there is nothing to do."""
         return not (self.holdings or self.places or self.releases or self.recounts)
 
 
 class Findings:
-    """Collects findings; ``mends`` is what would mend the safe ones."""
+    """Collects findings; ``mends`` is what would repair the safe ones."""
 
-    def __init__(self):
-        self.rows = []
+    def __init__(self) -> None:
+        self.rows: list[Finding] = []
         self.mends = Mends()
 
-    def add(self, kind, why, heal, safe=False, **what):
-        """Note one finding.
-
-        :param why: what is wrong, in a sentence.
-        :param heal: what heal does about it when safe, else why it leaves it.
-        :param what: uuid and name of the instance (or consumer), host, provider (name), resource (class).
-        """
+    def add(self, kind: str, why: str, heal: str, what: What, safe: bool = False) -> None:
+        """Add a finding."""
         level, advice = KINDS[kind]
-        named = {name: what.get(name) for name in ("uuid", "name", "host", "provider", "resource")}
-        self.rows.append({"kind": kind, "level": level, **named, "why": why, "advice": advice, "safe": safe, "heal": heal})
+        self.rows.append(
+            {
+                "kind": kind,
+                "level": level,
+                "uuid": what.get("uuid"),
+                "name": what.get("name"),
+                "host": what.get("host"),
+                "provider": what.get("provider"),
+                "resource": what.get("resource"),
+                "why": why,
+                "advice": advice,
+                "safe": safe,
+                "heal": heal,
+            }
+        )
 
-    def listing(self):
-        """All findings, the gravest kinds first, then by host and name."""
+    def listing(self) -> list[Finding]:
+        """Return all findings, the gravest kinds first, then by host and name."""
         order = {kind: number for number, kind in enumerate(KINDS)}
 
-        def key(row):
-            words = (row[name] or "" for name in ("host", "name", "uuid", "provider", "resource"))
-            return (LEVELS.index(row["level"]), order[row["kind"]], *words)
+        def key(row: Finding) -> tuple[int | str, ...]:
+            words = (row["host"], row["name"], row["uuid"], row["provider"], row["resource"])
+            return (LEVELS.index(row["level"]), order[row["kind"]], *(word or "" for word in words))
 
         return sorted(self.rows, key=key)

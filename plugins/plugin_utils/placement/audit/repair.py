@@ -1,22 +1,25 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Mending what the audit found safe to mend, in the caller's transaction."""
+"""Repair what the audit found safe to repair, in the caller's transaction."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, claims
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.audit.findings import Mends
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
 
-def apply(connection, mends, now):
-    """Write what mends findings. No domain is touched: this changes records only.
+def apply(connection: Connection, mends: Mends, now: float) -> None:
+    """Write what repairs findings: records only, no domain is changed.
 
-    :param mends: findings.Mends of a snapshot read in this same transaction.
+    :param mends: of a snapshot that was read in this same transaction.
     """
-    # As discovery does: what runs has its room, over capacity or not.
+    # As in discovery: what runs has its room, over capacity or not.
     allocations.replace(connection, mends.holdings, now, owners=mends.owners)
     places = [{"id": key, "compute_node_id": node, "state": "active"} for key, node in mends.places.values()]
     bulk.update(connection, tables.instances, places)
@@ -27,15 +30,15 @@ def apply(connection, mends, now):
     _recount(connection, mends.recounts)
 
 
-def _confirm(connection, uuids):
-    """An instance whose domain is there has no claim that could expire."""
+def _confirm(connection: Connection, uuids: Iterable[str]) -> None:
+    """Let the claims of instances whose domains are there no longer expire."""
     table = tables.consumers
     query = sa.select(table.c.id, table.c.uuid).where(table.c.expires_at.is_not(None))
     rows = bulk.among(connection, query, table.c.uuid, uuids)
     bulk.update(connection, table, [{"id": row.id, "expires_at": None} for row in rows])
 
 
-def _recount(connection, inventory_ids):
+def _recount(connection: Connection, inventory_ids: Sequence[int]) -> None:
     inventories, table = tables.inventories, tables.allocations
     use = (
         sa.select(sa.func.coalesce(sa.func.sum(table.c.used), 0))

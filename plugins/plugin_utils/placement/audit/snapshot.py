@@ -6,68 +6,70 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import node_label
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.allocations import Held
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.provider_arrays import SHARES
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
-# Every provider of a compute node has it, and keeps it when the node goes.
+#: Each provider of a compute node has it, and keeps it when the node is removed.
 NODE_TRAIT = "COMPUTE_NODE"
 
 
 @dataclasses.dataclass
 class Snapshot:
-    """Rows by what they are looked up with. Data only: the checks need no database.
+    """Rows by uuid (instances, consumers, migrations, domains) or id. Data only: the checks need no database.
 
-    ``held`` is dict consumer uuid -> provider id -> class -> amount, ``domains`` dict uuid -> node id ->
-    row, ``migrations`` those that are open or a consumer by uuid, ``traits`` dict provider id -> set of
-    NODE_TRAIT and SHARES, ``aggregates`` dict provider id -> set of aggregate ids, ``services``
-    dict id -> host. ``inventories`` is a list of rows with the name of the class.
+    services: hosts by id. inventories: with the name of the class. held: allocations by consumer. migrations: that are
+    open or consumers. domains: {uuid: {node id: row}}. traits: those of NODE_TRAIT and SHARES by provider. aggregates:
+    ids by provider.
     """
 
-    instances: dict
-    nodes: dict
-    services: dict
-    providers: dict
-    inventories: list
-    consumers: dict
-    held: dict
-    migrations: dict
-    domains: dict
-    traits: dict
-    aggregates: dict
+    instances: dict[str, sa.Row[Any]]
+    nodes: dict[int, sa.Row[Any]]
+    services: dict[int, str]
+    providers: dict[int, sa.Row[Any]]
+    inventories: list[sa.Row[Any]]
+    consumers: dict[str, sa.Row[Any]]
+    held: dict[str, Held]
+    migrations: dict[str, sa.Row[Any]]
+    domains: dict[str, dict[int, sa.Row[Any]]]
+    traits: dict[int, set[str]]
+    aggregates: dict[int, set[int]]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         by_uuid = {node.uuid: key for key, node in self.nodes.items()}
-        self.node_providers = {by_uuid[row.uuid]: key for key, row in self.providers.items() if row.uuid in by_uuid}
-        roots = {key: row.root_id or key for key, row in self.providers.items()}
-        # The node that a provider is part of; none for a sharing provider and for a node that is gone.
-        self.node_of = {key: by_uuid.get(self.providers[root].uuid) for key, root in roots.items()}
+        self.node_providers: dict[int, int] = {by_uuid[row.uuid]: key for key, row in self.providers.items() if row.uuid in by_uuid}
+        roots: dict[int, int] = {key: row.root_id or key for key, row in self.providers.items()}
+        # The node that a provider belongs to; none for a sharing provider and for a node that is gone.
+        self.node_of: dict[int, int | None] = {key: by_uuid.get(self.providers[root].uuid) for key, root in roots.items()}
         self.former = {key for key, root in roots.items() if self.node_of[key] is None and NODE_TRAIT in self.traits.get(root, ())}
-        self.open = {}
+        self.open: dict[str, list[sa.Row[Any]]] = {}
         for row in self.migrations.values():
             if row.status in tables.HOLDING_MIGRATION:
                 self.open.setdefault(row.instance_uuid, []).append(row)
         self.stocked = {(row.provider_id, row.name) for row in self.inventories}
 
-    def host(self, node_id):
-        """The name of a compute node's host for people; None for no node."""
-        node = self.nodes.get(node_id)
+    def host(self, node_id: int | None) -> str | None:
+        """Return the name of a compute node's host for people; None for no node."""
+        node = None if node_id is None else self.nodes.get(node_id)
         if node is None:
             return None
         return node_label(node.host, node.hypervisor_hostname)
 
-    def hosts(self, node_ids):
-        """Names of several, in one text."""
+    def hosts(self, node_ids: Iterable[int]) -> str | None:
+        """Return the names of the hosts of several nodes in one text."""
         return ", ".join(sorted(filter(None, map(self.host, node_ids)))) or None
 
-    def place(self, provider_id):
-        """Where an allocation is, for people: the host, or the provider's own name."""
+    def place(self, provider_id: int) -> str:
+        """Return where an allocation is, for people: the host, or the provider's own name."""
         return self.host(self.node_of[provider_id]) or self.providers[provider_id].name
 
-    def sharing(self, provider_id, resource):
-        """The ids of the sharing providers of a class that a provider reaches, sorted."""
+    def sharing(self, provider_id: int, resource: str) -> list[int]:
+        """Return the ids of the sharing providers of a class that a provider reaches, sorted."""
         near = self.aggregates.get(provider_id, set())
         return sorted(
             key
@@ -76,8 +78,8 @@ class Snapshot:
         )
 
 
-def read(connection):
-    """The Snapshot of what a transaction sees."""
+def read(connection: Connection) -> Snapshot:
+    """Read a snapshot of the store."""
     return Snapshot(
         instances=_by(
             connection,
@@ -97,33 +99,33 @@ def read(connection):
     )
 
 
-def _columns(table, names):
+def _columns(table: sa.Table, names: str) -> sa.Select[Any]:
     return sa.select(*(table.c[name] for name in names.split()))
 
 
-def _by(connection, query, name):
+def _by(connection: Connection, query: sa.Select[Any], name: str) -> dict[Any, sa.Row[Any]]:
     return {getattr(row, name): row for row in connection.execute(query)}
 
 
-def _grouped(connection, query):
-    found = {}
+def _grouped(connection: Connection, query: sa.Select[Any]) -> dict[Any, set[Any]]:
+    found: dict[Any, set[Any]] = {}
     for key, value in connection.execute(query):
         found.setdefault(key, set()).add(value)
     return found
 
 
-def _inventories(connection):
+def _inventories(connection: Connection) -> list[sa.Row[Any]]:
     table, classes = tables.inventories, tables.resource_classes
     query = sa.select(table, classes.c.name).join(classes, classes.c.id == table.c.class_id)
-    return connection.execute(query).all()
+    return list(connection.execute(query))
 
 
-def _held(connection):
-    """As placement.allocations.read(), of all consumers; one without allocations is not in it."""
+def _held(connection: Connection) -> dict[str, Held]:
+    """Do as placement.allocations.read(), for all consumers."""
     table = tables.allocations
     names = {row.id: row.name for row in connection.execute(sa.select(tables.resource_classes))}
     uuids = {row.id: row.uuid for row in connection.execute(_columns(tables.consumers, "id uuid"))}
-    held = {}
+    held: dict[str, Held] = {}
     for provider, class_id, consumer, used in connection.execute(
         sa.select(table.c.provider_id, table.c.class_id, table.c.consumer_id, table.c.used)
     ):
@@ -131,7 +133,7 @@ def _held(connection):
     return held
 
 
-def _migrations(connection):
+def _migrations(connection: Connection) -> dict[str, sa.Row[Any]]:
     table = tables.migrations
     query = _columns(
         table,
@@ -140,14 +142,14 @@ def _migrations(connection):
     return _by(connection, query, "uuid")
 
 
-def _domains(connection):
-    found = {}
+def _domains(connection: Connection) -> dict[str, dict[int, sa.Row[Any]]]:
+    found: dict[str, dict[int, sa.Row[Any]]] = {}
     for row in connection.execute(_columns(tables.domains, "uuid compute_node_id name state")):
         found.setdefault(row.uuid, {})[row.compute_node_id] = row
     return found
 
 
-def _traits(connection):
+def _traits(connection: Connection) -> dict[int, set[str]]:
     table, names = tables.provider_traits, tables.traits
     query = (
         sa.select(table.c.provider_id, names.c.name)

@@ -9,10 +9,13 @@ query_string.py reads the form of Placement's query strings into the same classe
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Resources
 
 SUFFIX = re.compile(r"[A-Za-z0-9_-]{1,64}")
 GROUP_KEYS = ("resources", "required", "member_of", "in_tree")
@@ -24,49 +27,52 @@ POLICIES = ("none", "isolate")
 class Group:
     """One request group; the one with the suffix "" is spread over a tree, any other is on one provider.
 
-    required and member_of: lists of frozensets, one name of each is needed. forbidden and outside:
-    names (traits, uuids of aggregates) that a provider must not have or be in.
+    required and member_of: of each set one name (a trait, the uuid of an aggregate) is needed. forbidden and outside:
+    names that a provider must not have or be in. in_tree: the uuid of a provider.
     """
 
     suffix: str = ""
-    resources: dict = field(default_factory=dict)
-    required: list = field(default_factory=list)
-    forbidden: set = field(default_factory=set)
-    member_of: list = field(default_factory=list)
-    outside: set = field(default_factory=set)
+    resources: Resources = field(default_factory=dict)
+    required: list[frozenset[str]] = field(default_factory=list)
+    forbidden: set[str] = field(default_factory=set)
+    member_of: list[frozenset[str]] = field(default_factory=list)
+    outside: set[str] = field(default_factory=set)
     in_tree: str | None = None
+
+    def traits(self) -> set[str]:
+        """Return all traits that are named."""
+        return self.forbidden.union(*self.required)
 
 
 @dataclass
 class Query:
-    """groups: {suffix: Group} in the order given, the one without a suffix first."""
+    """groups: by suffix, in the order given, the group without a suffix first. same_subtrees: sets of suffixes."""
 
-    groups: dict = field(default_factory=dict)
+    groups: dict[str, Group] = field(default_factory=dict)
     group_policy: str | None = None
-    same_subtrees: list = field(default_factory=list)
-    root_required: set = field(default_factory=set)
-    root_forbidden: set = field(default_factory=set)
+    same_subtrees: list[set[str]] = field(default_factory=list)
+    root_required: set[str] = field(default_factory=set)
+    root_forbidden: set[str] = field(default_factory=set)
     limit: int | None = None
 
-    def classes(self):
-        """{class: key that names it}."""
+    def classes(self) -> dict[str, str]:
+        """Return the keys that name classes, by class."""
         return {name: f"resources{group.suffix}" for group in self.groups.values() for name in group.resources}
 
-    def traits(self):
-        """{trait: key that names it}."""
+    def traits(self) -> dict[str, str]:
+        """Return the keys that name traits, by trait."""
         found = dict.fromkeys(self.root_required | self.root_forbidden, "root_required")
         for group in self.groups.values():
-            names = group.forbidden.union(*group.required)
-            found.update(dict.fromkeys(names, f"required{group.suffix}"))
+            found.update(dict.fromkeys(group.traits(), f"required{group.suffix}"))
         return found
 
-    def aggregates(self):
-        """The uuids of all aggregates named."""
+    def aggregates(self) -> set[str]:
+        """Return the uuids of all aggregates that are named."""
         return {name for group in self.groups.values() for name in group.outside.union(*group.member_of)}
 
 
-def from_mapping(given):
-    """The Query of a mapping.
+def from_mapping(given: Any) -> Query:
+    """Read the query of a mapping.
 
     Keys: resources {class: amount}; required and root_required: lists of traits, "!TRAIT" forbids it,
     an inner list means any of; member_of alike with uuids of aggregates; in_tree: uuid of a provider;
@@ -99,16 +105,16 @@ def from_mapping(given):
         raise refused("group_policy", query.group_policy, _either(POLICIES))
     query.same_subtrees = _subtrees(given.get("same_subtree"))
     query.root_required, query.root_forbidden = _root(given.get("root_required"))
-    query.limit = whole("limit", given.get("limit"))
+    query.limit = None if given.get("limit") is None else whole("limit", given["limit"])
     return checked(query)
 
 
-def checked(query):
-    """The query, once what its parts must be to each other holds.
+def checked(query: Query) -> Query:
+    """Return a query whose parts agree.
 
-    :raises DroverError: if they do not.
+    :raises DroverError: they do not.
     """
-    named = set().union(*query.same_subtrees)
+    named = {suffix for suffixes in query.same_subtrees for suffix in suffixes}
     if "" in named:
         raise refused("same_subtree", "", "suffixes; the group without one cannot be named")
     if not any(group.resources for group in query.groups.values()):
@@ -134,8 +140,8 @@ def checked(query):
     return query
 
 
-def check_traits(group):
-    """Refuse a group that requires and forbids the same."""
+def check_traits(group: Group) -> None:
+    """Refuse a group that requires and forbids the same trait."""
     for choice in group.required:
         if choice <= group.forbidden:
             raise DroverError(
@@ -144,36 +150,31 @@ def check_traits(group):
             )
 
 
-def refused(key, value, expected):
-    """The DroverError for a value of a key."""
+def refused(key: str, value: object, expected: str) -> DroverError:
+    """Make the error for a value of a key."""
     shown = "nothing" if value is None else f"'{value}'"
     return DroverError(f"{key} is {shown}; expected {expected}.")
 
 
-def whole(key, value):
-    """A whole number of at least 1, given as a number or its digits; None stays None."""
-    return None if value is None else validation.read_whole(key, value, 1, None)
+def whole(key: str, value: object) -> int:
+    """Read a whole number of at least 1, given as a number or its digits."""
+    return validation.read_whole(key, value, 1, None)
 
 
-def identifier(key, value):
-    """A uuid as the store writes it."""
-    return validation.read_uuid(key, value)
-
-
-def trait(key, value):
-    """The name of a trait; whether it exists is seen in the store."""
+def trait(key: str, value: object) -> str:
+    """Read the name of a trait, which the store may not have."""
     if not isinstance(value, str) or not value.strip() or value.startswith("!"):
         raise refused(key, value, "the name of a trait, or !NAME to forbid it")
     return value.strip()
 
 
-def _either(names, word="or"):
+def _either(names: Iterable[str]) -> str:
     names = list(names)
-    return f" {word} ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names) or "none"
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names) or "none"
 
 
-def read_group(suffix, given):
-    """The Group of a mapping with GROUP_KEYS.
+def read_group(suffix: str, given: Mapping[str, Any]) -> Group:
+    """Read the group of a mapping with GROUP_KEYS.
 
     :raises DroverError: naming the key, the value and what was expected.
     """
@@ -182,18 +183,21 @@ def read_group(suffix, given):
     if resources is not None and not isinstance(resources, dict):
         raise refused(f"resources{suffix}", resources, "a mapping of resource classes to amounts, as {VCPU: 1}")
     for name, amount in (resources or {}).items():
-        key = f"resources{suffix}: the amount of {name}"
-        group.resources[str(name)] = validation.read_whole(key, amount, 1, None)
+        group.resources[str(name)] = whole(f"resources{suffix}: the amount of {name}", amount)
     group.required, group.forbidden = _choices(f"required{suffix}", given.get("required"), trait)
-    group.member_of, group.outside = _choices(f"member_of{suffix}", given.get("member_of"), identifier)
+    group.member_of, group.outside = _choices(f"member_of{suffix}", given.get("member_of"), validation.read_uuid)
     if given.get("in_tree") is not None:
-        group.in_tree = identifier(f"in_tree{suffix}", given["in_tree"])
+        group.in_tree = validation.read_uuid(f"in_tree{suffix}", given["in_tree"])
     return group
 
 
-def _choices(key, given, name):
-    """[frozenset to have one of], {what is forbidden} of a list; a single text is a list of one."""
-    needed, forbidden = [], set()
+def _choices(key: str, given: Any, name: Callable[[str, Any], str]) -> tuple[list[frozenset[str]], set[str]]:
+    """Read what is needed and what is forbidden, see Group, of a list; a text is a list of one.
+
+    :param name: reads the name of a key.
+    """
+    needed: list[frozenset[str]] = []
+    forbidden: set[str] = set()
     for each in _listed(key, given):
         if isinstance(each, list):
             if not each:
@@ -208,7 +212,7 @@ def _choices(key, given, name):
     return needed, forbidden
 
 
-def _listed(key, given):
+def _listed(key: str, given: Any) -> list[Any]:
     if given is None:
         return []
     if isinstance(given, str):
@@ -218,15 +222,15 @@ def _listed(key, given):
     return given
 
 
-def _root(given):
+def _root(given: Any) -> tuple[set[str], set[str]]:
     needed, forbidden = _choices("root_required", given, trait)
     for choice in needed:
         if len(choice) > 1:
             raise refused("root_required", sorted(choice), "single traits; any of several is not possible here")
-    return set().union(*needed), forbidden
+    return {name for choice in needed for name in choice}, forbidden
 
 
-def _subtrees(given):
+def _subtrees(given: Any) -> list[set[str]]:
     found = _listed("same_subtree", given)
     if found and not any(isinstance(each, list) for each in found):
         found = [found]

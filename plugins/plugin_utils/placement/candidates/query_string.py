@@ -7,32 +7,35 @@ from __future__ import annotations
 
 import re
 import urllib.parse
+from collections.abc import Callable
 
+from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import query as language
 
 _GROUP_KEY = re.compile(f"({'|'.join(language.GROUP_KEYS)})({language.SUFFIX.pattern})?")
-# The others may be repeated, and mean "and".
+# The others may be repeated; all of them are to hold.
 _NOT_REPEATED = ("resources", "in_tree", "group_policy", "root_required", "limit")
 
 
-def parse(text):
-    """The Query of a query string, as query.from_mapping would make it.
+def parse(text: str) -> language.Query:
+    """Read a query string.
 
-    What may be given once is refused when it comes twice; Placement takes the last ``resources`` and
-    forgets the others.
+    A parameter of which Placement takes the last and ignores the others, such as ``resources``, is refused when it
+    comes twice.
 
     :raises DroverError: naming the parameter, the value and what was expected.
     """
-    query, seen = language.Query(), set()
+    query = language.Query()
+    seen: set[str] = set()
     for key, value in urllib.parse.parse_qsl(text.lstrip("?"), keep_blank_values=True):
         found = _GROUP_KEY.fullmatch(key)
-        name, suffix = found.groups() if found else (key, None)
+        name, suffix = (found[1], found[2] or "") if found else (key, "")
         if name in _NOT_REPEATED and key in seen:
             raise DroverError(f"{key} is given twice; write it once, and separate what it lists by commas.")
         seen.add(key)
         if found:
-            group = query.groups.setdefault(suffix or "", language.Group(suffix or ""))
+            group = query.groups.setdefault(suffix, language.Group(suffix))
             _READERS[name](group, key, value)
         elif key in language.WIDE_KEYS:
             _wide(query, key, value)
@@ -42,8 +45,8 @@ def parse(text):
     return language.checked(query)
 
 
-def add(group, key, value):
-    """Add what one parameter says, in the form of the query string, to a Group.
+def add(group: language.Group, key: str, value: str) -> None:
+    """Add a parameter of a query string to a group.
 
     :param key: one of query.GROUP_KEYS.
     :raises DroverError: naming the parameter, the value and what was expected.
@@ -51,7 +54,7 @@ def add(group, key, value):
     _READERS[key](group, key, value)
 
 
-def _wide(query, key, value):
+def _wide(query: language.Query, key: str, value: str) -> None:
     if key == "group_policy":
         if value not in language.POLICIES:
             raise language.refused(key, value, " or ".join(language.POLICIES))
@@ -62,12 +65,12 @@ def _wide(query, key, value):
         if value.startswith("in:"):
             raise language.refused(key, value, "TRAIT,!TRAIT; any of several is not possible here")
         required, query.root_forbidden = _traits(key, value)
-        query.root_required = set().union(*required)
+        query.root_required = {name for choice in required for name in choice}
     else:
         query.limit = language.whole(key, value)
 
 
-def _resources(group, key, value):
+def _resources(group: language.Group, key: str, value: str) -> None:
     for each in value.split(","):
         name, colon, amount = each.strip().partition(":")
         if not name or not colon:
@@ -77,13 +80,13 @@ def _resources(group, key, value):
         group.resources[name] = language.whole(f"{key}: the amount of {name}", amount.strip())
 
 
-def _required(group, key, value):
+def _required(group: language.Group, key: str, value: str) -> None:
     required, forbidden = _traits(key, value)
     group.required += required
     group.forbidden |= forbidden
 
 
-def _traits(key, value):
+def _traits(key: str, value: str) -> tuple[list[frozenset[str]], set[str]]:
     if value.startswith("in:"):
         names = [each.strip() for each in value[3:].split(",")]
         if not all(names) or any(each.startswith("!") for each in names):
@@ -92,25 +95,30 @@ def _traits(key, value):
     names = [each.strip() for each in value.split(",")]
     if not all(each.lstrip("!") for each in names):
         raise language.refused(key, value, "TRAIT,!TRAIT without an empty name")
-    # As Placement reads it: any number of exclamation marks is one.
+    # As in Placement, any number of exclamation marks is one.
     forbidden = {each.lstrip("!") for each in names if each.startswith("!")}
     return [frozenset([each]) for each in names if not each.startswith("!")], forbidden
 
 
-def _member_of(group, key, value):
+def _member_of(group: language.Group, key: str, value: str) -> None:
     forbidden, listed = value.startswith("!"), value.removeprefix("!")
     many = listed.startswith("in:")
     if "," in listed and not many:
         raise language.refused(key, value, "in: or !in: before several uuids")
-    names = {language.identifier(key, each) for each in (listed[3:].split(",") if many else [listed])}
+    names = {validation.read_uuid(key, each) for each in (listed[3:].split(",") if many else [listed])}
     if forbidden:
         group.outside |= names
     else:
         group.member_of.append(frozenset(names))
 
 
-def _in_tree(group, key, value):
-    group.in_tree = language.identifier(key, value)
+def _in_tree(group: language.Group, key: str, value: str) -> None:
+    group.in_tree = validation.read_uuid(key, value)
 
 
-_READERS = {"resources": _resources, "required": _required, "member_of": _member_of, "in_tree": _in_tree}
+_READERS: dict[str, Callable[[language.Group, str, str], None]] = {
+    "resources": _resources,
+    "required": _required,
+    "member_of": _member_of,
+    "in_tree": _in_tree,
+}

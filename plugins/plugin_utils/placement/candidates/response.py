@@ -5,20 +5,50 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import classes_and_traits
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import search
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates.query import Query
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates.viable import Slot
+from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Resources
 from ansible_collections.drover.compute.plugins.plugin_utils.store import column_reader, provider_arrays
+from ansible_collections.drover.compute.plugins.plugin_utils.store.provider_arrays import ProviderArrays
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection
 
 
-def answer(connection, query):
-    """Every way to meet a query with what the store has.
+class AllocationRequest(TypedDict):
+    """A way to meet a query.
 
-    :param query: query.Query.
-    :returns: dict with allocation_requests [{allocations {provider uuid: {resources {class: amount}}},
-        mappings {suffix: [provider uuid]}}] and provider_summaries {uuid: {name, resources {class:
-        {capacity, used}}, traits, parent_provider_uuid, root_provider_uuid}}: every provider of every
-        tree that something would be taken from.
+    allocations: {provider uuid: {"resources": amounts}}; mappings: {suffix of a group: provider uuids}.
+    """
+
+    allocations: dict[str, dict[str, Resources]]
+    mappings: dict[str, list[str]]
+
+
+class ProviderSummary(TypedDict):
+    """A provider of a tree that something would be taken from; resources: {class: {capacity, used}}."""
+
+    name: str
+    resources: dict[str, dict[str, int]]
+    traits: list[str]
+    parent_provider_uuid: str | None
+    root_provider_uuid: str
+
+
+class Answer(TypedDict):
+    """An answer of Placement; the summaries are by the uuids of the providers."""
+
+    allocation_requests: list[AllocationRequest]
+    provider_summaries: dict[str, ProviderSummary]
+
+
+def answer(connection: Connection, query: Query) -> Answer:
+    """Find every way to meet a query with what the store has.
+
     :raises DroverError: the query names a class or a trait that does not exist.
     """
     with column_reader.uncollected():
@@ -33,8 +63,8 @@ def answer(connection, query):
         }
 
 
-def read_providers(connection, query):
-    """Read the ProviderArrays that decide a query.
+def read_providers(connection: Connection, query: Query) -> ProviderArrays:
+    """Read the providers that decide a query.
 
     :raises DroverError: the query names a class or a trait that does not exist.
     """
@@ -43,7 +73,7 @@ def read_providers(connection, query):
     return found
 
 
-def check(query, arrays):
+def check(query: Query, arrays: ProviderArrays) -> None:
     """Refuse a query with a class or a trait that does not exist.
 
     :raises DroverError: naming the key and the name.
@@ -52,8 +82,8 @@ def check(query, arrays):
     classes_and_traits.check_stored(classes_and_traits.TRAIT, query.traits(), arrays.trait_ids)
 
 
-def requests(topology, rows, slots):
-    """allocation_requests of the rows that search.find gave."""
+def requests(topology: ProviderArrays, rows: IntArray, slots: Sequence[Slot]) -> list[AllocationRequest]:
+    """Describe the rows of search.find()."""
     uuids = topology.uuids
     if slots and not any(slot.suffix for slot in slots) and (rows == rows[:, :1]).all():
         # One provider has everything, as on a flat fleet.
@@ -62,11 +92,12 @@ def requests(topology, rows, slots):
             {"allocations": {uuid: {"resources": wanted.copy()}}, "mappings": {"": [uuid]}}
             for uuid in map(uuids.__getitem__, rows[:, 0].tolist())
         ]
-    found = []
+    found: list[AllocationRequest] = []
     plan = [(slot.suffix, list(slot.resources.items())) for slot in slots]
     several = sum(not slot.suffix for slot in slots) > 1
     for row in rows.tolist():
-        allocations, mappings = {}, {}
+        allocations: dict[str, dict[str, Resources]] = {}
+        mappings: dict[str, list[str]] = {}
         for place, (suffix, resources) in zip(row, plan):
             uuid = uuids[place]
             if suffix in mappings:
@@ -84,8 +115,8 @@ def requests(topology, rows, slots):
     return found
 
 
-def _touched(topology, rows, slots):
-    """bool array: the providers of all trees that something is taken from."""
+def _touched(topology: ProviderArrays, rows: IntArray, slots: Sequence[Slot]) -> BoolArray:
+    """Return the providers of all trees that something is taken from."""
     roots = np.zeros(topology.size, dtype=bool)
     for number, slot in enumerate(slots):
         if slot.resources:
@@ -93,13 +124,20 @@ def _touched(topology, rows, slots):
     return roots[topology.roots]
 
 
-def _summaries(topology, touched, rest, traits):
+def _summaries(
+    topology: ProviderArrays, touched: BoolArray, rest: Mapping[str, tuple[Any, ...]], traits: Sequence[list[str]]
+) -> dict[str, ProviderSummary]:
+    """Describe the providers of a mask.
+
+    :param rest: see provider_arrays.read_rest(), as for traits.
+    """
     uuids, names = topology.uuids, topology.names
     places = np.flatnonzero(touched).tolist()
-    shown = [None] * topology.size
-    found = {}
+    shown: dict[int, dict[str, dict[str, int]]] = {}
+    found: dict[str, ProviderSummary] = {}
     for place, parent, root in zip(places, topology.parents[touched].tolist(), topology.roots[touched].tolist()):
-        resources = shown[place] = {}
+        resources: dict[str, dict[str, int]] = {}
+        shown[place] = resources
         found[uuids[place]] = {
             "name": names[place],
             "resources": resources,

@@ -10,25 +10,20 @@ candidate is a row with the provider of each slot, all within reach of one root,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import combining, viable
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates.query import Query
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates.viable import Option, Slot
+from ansible_collections.drover.compute.plugins.plugin_utils.store.provider_arrays import ProviderArrays
 
-#: Combinations that are held in memory at a time.
+#: The most combinations in memory at a time.
 BLOCK = 500000
 
 
-@dataclass
-class Slot:
-    """What is taken from one provider: the suffix of the group it is for, and {class: amount}."""
-
-    suffix: str
-    resources: dict
-
-
-def slots(query):
-    """The Slots of a query, in the order of its groups."""
+def slots(query: Query) -> list[Slot]:
+    """Return the slots of a query, in the order of its groups."""
     found = []
     for suffix, group in query.groups.items():
         if suffix:
@@ -38,17 +33,18 @@ def slots(query):
     return found
 
 
-def find(topology, query):
-    """The candidates, in the order of the names of anchors and then of providers, slot by slot.
+def find(topology: ProviderArrays, query: Query) -> IntArray:
+    """Find the candidates, in the order of the names of anchors and then of providers, slot by slot.
 
-    :returns: int64 array with a row for each candidate: the place of the provider of each of
-        slots(query). No two rows are alike. With a limit the first so many.
+    :returns: a row for each candidate: the place of the provider of each of slots(query). No two rows are alike. With a
+        limit the first so many.
     """
     parts = slots(query)
     options = viable.options(topology, query)
     if options is None:
         return np.zeros((0, len(parts)), dtype=np.int64)
-    found, count, seen = [], 0, set()
+    found, count = [], 0
+    seen: set[tuple[int, ...]] = set()
     for _anchors, rows in anchored(topology, query, options):
         rows = _unlike(topology, rows, seen)
         found.append(rows)
@@ -59,19 +55,21 @@ def find(topology, query):
     return rows[: query.limit] if query.limit else rows
 
 
-def anchored(topology, query, options, only=None):
-    """The candidates with their anchors, some at a time: (int64 array of roots, rows as find has them).
+def anchored(
+    topology: ProviderArrays, query: Query, options: Sequence[Option], only: BoolArray | None = None
+) -> Iterator[tuple[IntArray, IntArray]]:
+    """Find the candidates, some at a time: their anchors, and rows as find() returns them.
 
-    :param options: viable.options of the query.
-    :param only: bool array, the anchors to look at; None for all.
+    :param options: viable.options() of the query.
+    :param only: the anchors to search; None for all.
     """
     rules = combining.Rules(topology, query, slots(query))
     for block in _blocks(options, topology.size):
         yield _product(options, block if only is None else block & only, rules)
 
 
-def _blocks(options, size):
-    """The anchors that have something for every slot (bool arrays), not too many combinations at a time."""
+def _blocks(options: Sequence[Option], size: int) -> Iterator[BoolArray]:
+    """Return the anchors that have something for every slot, not too many combinations at a time."""
     combinations = np.ones(size)
     for option in options:
         combinations *= np.bincount(option.anchors, minlength=size)
@@ -85,13 +83,13 @@ def _blocks(options, size):
         yield mask
 
 
-def _product(options, anchors, rules):
-    """Rows of places that meet the rules, for the anchors of a mask, in order."""
-    rows, owner = None, None
+def _product(options: Sequence[Option], anchors: BoolArray, rules: combining.Rules) -> tuple[IntArray, IntArray]:
+    """Return the anchors (of a mask) and the rows of places that meet the rules, in order."""
+    owner = rows = np.zeros((0, 0), dtype=np.int64)
     for number, option in enumerate(options):
         mine = anchors[option.anchors]
         at, places = option.anchors[mine], option.places[mine]
-        if rows is None:
+        if number == 0:
             owner, rows = at, places.reshape(-1, 1)
         else:
             # Each row once for every provider that its anchor has for this slot.
@@ -110,11 +108,8 @@ def _product(options, anchors, rules):
     return owner, rows
 
 
-def _unlike(topology, rows, seen):
-    """The rows without those that an earlier anchor has brought already.
-
-    Only sharing providers serve more than one anchor.
-    """
+def _unlike(topology: ProviderArrays, rows: IntArray, seen: set[tuple[int, ...]]) -> IntArray:
+    """Drop the rows that an earlier anchor has too: only sharing providers serve more than one anchor."""
     if not topology.reached:
         return rows
     sharing = np.zeros(topology.size, dtype=bool)

@@ -5,28 +5,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates.query import Group, Query
+from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Resources
+from ansible_collections.drover.compute.plugins.plugin_utils.store.provider_arrays import ProviderArrays
+
+
+@dataclass
+class Slot:
+    """What is taken from one provider, for the group with this suffix."""
+
+    suffix: str
+    resources: Resources
 
 
 @dataclass
 class Option:
-    """Pairs of an anchor and a provider that can serve one slot there: int64 arrays, in order."""
+    """Pairs of an anchor and a provider that can serve one slot there, in order."""
 
-    anchors: object
-    places: object
+    anchors: IntArray
+    places: IntArray
 
 
-def options(topology, query):
-    """The Option of each slot of a query, or None when one has nothing."""
+def options(topology: ProviderArrays, query: Query) -> list[Option] | None:
+    """Return the options of each slot of a query, or None if a slot has none."""
     allowed = _roots(topology, query)
     found = []
     for suffix, group in query.groups.items():
         tree = _tree(topology, group)
         if tree is None:
             return None
-        parts = [_one_provider(topology, group, tree)] if suffix else _spread(topology, group, tree)
+        parts: Sequence[Option | None] = [_one_provider(topology, group, tree)] if suffix else _spread(topology, group, tree)
         for part in parts:
             if part is None:
                 return None
@@ -39,8 +51,8 @@ def options(topology, query):
     return found
 
 
-def _roots(topology, query):
-    """bool array: which roots may be anchors; None for all."""
+def _roots(topology: ProviderArrays, query: Query) -> BoolArray | None:
+    """Return which roots may be anchors; None for all."""
     if not query.root_required and not query.root_forbidden:
         return None
     allowed = np.ones(topology.size, dtype=bool)
@@ -51,8 +63,8 @@ def _roots(topology, query):
     return allowed
 
 
-def _tree(topology, group):
-    """The root that in_tree names, -1 when it is not given, None when there is no such provider."""
+def _tree(topology: ProviderArrays, group: Group) -> int | None:
+    """Return the root of the tree that in_tree names; -1 without in_tree, None if there is no such provider."""
     if group.in_tree is None:
         return -1
     if group.in_tree not in topology.uuids:
@@ -60,8 +72,8 @@ def _tree(topology, group):
     return int(topology.roots[topology.uuids.index(group.in_tree)])
 
 
-def _one_provider(topology, group, tree):
-    """A group with a suffix: whoever has everything by itself."""
+def _one_provider(topology: ProviderArrays, group: Group, tree: int) -> Option | None:
+    """Return the providers that have all of a group with a suffix."""
     good = np.ones(topology.size, dtype=bool)
     for name, amount in group.resources.items():
         inventory = topology.inventories.get(name)
@@ -71,7 +83,7 @@ def _one_provider(topology, group, tree):
         has[inventory.places[inventory.fits(amount)]] = True
         good &= has
     if not group.resources:
-        # As in Placement: such a group is met by what it requires only, wherever that is.
+        # As in Placement: such a group is met by any provider with what it requires, in any tree.
         tree = -1
         if not group.required and not group.member_of:
             return None
@@ -88,8 +100,8 @@ def _one_provider(topology, group, tree):
     return Option(*topology.serving(np.flatnonzero(good), good))
 
 
-def _spread(topology, group, tree):
-    """The group without a suffix: for each class an Option."""
+def _spread(topology: ProviderArrays, group: Group, tree: int) -> Sequence[Option | None]:
+    """Return an option for each class of the group without a suffix."""
     inside, outside = None, None
     if group.member_of:
         inside = np.ones(topology.size, dtype=bool)
@@ -109,7 +121,7 @@ def _spread(topology, group, tree):
             places = places[topology.roots[places] == tree]
         lent = None
         if topology.reached and tree < 0:
-            # What is lent has to be in the aggregates itself; in its own tree the root's will do.
+            # A sharing provider has to be in the aggregates itself; in its own tree those of the root count.
             lent = np.zeros(topology.size, dtype=bool)
             lent[places] = True
             if inside is not None:
@@ -126,16 +138,16 @@ def _spread(topology, group, tree):
     return found
 
 
-def having(topology, choice):
-    """bool array: who has any of the traits."""
+def having(topology: ProviderArrays, choice: Iterable[str]) -> BoolArray:
+    """Return which providers have any of the traits."""
     found = np.zeros(topology.size, dtype=bool)
     for trait in choice:
         found |= topology.traits[trait]
     return found
 
 
-def _within(topology, choice):
-    """bool array: who is in any of the aggregates."""
+def _within(topology: ProviderArrays, choice: Iterable[str]) -> BoolArray:
+    """Return which providers are in any of the aggregates."""
     found = np.zeros(topology.size, dtype=bool)
     for uuid in choice:
         found |= topology.aggregates[uuid]
