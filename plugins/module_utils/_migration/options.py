@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 #: An option that is not given is None, so that a policy can be laid over the options of a task.
-SPEC = {
+SPEC: dict[str, dict[str, Any]] = {
     "bandwidth_mib": {"type": "int"},
     "parallel_connections": {"type": "int"},
     "auto_converge": {"type": "bool"},

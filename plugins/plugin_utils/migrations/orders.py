@@ -1,26 +1,28 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The moves off one host as a run of the migration action needs them: opened, followed, closed."""
+"""The orders of migrations for hypervisors, and how migrations end."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import claim_nodes
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MoveOrder, UnopenedOrder
+from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import Move
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instance_lookup, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.compute_nodes import DEFAULT_URI
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
-#: What a move of a plan has at least.
+#: The keys that each move of a plan has.
 MOVE_KEYS = ("uuid", "name", "from_host", "host", "live")
 
 
-def check_moves(connection, moves):
-    """Refuse moves that somebody has written by hand and that lack a key, or whose name and uuid are of different instances.
-
-    :raises DroverError: the same where the store does not have an instance.
-    """
+def check_moves(connection: Connection, moves: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse moves written by hand that lack a key, whose name and uuid differ, or whose instance is not in the store."""
     for number, move in enumerate(moves, 1):
         lacking = [key for key in MOVE_KEYS if move.get(key) is None]
         if lacking:
@@ -30,12 +32,10 @@ def check_moves(connection, moves):
     instance_lookup.find(connection, [{"uuid": move["uuid"], "name": move["name"]} for move in moves])
 
 
-def pending(connection, host):
-    """The migrations off a host that an earlier run left open.
+def pending(connection: Connection, host: str) -> list[MoveOrder]:
+    """Return the orders of the migrations off a host that an earlier run left open.
 
-    Not resizes: whoever resizes shut the instance down, and alone knows the size that it shall have.
-
-    :returns: a list of orders, see order().
+    Not of resizes: only the run that resizes knows the size that the instance gets.
     """
     table = tables.migrations
     return _orders(
@@ -46,21 +46,14 @@ def pending(connection, host):
     )
 
 
-def order(connection, migration_uuid):
-    """What the hypervisor needs to know of a migration.
-
-    :returns: a dict: migration, uuid (the instance's), name, source, destination, provider (of the
-        destination), destination_uri, migration_address, source_uri, live, restart (it is shut down for the move
-        and is to run again after it), nowhere (an earlier run saw that neither end had it), migration_options (of the
-        instance's policy), begin (whether its destination may still get it: it is enabled and was seen up when it was
-        last looked at).
-    """
+def order(connection: Connection, migration_uuid: str) -> MoveOrder:
+    """Return the order of a migration."""
     (found,) = _orders(connection, tables.migrations.c.uuid == migration_uuid)
     return found
 
 
-def _orders(connection, *conditions):
-    """The orders of migrations in one query, in the order in which they began, see order()."""
+def _orders(connection: Connection, *conditions: sa.ColumnElement[bool]) -> list[MoveOrder]:
+    """Return the orders of migrations in the order in which they began, by one query."""
     migrations, nodes, services = tables.migrations, tables.compute_nodes, tables.services
     source, destination = nodes.alias("source"), nodes.alias("destination")
     query = (
@@ -97,28 +90,27 @@ def _orders(connection, *conditions):
             "restart": bool((row.details or {}).get("restart")),
             "nowhere": bool((row.details or {}).get("nowhere")),
             "migration_options": migration_options(row.policy),
-            # Without a node there is none that could be disabled; libvirt there answers for itself.
+            # A node that is gone is not disabled; libvirt there answers for itself.
             "begin": not (row.disabled or row.forced_down or row.last_error),
         }
         for row in connection.execute(query)
     ]
 
 
-def migration_options(policy):
-    """The options of its own that an instance's policy brings."""
+def migration_options(policy: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the options of migrations that an instance's policy has."""
     return (policy or {}).get("migration") or {}
 
 
 class WasAborted(DroverError):
-    """Somebody aborted the last move of the instance, so that it is not moved again behind his back."""
+    """A person aborted the last move of the instance, so the same run does not move it again."""
 
 
-def refuse_aborted(connection, move, since):
-    """Refuse a move of an instance whose last one off this host was aborted.
+def refuse_aborted(connection: Connection, move: Move, since: float) -> None:
+    """Refuse a move of an instance whose last move off this host was aborted.
 
-    :param move: uuid, name, from_host.
-    :param since: the time, seconds since 1970; what was aborted before it was meant for another run.
-    :raises WasAborted: it was.
+    :param since: the time, in seconds since 1970, from which on this run could have begun that move.
+    :raises WasAborted: it was aborted.
     """
     table = tables.migrations
     last = connection.execute(
@@ -134,8 +126,8 @@ def refuse_aborted(connection, move, since):
         )
 
 
-def closed(connection, migration_uuids):
-    """How migrations ended: dict migration uuid -> (status, message), without those that are still open."""
+def closed(connection: Connection, migration_uuids: Iterable[str]) -> dict[str, tuple[str, str | None]]:
+    """Return how migrations ended: {uuid: (status, message)}, without those that are still open."""
     table = tables.migrations
     query = sa.select(table.c.uuid, table.c.status, table.c.message).where(
         table.c.uuid.in_(list(migration_uuids)), table.c.status.not_in(tables.OPEN_MIGRATION)
@@ -143,15 +135,12 @@ def closed(connection, migration_uuids):
     return {row.uuid: (row.status, row.message) for row in connection.execute(query)}
 
 
-def unopened(connection, move):
-    """The order of a move of a plan that nobody has opened yet, for a check beforehand.
-
-    :param move: uuid, name, from_host, host, node, live.
-    """
+def unopened(connection: Connection, move: Move) -> UnopenedOrder:
+    """Return the order of a move of a plan, for a check before it is opened."""
     table = tables.instances
     policy = connection.execute(sa.select(table.c.policy).where(table.c.uuid == move["uuid"])).scalar()
-    source = claims.find_node(connection, move["from_host"], move.get("from_node"))
-    destination = claims.find_node(connection, move["host"], move.get("node"))
+    source = claim_nodes.find(connection, move["from_host"], move.get("from_node"))
+    destination = claim_nodes.find(connection, move["host"], move.get("node"))
     return {
         "uuid": move["uuid"],
         "name": move["name"],

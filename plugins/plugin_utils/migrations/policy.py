@@ -1,37 +1,37 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What may be done with an instance when its host is emptied: one shape, wherever it is written.
+"""Move policies: what may be done with an instance when its host is emptied.
 
-A definition has it as the mapping ``policy``; a domain's metadata has the same keys as elements of their
-own, ``migration`` as JSON. What contradicts itself is refused where it is written (rule S16).
+A definition has the mapping ``policy``; a domain's metadata has an element for each of its keys, ``migration`` as JSON.
+A policy that contradicts itself is refused where it is written (rule S16).
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
 from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 
 KEYS = ("move", "on_drain", "priority", "migration")
-#: move: never; cold (shut off for the move, started again after it); live (only while it runs).
+#: Of move. cold: shut off for the move, started again after it; live: only while it runs.
 MOVES = ("never", "cold", "live")
-#: on_drain: it is not moved but shut down where it is.
+#: Of on_drain. shutdown: it is not moved but shut down where it is.
 ON_DRAIN = ("shutdown",)
-#: What kind of value each option of a migration takes.
-MIGRATION = {key: {"int": int, "bool": bool, "str": str}[spec["type"]] for key, spec in migration_options.SPEC.items()}
+#: The type of each option of a migration.
+MIGRATION: dict[str, type] = {key: {"int": int, "bool": bool, "str": str}[spec["type"]] for key, spec in migration_options.SPEC.items()}
 MOST_PRIORITY = 10**6
 
 
-def checked(policy, who):
-    """A policy, checked.
+def checked(policy: Any, who: str) -> dict[str, Any] | None:
+    """Return the keys of a policy that have a value; None if there are none.
 
-    :param policy: a mapping with any of KEYS.
-    :param who: whose it is, for the sentence.
-    :returns: a dict with those that say something; None when nothing does.
-    :raises DroverError: it is malformed or contradicts itself.
+    :param who: what begins a refusal.
+    :raises DroverError: the policy is malformed or contradicts itself.
     """
     if not isinstance(policy, dict):
         raise DroverError(f"{who}: policy must be a mapping with {', '.join(KEYS)}, not {policy!r}.")
@@ -48,14 +48,12 @@ def checked(policy, who):
     return found or None
 
 
-def from_metadata(metadata, who):
-    """The policy in the texts of a domain's metadata.
+def from_metadata(metadata: Mapping[str, str], who: str) -> dict[str, Any] | None:
+    """Read the policy in a domain's metadata.
 
-    :param metadata: dict of texts, as discovery reads them.
-    :returns: as checked(); for what cannot be read a dict ``error`` with a sentence, and the instance
-        is then left where it is.
+    :returns: as checked(); for what cannot be read ``{"error": a sentence}``, so that the instance is not moved.
     """
-    texts = {key: metadata[key] for key in KEYS if metadata.get(key)}
+    texts: dict[str, Any] = {key: metadata[key] for key in KEYS if metadata.get(key)}
     if not texts:
         return None
     try:
@@ -68,8 +66,8 @@ def from_metadata(metadata, who):
         return {"error": str(problem)}
 
 
-def to_metadata(policy):
-    """The opposite of from_metadata(): dict of texts."""
+def to_metadata(policy: Mapping[str, Any] | None) -> dict[str, str]:
+    """Write a policy for a domain's metadata."""
     return {
         key: json.dumps(value, sort_keys=True) if isinstance(value, dict) else str(value)
         for key, value in (policy or {}).items()
@@ -77,19 +75,19 @@ def to_metadata(policy):
     }
 
 
-def _mapping(text, who):
+def _mapping(text: str, who: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
         raise DroverError(f'{who}: migration must be JSON like {{"post_copy": true}}, not {text!r}.') from None
 
 
-def _one_of(found, key, choices, who):
+def _one_of(found: Mapping[str, Any], key: str, choices: Sequence[str], who: str) -> None:
     if key in found and found[key] not in choices:
         raise DroverError(f"{who}: {key} must be {' or '.join(choices)}, not {found[key]!r}.")
 
 
-def _migration(options, who):
+def _migration(options: Any, who: str) -> None:
     if not isinstance(options, dict):
         raise DroverError(f"{who}: migration must be a mapping with {', '.join(MIGRATION)}, not {options!r}.")
     validation.check_keys(f"{who}: migration", options, MIGRATION)
@@ -102,7 +100,7 @@ def _migration(options, who):
             _one_of(options, key, migration_options.SPEC[key]["choices"], f"{who}: migration")
 
 
-def _no_contradiction(policy, who):
+def _no_contradiction(policy: Mapping[str, Any], who: str) -> None:
     move, options = policy.get("move"), policy.get("migration") or {}
     live_only = sorted(set(options) - {"copy_storage"})
     if move == "never" and options:

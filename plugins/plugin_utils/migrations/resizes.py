@@ -2,25 +2,22 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A resize as a run needs it that carries it out, or goes on with what an earlier run began."""
+"""Resizes as a run needs them that carries them out, or continues those of an earlier run."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import orders as migration_orders
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import Resize, Size
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.compute_nodes import DEFAULT_URI
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
 
-def describe(connection, migration_uuid):
-    """All that is known of a resize.
-
-    :returns: a dict: migration, uuid (the instance's), name, status, source, destination, source_uri,
-        destination_uri, same_host, running (whether it ran when it began), arrived (whether it was seen to be done
-        at the destination), nowhere (whether an earlier run saw that neither end had it), old and new (each flavor,
-        vcpus, memory_mb, disk_gb), order and back (what the module domain_migration takes to move it there, and back),
-        migration_options (those of the instance's policy).
-    """
+def describe(connection: Connection, migration_uuid: str) -> Resize:
+    """Return all that is known of a resize."""
     migrations, nodes = tables.migrations, tables.compute_nodes
     source, destination = nodes.alias("source"), nodes.alias("destination")
     columns = [
@@ -50,7 +47,8 @@ def describe(connection, migration_uuid):
         "running": bool(details.get("running")),
         "arrived": bool(details.get("arrived")),
         "nowhere": bool(details.get("nowhere")),
-        **{which: _size(details.get(which) or {}, sizes.get(which) or {}) for which in ("old", "new")},
+        "old": _size(details.get("old") or {}, sizes.get("old") or {}),
+        "new": _size(details.get("new") or {}, sizes.get("new") or {}),
         "order": {
             **_order(row, row.destination, row.destination_migration_uri, row.destination_migration_address),
             "migration": row.uuid,
@@ -60,12 +58,14 @@ def describe(connection, migration_uuid):
     }
 
 
-def _size(columns, size):
-    found = {name: columns.get(name) for name in ("flavor", "vcpus", "memory_mb", "disk_gb")}
-    return {**found, **size}
+def _size(columns: Mapping[str, Any], size: Mapping[str, int]) -> Size:
+    """Return a size of an instance, by its columns and, over them, by its domain."""
+    found = {**columns, **size}
+    return {"flavor": found.get("flavor"), "vcpus": found["vcpus"], "memory_mb": found["memory_mb"], "disk_gb": found["disk_gb"]}
 
 
-def _order(row, destination, uri, address):
+def _order(row: sa.Row[Any], destination: str, uri: str | None, address: str | None) -> dict[str, Any]:
+    """Return the arguments of the module domain_migration for a move."""
     order = {
         "uuid": row.instance_uuid,
         "name": row.instance_name,

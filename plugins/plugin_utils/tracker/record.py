@@ -313,7 +313,7 @@ def _instance_columns(
     }
 
 
-def _policy(domain: DomainReport) -> dict[str, Any]:
+def _policy(domain: DomainReport) -> dict[str, Any] | None:
     return move_policy.from_metadata(domain["metadata"], f"Instance {domain['columns']['name']}")
 
 
