@@ -137,6 +137,7 @@ TREE = (
     "plugin_utils/definitions/part.py",
     "plugin_utils/errors.py",
     "plugin_utils/migrations/claims.py",
+    "plugin_utils/migrations/holdings.py",
     "plugin_utils/migrations/options.py",
     "plugin_utils/migrations/orders.py",
     "plugin_utils/migrations/part.py",
