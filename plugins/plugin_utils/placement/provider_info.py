@@ -115,19 +115,14 @@ def _traits(connection: Connection, ids: Iterable[int]) -> dict[int, set[str]]:
     table = tables.provider_traits
     # A fleet has few traits and many rows of them: each name is read once.
     known = {row.id: row.name for row in connection.execute(sa.select(tables.traits))}
-    traits: dict[int, set[str]] = {}
-    for row in bulk.among(connection, sa.select(table.c.provider_id, table.c.trait_id), table.c.provider_id, ids):
-        traits.setdefault(row.provider_id, set()).add(known[row.trait_id])
-    return traits
+    links = providers.links(connection, table.c.trait_id, ids)
+    return {provider: {known[trait] for trait in traits} for provider, traits in links.items()}
 
 
 def _aggregates(connection: Connection, ids: Iterable[int]) -> dict[int, set[str]]:
     table, aggregates = tables.provider_aggregates, tables.placement_aggregates
     query = sa.select(table.c.provider_id, aggregates.c.uuid).join(aggregates, aggregates.c.id == table.c.aggregate_id)
-    found: dict[int, set[str]] = {}
-    for row in bulk.among(connection, query, table.c.provider_id, ids):
-        found.setdefault(row.provider_id, set()).add(row.uuid)
-    return found
+    return providers.grouped(bulk.among(connection, query, table.c.provider_id, ids))
 
 
 def _fits(held: Mapping[str, ProviderInventory], name: str, amount: int) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import providers
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.providers import inventories
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.providers import grouped, inventories
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.provider_arrays import SHARES
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
@@ -95,13 +95,11 @@ def reachable(connection: Connection, provider_ids: Iterable[int], sharing_ids: 
         .join(names, names.c.id == traits.c.trait_id)
         .where(names.c.name == SHARES)
     )
-    by_aggregate: dict[int, set[int]] = {}
     found: dict[int, set[int]] = {}
     rows: Iterable[Any] = (
         connection.execute(query) if sharing_ids is None else bulk.among(connection, query, members.c.provider_id, sharing_ids)
     )
-    for row in rows:
-        by_aggregate.setdefault(row.aggregate_id, set()).add(row.provider_id)
+    by_aggregate = grouped(rows)
     if by_aggregate:
         for row in bulk.among(connection, sa.select(members), members.c.provider_id, provider_ids):
             for sharing in by_aggregate.get(row.aggregate_id, ()):
@@ -110,10 +108,7 @@ def reachable(connection: Connection, provider_ids: Iterable[int], sharing_ids: 
 
 
 def _classes(connection: Connection, provider_ids: Iterable[int]) -> dict[int, set[str]]:
-    found: dict[int, set[str]] = {}
-    for row in inventories(connection, provider_ids):
-        found.setdefault(row.provider_id, set()).add(row.name)
-    return found
+    return grouped((row.provider_id, row.name) for row in inventories(connection, provider_ids))
 
 
 def below(connection: Connection, provider: sa.Row[Any]) -> list[int]:
@@ -152,10 +147,7 @@ def move(connection: Connection, provider: sa.Row[Any], parent: sa.Row[Any] | No
 def trees(connection: Connection, root_ids: Iterable[int]) -> dict[int, set[int]]:
     """Return the ids of the providers below roots: {root id: ids}, without the root and without empty sets."""
     table = tables.resource_providers
-    found: dict[int, set[int]] = {}
-    for row in bulk.among(connection, sa.select(table.c.id, table.c.root_id), table.c.root_id, root_ids):
-        found.setdefault(row.root_id, set()).add(row.id)
-    return found
+    return grouped(bulk.among(connection, sa.select(table.c.root_id, table.c.id), table.c.root_id, root_ids))
 
 
 def remove(connection: Connection, ids: Collection[int]) -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
@@ -155,13 +155,29 @@ def set_traits(connection: Connection, wanted: Mapping[int, Collection[str]], ow
     return set_links(connection, column, by_id, current)
 
 
+def set_aggregates(connection: Connection, wanted: Mapping[int, set[str]]) -> set[int]:
+    """Replace the aggregates of providers; those that are new are made.
+
+    :param wanted: {provider id: uuids of aggregates}.
+    :returns: the ids of the changed providers; their generations are one more.
+    """
+    ids = bulk.ids_by(connection, tables.placement_aggregates.c.uuid, {uuid for uuids in wanted.values() for uuid in uuids})
+    column = tables.provider_aggregates.c.aggregate_id
+    by_id = {provider: {ids[uuid] for uuid in uuids} for provider, uuids in wanted.items()}
+    return set_links(connection, column, by_id, links(connection, column, wanted))
+
+
 def links(connection: Connection, column: sa.Column[int], provider_ids: Iterable[int]) -> dict[int, set[int]]:
     """Return the values of ``column``, in a table of pairs with provider_id, by provider."""
-    table = column.table
-    found: dict[int, set[int]] = {}
-    query = sa.select(table.c.provider_id, column)
-    for row in bulk.among(connection, query, table.c.provider_id, provider_ids):
-        found.setdefault(row.provider_id, set()).add(row[1])
+    provider = column.table.c.provider_id
+    return grouped(bulk.among(connection, sa.select(provider, column), provider, provider_ids))
+
+
+def grouped(rows: Iterable[Sequence[Any]]) -> dict[Any, set[Any]]:
+    """Return the second values of rows by the first ones."""
+    found: dict[Any, set[Any]] = {}
+    for row in rows:
+        found.setdefault(row[0], set()).add(row[1])
     return found
 
 

@@ -15,7 +15,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils import capacity_rul
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, some
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
     classes_and_traits,
-    provider_aggregates,
     provider_info,
     provider_trees,
     providers,
@@ -76,7 +75,7 @@ def ensure(
     if wanted.traits is not None:
         _set_traits(connection, where, row, wanted.traits, node)
     if wanted.aggregates is not None:
-        provider_aggregates.set_aggregates(connection, {row.id: wanted.aggregates})
+        providers.set_aggregates(connection, {row.id: wanted.aggregates})
     return before, _described(connection, row), warnings
 
 

@@ -95,10 +95,7 @@ def members(connection: Connection, uuids: Iterable[str]) -> dict[str, set[int]]
         .join(known, known.c.id == table.c.provider_id)
         .where(known.c.uuid != aggregates.c.uuid)
     )
-    found: dict[str, set[int]] = {}
-    for row in bulk.among(connection, query, aggregates.c.uuid, uuids):
-        found.setdefault(row.uuid, set()).add(row.provider_id)
-    return found
+    return providers.grouped(bulk.among(connection, query, aggregates.c.uuid, uuids))
 
 
 def latest_reporter(connection: Connection, uuid: str, hosts: Iterable[str]) -> sa.Row[Any] | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import node_label
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.allocations import Held
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.providers import grouped
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.provider_arrays import SHARES
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
@@ -95,7 +96,7 @@ def read(connection: Connection) -> Snapshot:
         migrations=_migrations(connection),
         domains=_domains(connection),
         traits=_traits(connection),
-        aggregates=_grouped(connection, _columns(tables.provider_aggregates, "provider_id aggregate_id")),
+        aggregates=grouped(connection.execute(_columns(tables.provider_aggregates, "provider_id aggregate_id"))),
     )
 
 
@@ -105,13 +106,6 @@ def _columns(table: sa.Table, names: str) -> sa.Select[Any]:
 
 def _by(connection: Connection, query: sa.Select[Any], name: str) -> dict[Any, sa.Row[Any]]:
     return {getattr(row, name): row for row in connection.execute(query)}
-
-
-def _grouped(connection: Connection, query: sa.Select[Any]) -> dict[Any, set[Any]]:
-    found: dict[Any, set[Any]] = {}
-    for key, value in connection.execute(query):
-        found.setdefault(key, set()).add(value)
-    return found
 
 
 def _inventories(connection: Connection) -> list[sa.Row[Any]]:
@@ -156,4 +150,4 @@ def _traits(connection: Connection) -> dict[int, set[str]]:
         .join(names, names.c.id == table.c.trait_id)
         .where(names.c.name.in_((NODE_TRAIT, SHARES)))
     )
-    return _grouped(connection, query)
+    return grouped(connection.execute(query))
