@@ -304,7 +304,7 @@ class Mover:
         """
         ready = []
         for order in orders:
-            problem = self.power.shut_down(order, self._renew) if order["restart"] else None
+            problem = self.power.shut_down(order, self._renew) if order["restart"] and order["begin"] else None
             if problem is None:
                 ready.append(order)
             else:

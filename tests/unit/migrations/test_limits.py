@@ -225,7 +225,7 @@ class Guests(World):
 
     def __call__(self, start, follow, wait, until):
         for order in start:
-            if not order["live"] and self.place[order["uuid"]] == order["source"]:
+            if order["begin"] and not order["live"] and self.place[order["uuid"]] == order["source"]:
                 assert self.state[order["uuid"]] == "shutoff", "moved cold while it runs"
         answers = super().__call__(start, follow, wait, until)
         for answer in answers:
@@ -310,6 +310,17 @@ def test_one_that_does_not_start_again_is_told_and_tried_again_by_the_next_run(f
     world.dead, world.fate = [], {}
     assert statuses(cold(fleet_url, world).settle("kvm1")) == {"web1": "completed"}
     assert state(fleet_url) == ("kvm2", "running") and world.state[uuid_of("web1")] == "running"
+
+
+def test_safety_what_runs_again_is_not_shut_down_where_nothing_is_to_begin(fleet_url):
+    """The run was killed with the instance off; a person has started it, and only what is open is to be ended."""
+    world = Guests()
+    world.killed_at = 4
+    with pytest.raises(Killed):
+        cold(fleet_url, world).run([move("web1", live=False)])
+    world.killed_at, world.switched, world.state[uuid_of("web1")] = None, [], "running"
+    assert statuses(cold(fleet_url, world).settle("kvm1", begin=False)) == {"web1": "failed"}
+    assert world.switched == [] and world.begun == [] and state(fleet_url) == ("kvm1", "running") and under_way(fleet_url) == []
 
 
 @pytest.mark.parametrize("fate", ["completed", "failed"])
