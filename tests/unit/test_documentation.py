@@ -23,6 +23,8 @@ from ansible.playbook.play import Play
 from ansible.playbook.role_include import IncludeRole
 from ansible.playbook.task import Task
 
+from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COLLECTION = "drover.compute"
 PLUGIN_TYPES = {
@@ -291,6 +293,18 @@ def test_every_variable_of_a_role_is_in_its_argument_specs_and_readme(name):
     of_hosts = {found for found in read if found.startswith("drover_power_") and re.search(rf"\b{found}\b|`{found[12:]}`", page)}
     of_hosts |= {"drover_power_user", "drover_power_password"} & read
     assert read - options - of_hosts - OF_OTHERS.get(name, set()) == set()
+
+
+def test_every_power_driver_has_its_files():
+    drivers = yaml.safe_load((ROOT / "roles" / "power" / "vars" / "main.yml").read_text())["power_drivers"]
+    assert {path.stem for path in named("roles/power/tasks/drivers", "*")} == set(drivers)
+    page = (ROOT / "docs" / "power.md").read_text()
+    assert {name for name in drivers if f"| `{name}` |" not in page} == set()
+
+
+def test_every_option_of_migrations_is_on_its_page():
+    page = (ROOT / "docs" / "migration.md").read_text()
+    assert {name for name in migration_options.SPEC if f"| `{name}` |" not in page} == set()
 
 
 @pytest.mark.parametrize("name", ROLES)
