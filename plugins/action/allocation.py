@@ -1,11 +1,13 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pick hosts, claim room for instances, release it, swap it for a move; replace what consumers hold."""
+"""Pick hosts; claim, release, swap and replace allocations."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
@@ -15,7 +17,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor import re
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, refuse_unknown_rules
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, reshaper, selections
-from ansible_collections.drover.compute.plugins.plugin_utils.store import continuity, instances, migrations_open
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, continuity, instances, migrations_open
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 
 STATES = (
     "scheduled",
@@ -76,7 +79,7 @@ class ActionModule(DroverAction):
     VARIABLES = ("service_down_time",)
     _requires_connection = False
 
-    def act(self, args, task_vars):
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         now = time.time()
         if args["state"] == "scheduled":
             return self._scheduled(args, task_vars, now)
@@ -85,7 +88,7 @@ class ActionModule(DroverAction):
         refuse_unknown_rules(args["force"], [continuity.UNREAD])
         store = self.store(args, task_vars)
         try:
-            # All but a reshape, which changes providers, may run while others do the same.
+            # Only a reshape, which changes providers, excludes other writers.
             with store.write(together=args["state"] != "reshaped") as connection:
                 result = getattr(self, f"_{args['state']}")(connection, args, now)
         except continuity.Unread as problem:
@@ -98,29 +101,29 @@ class ActionModule(DroverAction):
             self._witness(store)
         return result
 
-    def _witness(self, store):
+    def _witness(self, store: Store) -> None:
         if not self._task.check_mode:
             with store.read() as connection:
                 continuity.witness(connection)
 
-    def _scheduled(self, args, task_vars, now):
+    def _scheduled(self, args: dict[str, Any], task_vars: Mapping[str, Any], now: float) -> dict[str, Any]:
         store = self.store(args, task_vars)
         policy = policy_of(args, task_vars)
         with refusals.kept(store, claims.PURPOSE, Actor.of_this_task().holder, now), store.read() as connection:
             found = scheduling.decide(connection, args["requests"], policy, now, args["service_down_time"])
         return {"changed": False, "selections": found}
 
-    def _claimed(self, connection, args, now):
+    def _claimed(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
         wanted, actor = selections.check(args["selections"]), Actor.of_this_task().holder
         uuids = {each["uuid"] for each in wanted}
         known = not args["of_definitions"] or uuids <= set(instances.concerned(connection, uuids, []))
         claimed = claims.claim(connection, wanted, now, args["expires"], actor, args["of_definitions"])
         if not known:
-            # Last, as claims that are made at the same time wait for each other from here on.
+            # Last, because concurrent claims wait for each other from here on.
             continuity.refuse_unknown(connection, args["force"], args["inventory_hosts"])
         return {"changed": any(item["new"] for item in claimed), "claims": claimed}
 
-    def _next(self, connection, args, now):
+    def _next(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
         uuid = self._one(args)
         if not args["alternates"]:
             raise DroverError(f"Instance {uuid}: no alternate is left. Free some room or schedule it again.")
@@ -129,49 +132,55 @@ class ActionModule(DroverAction):
         claimed = claims.reclaim(connection, uuid, args["alternates"], certainty.word(actor), now, args["expires"], actor)
         return {"changed": True, "claims": [claimed]}
 
-    def _released(self, connection, args, now):
+    def _released(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
         released = claims.release(connection, args["instances"], self._word(), now)
         return {"changed": bool(released), "released": released}
 
-    def _swapped(self, connection, args, now):
+    def _swapped(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
         opened = [migration_claims.begin(connection, uuid, args["host"], args["node"], "migration", now) for uuid in args["instances"]]
         return {"changed": any(move["new"] for move in opened), "migrations": opened}
 
-    def _resized(self, connection, args, now):
+    def _resized(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
         uuid = self._one(args)
         selections.check_resources("resources", args["resources"])
         place = instances.place(connection, uuid)
         host, node = args["host"], args["node"]
         if host is None and place is not None:
             host, node = place.host, place.hypervisor_hostname
-        wanted = {"flavor": args["flavor"], "resources": args["resources"]}
+        wanted: ResizeTarget = {"flavor": args["flavor"], "resources": args["resources"]}
         opened = migration_claims.begin_resize(connection, uuid, host, node, wanted, now)
         return {"changed": opened["new"], "migrations": [opened]}
 
-    def _moved(self, connection, args, now):
+    def _moved(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
         return self._close(connection, args, lambda row: migration_claims.finish(connection, row.uuid, self._word(), None, now))
 
-    def _confirmed(self, connection, args, now):
+    def _confirmed(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
         return self._close(connection, args, lambda row: migration_claims.confirm(connection, row.uuid, self._word(), now), ["finished"])
 
-    def _reverted(self, connection, args, now):
+    def _reverted(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
         return self._close(
             connection, args, lambda row: migration_claims.revert(connection, row.uuid, self._word(), None, now), ["finished"]
         )
 
-    def _swapped_back(self, connection, args, now):
+    def _swapped_back(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
         message = "swapped back by drover.compute.allocation"
         proof = self._word()
         return self._close(connection, args, lambda row: migration_claims.undo(connection, row.uuid, proof, message, now, "cancelled"))
 
-    def _replaced(self, connection, args, now):
+    def _replaced(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
         written = reshaper.replace(connection, args["consumers"], now)
         return {"changed": any(each["changed"] for each in written), "consumers": written}
 
-    def _reshaped(self, connection, args, now):
+    def _reshaped(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
         return reshaper.reshape(connection, args["inventories"], args["consumers"], now)
 
-    def _close(self, connection, args, close, statuses=migration_claims.UNDER_WAY):
+    def _close(
+        self,
+        connection: Connection,
+        args: dict[str, Any],
+        close: Callable[[Any], object],
+        statuses: Collection[str] = migration_claims.UNDER_WAY,
+    ) -> dict[str, Any]:
         found = {uuid: row for uuid, row in migrations_open.holding(connection, args["instances"]).items() if row.status in statuses}
         for uuid in sorted(found):
             close(found[uuid])
@@ -180,11 +189,11 @@ class ActionModule(DroverAction):
             "migrations": [{"uuid": found[uuid].uuid, "instance_uuid": uuid} for uuid in found],
         }
 
-    def _word(self):
-        """The proof that a person ordered this: he named the instances."""
+    def _word(self) -> certainty.Proof:
+        """Return the proof that an operator ordered this, by naming the instances."""
         return certainty.word(Actor.of_this_task().holder)
 
-    def _one(self, args):
+    def _one(self, args: dict[str, Any]) -> str:
         if len(args["instances"]) != 1:
             raise DroverError(f"state={args['state']} works on exactly one instance, not on {len(args['instances'])}.")
         return args["instances"][0]

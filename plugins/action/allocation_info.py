@@ -1,9 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Show who holds how much of what."""
+"""Show allocations and their consumers."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
@@ -23,7 +26,7 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args, task_vars):
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         consumers = args["consumers"]
         if consumers is not None:
             consumers = [validation.read_uuid("consumers", each) for each in consumers]

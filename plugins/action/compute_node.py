@@ -1,9 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Gather a hypervisor's facts, or take them as data, and record them in the store."""
+"""Record the facts of a hypervisor in the store, read from it or given as data."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
@@ -16,8 +19,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils.definitions import 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, evacuations, leases, occupancy, services
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import checked_facts, node, node_data, record, sharing_facts
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker.node import NodeReport
 
-NODE_SPEC = {
+NODE_SPEC: dict[str, dict[str, Any]] = {
     "instances_path": {"type": "path", "default": "/var/lib/libvirt/images"},
     "reserved_host_cpus": {"type": "int", "default": 0},
     "reserved_host_memory_mb": {"type": "int", "default": 512},
@@ -57,29 +61,30 @@ class ActionModule(DroverAction):
     }
     VARIABLES = ("uris", *NODE_SPEC)
 
-    def variables(self, task_vars):
-        """The variables of the host that is gathered, which delegate_to may name."""
+    def variables(self, task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the variables of the host that is read, which may be that of delegate_to."""
         if not self._task.delegate_to:
             return task_vars
         return task_vars["hostvars"].get(self.target(task_vars), {})
 
-    def act(self, args, task_vars):
-        # What the hypervisors could not tell, in the module's words.
-        self._untold, self._untold_domains = [], []
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        # Warnings of the module about unreadable facts, and the domains that libvirt cannot describe.
+        self._untold: list[str] = []
+        self._untold_domains: list[dict[str, Any]] = []
         try:
             return self._act(args, task_vars)
         finally:
-            # A host that could not be reached is done with, too.
+            # An unreachable host counts as read.
             line = milestone(self.target(task_vars), list(task_vars.get("ansible_play_hosts_all") or ()))
             if line is not None:
                 self.show(line)
 
-    def _act(self, args, task_vars):
+    def _act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> dict[str, Any]:
         host = args["host"] or self.target(task_vars)
         args["domain_type"] = guest.checked_type(args["domain_type"], f"Host {host} (drover_domain_type)")
         args["cpu"] = guest.checked_cpu(args["cpu"], f"Host {host} (drover_cpu)")
         if args["nodes"] is not None:
-            # Of a host that is named, and has none, the store is to have none.
+            # With host and an empty list, the store loses all nodes of the host.
             reports = node_data.reports(args["nodes"], host, args) or ({host: []} if args["host"] else {})
         else:
             reports = {host: self._gather(host, {**args, "host": host}, task_vars)}
@@ -88,42 +93,42 @@ class ActionModule(DroverAction):
             leases.remove_over(connection, Actor.of_this_task())
             if args["nodes"] is None:
                 found["occupants"] = occupancy.occupants(connection, host)
-                # What nobody can tell of may run.
+                # A domain that libvirt cannot describe may run.
                 found["occupants"]["running"] += self._untold_domains
         warnings = [sentence for nodes in reports.values() for each in nodes for sentence in each["warnings"]]
         warnings += _doubled_sentences(found["doubled"])
-        warnings += [f"{sentence} Until its metadata is corrected it is left where it is." for sentence in found.pop("policies")]
+        warnings += [f"{sentence} It is not moved until its metadata is corrected." for sentence in found.pop("policies")]
         warnings += self._untold
         return {**found, "warnings": warnings} if warnings else found
 
-    def _gather(self, host, args, task_vars):
+    def _gather(self, host: str, args: dict[str, Any], task_vars: Mapping[str, Any]) -> list[NodeReport]:
         if not args["uris"]:
             raise DroverError(f"Host {host}: uris is empty. Name a libvirt URI, such as qemu:///system.")
         try:
             answers = [self._facts(uri, args, task_vars) for uri in args["uris"]]
         except Unreachable as problem:
             self._record_down(host, str(problem.cause_of_it), args, task_vars)
-            # For a play that goes on without hosts that cannot be reached it is just that.
-            raise problem.cause_of_it from None
+            # Ansible must see an unreachable host, for plays that continue without such hosts.
+            raise problem.cause_of_it if isinstance(problem.cause_of_it, Exception) else problem from None
         except AnsibleActionFail as problem:
             self._record_down(host, str(problem), args, task_vars)
             raise
         except (Exception, KeyboardInterrupt, SystemExit):
             raise
         except BaseException:
-            # The time of the task is over: what ansible-core raises then is no Exception, and private.
-            # It would still remove the files of the module from the host, and wait for that without a limit.
+            # At its time limit ansible-core raises a private BaseException. Without this line it would then remove the files of the module
+            # from the host, and wait for that without a limit.
             self._connection._shell.tmpdir = None
-            # Without a limit of its own it is that of the task which runs this one, and the host is not to blame.
+            # Without its own limit, the limit was that of the calling task, and the host may be up.
             if self._task.timeout:
                 self._record_down(host, f"it did not answer within {self._task.timeout} s", args, task_vars)
             raise
         try:
             found = [checked_facts.reported(answer, f"Host {host}, as it reports itself") for answer in answers]
         except DroverError as problem:
-            # It answers, whatever it says: nobody may take it for dead.
+            # A host with wrong facts answers, so it must not count as dead.
             raise DroverError(
-                f"{problem} Nothing of host {host} was recorded. See what is wrong there: its libvirt, or who is root on it.", answers=True
+                f"{problem} Nothing of host {host} was recorded. Check its libvirt, and its root access.", answers=True
             ) from None
         self._untold_domains = [_untold(each) for facts, dummy in found for each in facts["untold_domains"]]
         facts = self._without_stale(host, [facts for facts, dummy in found], args, task_vars)
@@ -132,16 +137,18 @@ class ActionModule(DroverAction):
             described["warnings"] = [*sentences, *described["warnings"], *_no_kvm(host, answer.get("kvm"))]
         return nodes
 
-    def _without_stale(self, host, facts, args, task_vars):
-        """Remove the definitions of what was evacuated from this host while it was dead, before anything starts them.
+    def _without_stale(
+        self, host: str, facts: list[dict[str, Any]], args: dict[str, Any], task_vars: Mapping[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Remove the definitions of instances that were evacuated from this host while it was dead, before anything starts them.
 
-        Only what is shut off, and what the store has on another host.
+        Only definitions that are shut off, and whose instances the store has on another host.
 
-        :returns: the facts without what was removed.
+        :returns: the facts without the removed domains.
         """
         if not any(each["state"] == "shutoff" for found in facts for each in found["domains"]):
             return facts
-        # Not read(): the first discovery of all makes the store, and that of a new release changes it.
+        # Not read(), because a discovery also creates or upgrades the store.
         with self.store(args, task_vars).write() as connection:
             left = {each["uuid"]: each["name"] for each in evacuations.left_behind(connection, [host]) if each["host"] not in (None, host)}
         kept = []
@@ -151,19 +158,19 @@ class ActionModule(DroverAction):
             if stale:
                 gone = self._forget(uri, stale, task_vars)
                 word = "would remove" if self._task.check_mode else "removed"
-                for uuid in sorted(gone, key=left.get):
+                for uuid in sorted(gone, key=left.__getitem__):
                     self.show(f"{host}: {word} the stale definition of {left[uuid]}, which was evacuated; its disks stay")
                 domains = [each for each in domains if each["uuid"] not in gone]
             kept.append({**found, "domains": domains})
         return kept
 
-    def _forget(self, uri, uuids, task_vars):
+    def _forget(self, uri: str, uuids: list[str], task_vars: Mapping[str, Any]) -> set[str]:
         answer = Hand(self, self.target(task_vars), task_vars).act("domain_restart", {"uri": uri, "forget": uuids})
         if answer.outcome != certainty.DONE:
             raise AnsibleActionFail(answer.message)
         return {each["uuid"] for each in answer.result["forgotten"] if each["status"] in ("forgotten", "absent")}
 
-    def _facts(self, uri, args, task_vars):
+    def _facts(self, uri: str, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Any:
         given = {
             "uri": uri,
             "instances_path": args["instances_path"],
@@ -176,19 +183,20 @@ class ActionModule(DroverAction):
             raise AnsibleActionFail(result.get("msg") or "hypervisor_info failed without a message")
         self._untold += result.get("warnings") or []
         found = result["hypervisor"]
-        # Where it was read is not for the host to say.
+        # The URI is ours, whatever the host reports.
         return {**found, "uri": uri} if isinstance(found, dict) else found
 
-    def _record_down(self, host, reason, args, task_vars):
-        # A name that is in no inventory, such as that of the controller or a wrong one, is no host that is down.
+    def _record_down(self, host: str, reason: str, args: dict[str, Any], task_vars: Mapping[str, Any]) -> None:
+        # A name in no inventory, such as that of the controller or a wrong one, is not a host that is down.
         named = host in ((task_vars.get("groups") or {}).get("all") or ())
         with self.store(args, task_vars).write() as connection:
             services.record_unreachable(connection, host, " ".join(reason.split())[:500], clock.now(connection), add=named)
 
 
-def _doubled_sentences(doubled):
-    """What to do about domains that several compute nodes show; one sentence for all of one machine."""
-    sentences, shared = [], {}
+def _doubled_sentences(doubled: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a message for each domain on several compute nodes, and one message for nodes that are the same machine."""
+    sentences: list[str] = []
+    shared: dict[tuple[str, ...], list[str]] = {}
     for each in doubled:
         if each["one_machine"]:
             shared.setdefault(tuple(each["nodes"]), []).append(each["name"])
@@ -196,8 +204,7 @@ def _doubled_sentences(doubled):
             where = " and ".join(f"{node} ({each['states'][node]})" for node in each["nodes"])
             sentences.append(
                 f"{each['name']} is on {where}, as each host was last read. Nothing was done about it. Run drover.compute.discover, for it "
-                "may have moved. If that says the same, destroy and undefine the one that must not be, but keep its disks, which the other "
-                "may use."
+                "may have moved. If the result is the same, destroy and undefine the wrong one, but keep its disks, which the other may use."
             )
     for nodes, names in shared.items():
         sentences.append(
@@ -209,10 +216,10 @@ def _doubled_sentences(doubled):
     return sentences
 
 
-def _untold(domain):
-    """A domain of which nothing can be recorded, as occupants has those that run."""
+def _untold(domain: Any) -> dict[str, Any]:
+    """Return an occupant for a domain that libvirt cannot describe."""
     given = domain if isinstance(domain, dict) else {}
-    name = str(given.get("name") or "a domain that cannot be told of")
+    name = str(given.get("name") or "a domain without a description")
     return {
         "uuid": str(given["uuid"]) if given.get("uuid") else None,
         "name": " ".join(name.split())[:255],
@@ -221,10 +228,10 @@ def _untold(domain):
     }
 
 
-def _no_kvm(host, probed):
-    """A sentence for a host that offers KVM with which no guest starts."""
+def _no_kvm(host: str, probed: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield a warning if a host offers KVM but no guest starts with it."""
     if probed and probed.get("offered") and probed.get("works") is False:
         yield (
-            f"Host {host} offers KVM, and a guest does not start with it: {probed.get('message')}. Set its drover_cpu, such as mode: custom and "
-            "model: qemu64, or its drover_domain_type: qemu; or mend its virtualisation."
+            f"Host {host} offers KVM, but no guest starts with it: {probed.get('message')}. Set its drover_cpu, such as mode: custom and "
+            "model: qemu64, or its drover_domain_type: qemu; or repair its virtualisation."
         )

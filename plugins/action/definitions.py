@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import check, document, identity
@@ -27,7 +29,7 @@ class ActionModule(DroverAction):
     REQUIREMENTS = {"required_one_of": [["path", "instances"]], "mutually_exclusive": [["path", "instances"]]}
     _requires_connection = False
 
-    def act(self, args, task_vars):
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         read = None
         if args["path"] is None:
             items, groups, where = args["instances"], args["server_groups"], _of_variables
@@ -52,12 +54,12 @@ class ActionModule(DroverAction):
             result.update(self._write_back(read, placed))
         return result
 
-    def _file(self, path):
+    def _file(self, path: str) -> str:
         """Where somebody who gives a file on the command line means it to be: not beside the collection's playbook."""
         beside = self._loader.path_dwim(path)
         return beside if os.path.exists(beside) and not os.path.exists(path) else os.path.abspath(path)
 
-    def _write_back(self, read, placed):
+    def _write_back(self, read: document.Document, placed: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         by_name = {instance["name"]: instance for instance in placed}
         for number, item in enumerate(read.section("instances")):
             instance = by_name.get(item["name"], {})
@@ -65,8 +67,8 @@ class ActionModule(DroverAction):
             read.set(number, values)
         return self._save(read)
 
-    def _mark_absent(self, read, gone):
-        """Write state: absent beside instances that were removed, so that nobody builds them again."""
+    def _mark_absent(self, read: document.Document | None, gone: Iterable[Any]) -> dict[str, Any]:
+        """Mark removed instances as absent in the file, so that they are not built again."""
         if read is None:
             raise DroverError("mark_absent works on a definitions file: give its path.")
         gone = [each if isinstance(each, dict) else {"name": str(each), "uuid": str(each)} for each in gone]
@@ -75,7 +77,7 @@ class ActionModule(DroverAction):
                 read.set(number, {"state": "absent"})
         return {"changed": False, **self._save(read)}
 
-    def _save(self, read):
+    def _save(self, read: document.Document) -> dict[str, Any]:
         after = read.text()
         if after == read.before:
             return {}
@@ -87,12 +89,12 @@ class ActionModule(DroverAction):
         return {"changed": True, "diff": [{"before": read.before, "after": after, **headers}]}
 
 
-def _is_of(definition, instance):
-    """Whether a definition is that of an instance; its uuid counts more than its name."""
+def _is_of(definition: Mapping[str, Any], instance: Mapping[str, Any]) -> bool:
+    """Tell if a definition is of an instance, by its uuid, or by its name if it has no uuid."""
     if definition.get("uuid"):
         return str(definition["uuid"]).lower() == instance.get("uuid")
     return definition["name"] == instance.get("name")
 
 
-def _of_variables(item):
+def _of_variables(item: object) -> str:
     return "drover_instances"

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import (
     DRAIN_SPEC,
@@ -28,7 +31,7 @@ class ActionModule(ConductorAction):
     }
     VARIABLES = ("extra_moves", *DRAIN_VARIABLES)
 
-    def conduct(self, args, task_vars):
+    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         policy = policy_of(args, task_vars)
         plan_only = args["plan_only"] or self._task.check_mode
         request = drain_request(args["host"], policy, args, args["reason"], args["rounds"], args["extra_moves"], plan_only)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import pwd
+from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import ConductorAction
@@ -17,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuatio
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing
 
-#: Options that are numbers of at least 1, and why.
+#: Options that must be at least 1, and the reason.
 AT_LEAST_ONE = {
     "max_evacuations": "or nothing would ever start",
     "rounds": "or nothing would ever start",
@@ -49,7 +51,7 @@ class ActionModule(ConductorAction):
     }
     VARIABLES = ("max_evacuations", "service_down_time", "start_timeout")
 
-    def conduct(self, args, task_vars):
+    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         for name, why in AT_LEAST_ONE.items():
             if args[name] < 1:
                 raise DroverError(f"{name} must be at least 1, {why}.")
@@ -76,8 +78,8 @@ class ActionModule(ConductorAction):
         return evacuation.restart(args["read"])
 
 
-def _operator(task_vars):
-    """The person at work: as AWX names them, or their account on this machine."""
+def _operator(task_vars: Mapping[str, Any]) -> str:
+    """Return the name of the operator in AWX, or else of their account on this machine."""
     named = task_vars.get("awx_user_name") or task_vars.get("tower_user_name") or os.environ.get("SUDO_USER")
     if named:
         return str(named)

@@ -1,11 +1,13 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make, change or delete a flavor."""
+"""Create, change or delete a flavor."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction, difference
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_fields import extra_specs
@@ -24,10 +26,10 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args, task_vars):
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         name = args["name"]
         given = {key: value for key, value in (args["extra_specs"] or {}).items() if value is not None}
-        # As text, and read now: a request that names the flavor should not be the first to find a slip.
+        # Checked here, so that a mistake is found before a request names the flavor.
         values = {**(args["extra_specs"] or {}), **extra_specs({"extra_specs": given}, f"Flavor {name}")}
         with self.store(args, task_vars).write() as connection:
             before = flavors.find(connection, name)

@@ -1,9 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Switch a host on or off for the scheduler."""
+"""Enable or disable a host for the scheduler."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
@@ -22,7 +25,7 @@ class ActionModule(DroverAction):
     REQUIREMENTS = {"required_one_of": [["state", "forced_down"]]}
     _requires_connection = False
 
-    def act(self, args, task_vars):
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         with self.store(args, task_vars).write() as connection:
             before, after = host_state.change(
                 connection, args["name"], args["state"], args["reason"], args["forced_down"], args["shuts_down"]

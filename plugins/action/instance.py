@@ -1,9 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build the instance of a claim on its hypervisor; start, stop, reboot and remove those that are there."""
+"""Build the instance of a claim; start, stop, reboot and remove instances."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from ansible import constants as C
 
@@ -17,7 +20,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.operation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, selections
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
-from ansible_collections.drover.compute.plugins.plugin_utils.store import instance_lookup
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instance_lookup
 
 
 class ActionModule(ConductorAction):
@@ -48,25 +51,25 @@ class ActionModule(ConductorAction):
         ]
     }
 
-    def conduct(self, args, task_vars):
+    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         host = self.target(task_vars)
         store, hand = self.store(args, task_vars), Hand(self, host, task_vars)
         if args["state"] == "built":
             return self._built(Building(store, hand, host, args["timeout"]), host, args)
         if args["state"] == "settled":
             return self._settled(Building(store, hand, host, args["timeout"]), args)
-        return self._on_those_there(store, hand, host, args, task_vars)
+        return self._operate(store, hand, host, args, task_vars)
 
-    def _built(self, building, host, args):
+    def _built(self, building: Building, host: str, args: dict[str, Any]) -> dict[str, Any]:
         wanted = {key: args[key] for key in ("uuid", "name", "xml", "disks", "seed", "autostart", "uri") if args[key] is not None}
-        # In check mode the claim was rolled back, so there is none to find.
+        # In check mode the claim was rolled back.
         result = building.foretell(wanted) if self._task.check_mode else building.build(wanted)
         answer = {"changed": bool(result["changed"]), "host": host, "domain": result["domain"]}
         if self._task.diff and "diff" in result:
             answer["diff"] = result["diff"]
         return to_plain(answer)
 
-    def _settled(self, building, args):
+    def _settled(self, building: Building, args: dict[str, Any]) -> dict[str, Any]:
         if self._task.check_mode:
             raise DroverError(f"{args['message']} In check mode nothing was built, so there is nothing to settle.")
         if args["alternates"]:
@@ -75,13 +78,13 @@ class ActionModule(ConductorAction):
         found = building.settle(args["uuid"], args["alternates"], args["expires"], args["message"], actor)
         return {"changed": True, **found}
 
-    def _on_those_there(self, store, hand, host, args, task_vars):
-        """Work on instances that are there; all are tried, and those that failed are named."""
+    def _operate(self, store: Store, hand: Hand, host: str, args: dict[str, Any], task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Start, stop, reboot or remove instances; if one fails, the others still follow."""
         with store.read() as connection:
             found = instance_lookup.find(connection, args["instances"], [])
         if host in C.LOCALHOST and host not in {each["host"] for each in found}:
-            operations = InstanceOperations(self.ports(args, task_vars), self._task.check_mode)
-            result, differences, failed = operations.run(args["instances"], args["state"], args)
+            everywhere = InstanceOperations(self.ports(args, task_vars), self._task.check_mode)
+            result, differences, failed = everywhere.run(args["instances"], args["state"], args)
         else:
             operations = Operations(store, hand, host, self._task.check_mode)
             answers, differences, failed = operations.carry_out(args["instances"], args["state"], args)

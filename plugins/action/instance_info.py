@@ -1,9 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Show instances and where they are."""
+"""Show instances and their hosts."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import resize_destination
@@ -11,6 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.instance_
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils.report import text
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instance_lookup, instances
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 
 NAMED = ("uri", "flavor", "nodes", "migration")
 
@@ -26,16 +30,18 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args, task_vars):
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         with self.store(args, task_vars).read() as connection:
             found = instances.listing(connection, args["host"], args["name"], args["uuid"])
-            unknown = [] if args["allow_unknown"] else None
+            unknown: list[Any] | None = [] if args["allow_unknown"] else None
             if args["instances"] is not None:
                 found = self._named(connection, found, args["instances"], unknown)
         return {"unknown": unknown or [], "instances": found, "table": text.instances_table(found)}
 
-    def _named(self, connection, found, wanted, unknown):
-        """Those of the instances that are named, in that order, with what one needs to work on them."""
+    def _named(
+        self, connection: Connection, found: Iterable[Mapping[str, Any]], wanted: list[Any], unknown: list[Any] | None
+    ) -> list[dict[str, Any]]:
+        """Return the named instances, in that order, with the properties that operations on them need."""
         listed = {each["uuid"]: each for each in found}
         rows = [row for row in instance_lookup.find(connection, wanted, unknown) if row["uuid"] in listed]
         for row in rows:

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, difference
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import (
     INSTANCES_SPEC,
@@ -32,7 +35,7 @@ class ActionModule(ConductorAction):
     }
     VARIABLES = ("migration", *LIMITS_SPEC, *SCHEDULER_VARIABLES)
 
-    def conduct(self, args, task_vars):
+    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         settings = resize_settings(args, task_vars, args["migration"], self._task.check_mode)
         moves = MoveSettings(migration_limits.of_options(args), args["migration"], args["max_wait"], args["shutdown_timeout"])
         wanted = InstanceMigrationRequest(args["instances"], moves, settings, args["host"] or None, args["cold"])

@@ -1,9 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Resize instances, confirm or revert: one run of conductor.resize.Resize."""
+"""Resize instances, confirm or revert it: one run of conductor.resize.Resize."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, difference
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import (
@@ -26,7 +29,7 @@ class ActionModule(ConductorAction):
     }
     VARIABLES = ("migration", *SCHEDULER_VARIABLES)
 
-    def conduct(self, args, task_vars):
+    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         settings = resize_settings(args, task_vars, args["migration"], self._task.check_mode)
         request = ResizeRequest(args["instances"], settings, args["flavor"] or None, args["ending"] or None, args["host"] or None)
         resize = Resize(self.ports(args, task_vars), request)

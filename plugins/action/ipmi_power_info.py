@@ -1,9 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ask over IPMI whether the power is on."""
+"""Read the power state over IPMI."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand
@@ -17,17 +20,16 @@ class ActionModule(DroverAction):
         "password": {"type": "str", "required": True, "no_log": True},
     }
 
-    def act(self, args, task_vars):
-        # community.general.ipmi_power cannot only ask. In check mode it asks, and says whether it would have switched
-        # the power to what is wanted; that must not count as a change here. What it would not switch is so: to be
-        # neither off nor on is no answer.
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        # community.general.ipmi_power has no state that only reads. In check mode it reads, and returns if it would switch the power. If it
+        # would not, the power has the wanted state.
         hand = Hand(self, self.target(task_vars), task_vars)
         for state in ("off", "on"):
             result = hand.foretell("community.general.ipmi_power", {**args, "state": state})
             if result.get("failed"):
-                # Not raised: failed_when of a task does not see what is raised.
+                # Not raised, because failed_when does not see an exception.
                 return {"failed": True, "msg": result.get("msg") or "ipmi_power failed without a message"}
             if result.get("changed") is False:
                 return {"changed": False, "power_state": state}
-        sentence = f"{args['name']} says neither that the power is on nor that it is off. Ask again, or look at its own page."
+        sentence = f"{args['name']} reports the power neither as on nor as off. Try again, or check its own page."
         return {"changed": False, "power_state": "unknown", "msg": sentence}

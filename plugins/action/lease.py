@@ -1,9 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Take and give back the lease of a host."""
+"""Take and release the lease of a host."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
@@ -22,9 +25,9 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args, task_vars):
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         if args["seconds"] < 1:
-            raise DroverError("seconds must be at least 1: a lease that is over at once keeps nobody out.")
+            raise DroverError("seconds must be at least 1, because a lease that expires at once reserves nothing.")
         actor = Actor.of_this_task()
         with self.store(args, task_vars).write() as connection:
             if args["state"] == "absent":

@@ -1,9 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Move instances off a host by live or cold migration, settle what an earlier run left open, and abort."""
+"""Move instances live or cold, settle open migrations of earlier runs, and abort migrations."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from ansible import constants as C
 
@@ -18,6 +21,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.staged_mo
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import limits as migration_limits
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import orders
+from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import MoveOutcome
+from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import Move
 
 
 class ActionModule(ConductorAction):
@@ -32,19 +37,19 @@ class ActionModule(ConductorAction):
     }
     VARIABLES = tuple(LIMITS_SPEC)
 
-    def conduct(self, args, task_vars):
+    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         host = self.target(task_vars)
         ports = self.ports(args, task_vars)
         settings = MoveSettings(migration_limits.of_options(args), args["options"] or {}, args["max_wait"], args["shutdown_timeout"])
         moves = HostMoves(ports, host, settings, Hand(self, host, task_vars, refuse_orphan()))
         if args["state"] == "aborted":
             if args["moves"]:
-                raise DroverError("state aborted takes no moves: name the instances, or none for all that are being moved off the host.")
+                raise DroverError("state aborted takes no moves. Name the instances, or none to abort all moves off the host.")
             return _result(Abort(ports, host, moves).run(args["instances"], pretend=self._task.check_mode))
         if args["instances"]:
             raise DroverError("The option instances is for state aborted. Name the instances to be moved in the option moves.")
         if args["state"] == "settled" and args["moves"]:
-            raise DroverError("state settled takes no moves: it ends what an earlier run left open, and begins nothing.")
+            raise DroverError("state settled takes no moves. It only ends the open moves of an earlier run.")
         if args["moves"]:
             with ports.store.read() as connection:
                 orders.check_moves(connection, args["moves"])
@@ -56,8 +61,8 @@ class ActionModule(ConductorAction):
             return {"changed": bool(found), "migrations": found, "failed_moves": refused}
         return _result(moves.carry_out(args["moves"], begin=args["state"] == "done"))
 
-    def _staged(self, staged, moves, purpose):
-        """Moves off other hosts than the one that this task runs on."""
+    def _staged(self, staged: StagedMoves, moves: list[Move], purpose: str) -> dict[str, Any]:
+        """Carry out moves off other hosts than the host of the task."""
         if self._task.check_mode:
             refused = [each for each in staged.check(moves) if not each["ok"]]
             return {"changed": bool(moves), "failed_moves": refused}
@@ -65,6 +70,6 @@ class ActionModule(ConductorAction):
         return {**_result(moved.migrations), "skipped_moves": moved.skipped}
 
 
-def _result(outcomes):
+def _result(outcomes: list[MoveOutcome]) -> dict[str, Any]:
     failed = [outcome for outcome in outcomes if outcome["status"] != "completed"]
     return {"changed": bool(outcomes), "migrations": outcomes, "failed_moves": failed}

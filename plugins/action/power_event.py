@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, power, services
 
@@ -29,7 +32,7 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args, task_vars):
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         store = self.store(args, task_vars)
         if args["action"]:
             with store.write() as connection:

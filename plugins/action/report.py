@@ -1,12 +1,14 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write the report of the fleet: one HTML page, and its summary as text."""
+"""Write the report of the fleet as an HTML page, and return a summary."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from ansible import constants as C
 
@@ -27,17 +29,17 @@ class ActionModule(DroverAction):
     VARIABLES = ("service_down_time",)
     _requires_connection = False
 
-    def act(self, args, task_vars):
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         path, now = os.path.abspath(os.path.expanduser(args["path"])), time.time()
         before = html.read(path)
         policy = policy_of(args, task_vars)
         with self.store(args, task_vars).read() as connection:
             view = report_data.read(connection, policy, now, args["service_down_time"], args["plans"])
-        # A page that says the same but for its time is left as it is.
+        # A page is not written if only its time would change.
         written = html.written_at(before)
         unchanged = written is not None and html.page(view, written) == before
         lines = report_lines(view)
-        # Shown here, as some output formats of Ansible fold the long lines of a result.
+        # Shown here, because some output formats of Ansible fold the long lines of a result.
         for line in lines:
             self.show(line)
         result = {"changed": not unchanged, "path": path, "summary": _plain(view), "table": lines}
@@ -50,7 +52,7 @@ class ActionModule(DroverAction):
         return result
 
 
-def _plain(view):
+def _plain(view: Mapping[str, Any]) -> dict[str, Any]:
     summary = {key: value for key, value in view["summary"].items() if key != "figures"}
     for each in view["summary"]["figures"]:
         summary.update({each["name"]: each["capacity"], f"{each['name']}_used": each["used"]})
@@ -58,8 +60,8 @@ def _plain(view):
     return summary
 
 
-def _difference(path, before, after):
-    """As Ansible's own modules show files: those that are too long are named only."""
+def _difference(path: str, before: bytes, after: bytes) -> dict[str, Any]:
+    """Return an entry of ``diff``; a long file is only named, as in Ansible's own modules."""
     found = {"before_header": path if before else "", "after_header": path}
     for name, content in (("before", before), ("after", after)):
         if len(content) > C.MAX_FILE_SIZE_FOR_DIFF:

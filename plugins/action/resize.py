@@ -2,9 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One step of a resize, at the host that the task runs on: see conductor.resize_steps."""
+"""Run one step of a resize on the host of the task, see conductor.resize_steps."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, difference
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import (
@@ -17,7 +20,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remo
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize_steps import ResizeSteps, Step
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 
-#: The steps but begun: state -> method of ResizeSteps.
+#: {state: method of ResizeSteps}, without begun.
 STEPS = {
     "left": "leave",
     "arrived": "arrive",
@@ -41,10 +44,10 @@ class ActionModule(ConductorAction):
     }
     VARIABLES = ("service_down_time",)
 
-    def conduct(self, args, task_vars):
+    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         here, go_on = self.target(task_vars), refuse_orphan()
 
-        def hand(host):
+        def hand(host: str) -> Hand:
             if host != here:
                 raise DroverError(f"This task runs on {here}, but its hypervisor is {host}. Delegate it there.")
             return Hand(self, here, task_vars, go_on)
@@ -60,7 +63,7 @@ class ActionModule(ConductorAction):
             step = steps.undo(resize, args["message"])
         else:
             step = getattr(steps, STEPS[args["state"]])(resize)
-        result = {"changed": step.changed, "resize": step.resize}
+        result: dict[str, Any] = {"changed": step.changed, "resize": step.resize}
         if self._task.diff and step.difference:
             result["diff"] = [difference(instance["name"], *step.difference)]
         return result

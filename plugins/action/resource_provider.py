@@ -1,12 +1,16 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make, change or delete a resource provider."""
+"""Create, change or delete a resource provider."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import resource_providers
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.provider_info import ProviderDescription
 
 IDENTITY = ("name", "uuid", "generation")
 WANTED = ("parent", "inventories", "traits", "aggregates")
@@ -27,14 +31,17 @@ class ActionModule(DroverAction):
     REQUIREMENTS = {"required_one_of": [["name", "uuid"]]}
     _requires_connection = False
 
-    def act(self, args, task_vars):
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         identity = {name: args[name] for name in IDENTITY}
+        before: ProviderDescription | None
+        after: ProviderDescription | None = None
+        warnings: list[str] = []
         with self.store(args, task_vars).write() as connection:
             if args["state"] == "absent":
-                before, after, warnings = resource_providers.delete(connection, **identity), None, []
+                before = resource_providers.delete(connection, **identity)
             else:
                 before, after, warnings = resource_providers.ensure(connection, **identity, **{name: args[name] for name in WANTED})
-        result = {"changed": before != after}
+        result: dict[str, Any] = {"changed": before != after}
         if after is not None:
             result["resource_provider"] = after
         if warnings:

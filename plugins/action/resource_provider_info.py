@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import provider_info, provider_query
@@ -22,7 +25,7 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args, task_vars):
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         group = provider_query.parse(args["required"], args["member_of"], args["resources"])
         uuids = {name: None if args[name] is None else validation.read_uuid(name, args[name]) for name in ("uuid", "in_tree")}
         with self.store(args, task_vars).read() as connection:

@@ -1,9 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A rolling maintenance: one call of conductor.rolling.Rolling."""
+"""Run one phase of a rolling maintenance: one call of conductor.rolling.Rolling."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import (
@@ -53,7 +56,7 @@ class ActionModule(ConductorAction):
     REQUIREMENTS = {"required_if": [["state", "step", ["step"]]]}
     VARIABLES = ("hypervisors", "spare_hosts", "batch_size", "drain_rounds", *DRAIN_VARIABLES)
 
-    def conduct(self, args, task_vars):
+    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         host, state = self.target(task_vars), args["state"]
         run = Rolling(self.ports(args, task_vars), self._request(args, task_vars))
         if state == "begun":
@@ -72,14 +75,14 @@ class ActionModule(ConductorAction):
             return run.close(args["batch"])
         return run.report(args["left_out"])
 
-    def _request(self, args, task_vars):
+    def _request(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> RollingRequest:
         policy = policy_of(args, task_vars)
         names = ("spare_hosts", "batch_size", "unmovable", "service_down_time")
         question = RollingQuestion(policy, back=args["bring_back"], **{name: args[name] for name in names})
         same = ("hosts", "hooks", "reboot", "all_hosts", "blocked", "bring_back", "restart")
         return RollingRequest(
             question=question,
-            # A batch has room as it is; and two drains of one run must not both make room on one host, whose lease they share.
+            # Without extra moves: a batch fits without them, and two drains of one run would share the lease of a host.
             drain=drain_request("", policy, args, args["reason"], args["drain_rounds"]),
             sentinels=args["reboot_sentinels"],
             plan_only=args["plan_only"] or self._task.check_mode,

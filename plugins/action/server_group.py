@@ -1,9 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make or delete a server group."""
+"""Create or delete a server group."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
@@ -21,7 +24,7 @@ class ActionModule(DroverAction):
     REQUIREMENTS = {"required_if": [["state", "present", ["policy"]]]}
     _requires_connection = False
 
-    def act(self, args, task_vars):
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         with self.store(args, task_vars).write() as connection:
             if args["state"] == "absent":
                 return {"changed": server_groups.delete(connection, args["name"])}

@@ -1,11 +1,13 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a host answers, which hypervisors to ask about one that does not, and what to do about it."""
+"""Find out if a host answers, find hypervisors to probe a silent host, and decide the next action."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import answering
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
@@ -32,7 +34,7 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args, task_vars):
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         host, variables = args["host"], (task_vars.get("hostvars") or {}).get(args["host"], {})
         if args["state"] == "answered":
             found = answering.answer(host, args["tried"], variables)
@@ -47,7 +49,7 @@ class ActionModule(DroverAction):
         return {"decision": decision.act, "rule": decision.rule, "sentence": decision.sentence}
 
 
-def _answer(args):
+def _answer(args: dict[str, Any]) -> host_answer.Answer:
     means = host_answer.UNCLEAR if args["unclear"] else host_answer.SILENT
     if args["ssh"]:
         means = host_answer.LOGIN

@@ -1,18 +1,20 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The store as a whole: make or upgrade its schema, audit and heal it, export and import it."""
+"""Create, upgrade, audit, heal, export and import the store."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import audit
 from ansible_collections.drover.compute.plugins.plugin_utils.report.text import audit_table
-from ansible_collections.drover.compute.plugins.plugin_utils.store import schema, transfer, transfer_file
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, schema, transfer, transfer_file
 
 
 class ActionModule(DroverAction):
@@ -26,7 +28,7 @@ class ActionModule(DroverAction):
     REQUIREMENTS = {"required_if": [["state", "exported", ["path"]], ["state", "imported", ["path"]]]}
     _requires_connection = False
 
-    def act(self, args, task_vars):
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         _check(args)
         store = self.store(args, task_vars)
         result = getattr(self, f"_{args['state']}")(store, args)
@@ -35,16 +37,16 @@ class ActionModule(DroverAction):
             result["diff"] = [{"before": _lines(diff[0]), "after": _lines(diff[1])}]
         return {**result, "url": store.shown_url, "revision": schema.LATEST}
 
-    def _present(self, store, args):
+    def _present(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
         before = store.upgrade()
         return {"changed": before != schema.LATEST, "shown": ([before or "empty"], [schema.LATEST])}
 
-    def _audited(self, store, args):
+    def _audited(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
         with store.write() if args["heal"] else store.read() as connection:
             found = audit.audit(connection, time.time(), args["heal"], args["release_expired"])
         table, mended, left = (audit_table(found[name]) for name in ("findings", "mended", "left"))
         shown = (table, left) if args["heal"] else None
-        # Shown here, as some output formats of Ansible fold the long lines of a result.
+        # Shown here, because some output formats of Ansible fold the long lines of a result.
         if args["heal"] and table:
             lines = [
                 "Mended:",
@@ -59,13 +61,13 @@ class ActionModule(DroverAction):
             self.show(line)
         return {**found, "table": table, "mended_table": mended, "left_table": left, "shown": shown}
 
-    def _exported(self, store, args):
+    def _exported(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
         with store.read() as connection:
             found = transfer.export(connection, args["path"], time.time(), dry=self._task.check_mode)
         shown = (_counted(found.pop("before")), _counted(found["rows"]))
         return {**found, "path": args["path"], "shown": shown}
 
-    def _imported(self, store, args):
+    def _imported(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
         # Read as a whole before the store is touched.
         with transfer_file.Export(args["path"]) as export_file:
             transfer.check_revision(export_file)
@@ -75,8 +77,8 @@ class ActionModule(DroverAction):
         return {**found, "path": args["path"], "shown": (_counted(before), _counted(found["rows"]))}
 
 
-def _check(args):
-    """Refuse options of another state than the one asked for, and make the path absolute."""
+def _check(args: dict[str, Any]) -> None:
+    """Refuse options of other states, and make the path absolute."""
     for option, states in (("heal", ["audited"]), ("release_expired", ["audited"]), ("path", ["exported", "imported"])):
         if args[option] and args["state"] not in states:
             raise DroverError(f"{option} goes with state={' or state='.join(states)}, not with state={args['state']}. Leave it out.")
@@ -84,9 +86,9 @@ def _check(args):
         args["path"] = os.path.abspath(os.path.expanduser(args["path"]))
 
 
-def _counted(rows):
+def _counted(rows: Mapping[str, int] | None) -> list[str]:
     return [f"{name} {count}" for name, count in sorted((rows or {}).items()) if count]
 
 
-def _lines(lines):
+def _lines(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)

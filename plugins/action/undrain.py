@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import ConductorAction
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
@@ -23,7 +26,7 @@ class ActionModule(ConductorAction):
     }
     VARIABLES = ("max_migrations", "shutdown_timeout")
 
-    def conduct(self, args, task_vars):
+    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         moves = MoveSettings(MigrationLimits(args["max_migrations"]), shutdown_timeout=args["shutdown_timeout"])
         request = UndrainRequest(args["host"], moves, args["timeout"], self._task.check_mode)
         return Undrain(self.ports(args, task_vars), request).run()

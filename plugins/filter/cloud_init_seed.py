@@ -11,6 +11,8 @@ import hashlib
 import io
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import yaml
 from ansible.errors import AnsibleFilterError
@@ -18,6 +20,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 
+pycdlib: Any
 try:
     import pycdlib
 except ImportError:
@@ -26,20 +29,20 @@ except ImportError:
 KEYS = ("user_data", "meta_data", "network_config")
 LABEL = "cidata"
 
-#: What the image says of its age (seconds since 1970): any fixed moment will do.
+#: The date of the image (seconds since 1970); any fixed moment will do.
 MOMENT = 315532800
 
-#: The modules of pycdlib that look at the clock.
+#: The modules of pycdlib that read the clock.
 CLOCKS = ("pycdlib.pycdlib", "pycdlib.headervd", "pycdlib.dates", "pycdlib.rockridge")
 
 
-def cloud_init_seed(value, instance_id=None, hostname=None):
-    """A seed for cloud-init's NoCloud data source.
+def cloud_init_seed(value: Any, instance_id: Any = None, hostname: Any = None) -> str:
+    """Return a seed for cloud-init's NoCloud data source.
 
     :param value: a mapping with any of user_data, meta_data, network_config, each text or a mapping.
-    :param instance_id, hostname: used where meta_data has no instance-id, no local-hostname.
-    :returns: base64 text of the ISO image; the same for the same input.
-    :raises AnsibleFilterError: something is no text and no mapping, or pycdlib is missing.
+    :param instance_id, hostname: defaults of instance-id and local-hostname in meta_data.
+    :returns: the ISO image in Base64, the same for the same input.
+    :raises AnsibleFilterError: the input is not valid, or pycdlib is missing.
     """
     try:
         require("pycdlib", pycdlib)
@@ -48,8 +51,8 @@ def cloud_init_seed(value, instance_id=None, hostname=None):
         raise AnsibleFilterError(str(problem)) from None
 
 
-def _files(value, instance_id, hostname):
-    """{name on the image: bytes}."""
+def _files(value: Any, instance_id: Any, hostname: Any) -> dict[str, bytes]:
+    """Return {name on the image: content}."""
     if not isinstance(value, dict):
         raise DroverError(f"cloud_init_seed takes a mapping with {', '.join(KEYS)}, not {type(value).__name__}.")
     unknown = sorted(str(key) for key in value if key not in KEYS)
@@ -66,7 +69,7 @@ def _files(value, instance_id, hostname):
     return {name: text.encode("utf-8") for name, text in files.items() if text is not None}
 
 
-def _text(key, value, head=""):
+def _text(key: str, value: Any, head: str = "") -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
@@ -74,8 +77,8 @@ def _text(key, value, head=""):
     raise DroverError(f"cloud_init_seed: '{key}' must be a text or a mapping, not {type(value).__name__}.")
 
 
-def _meta_data(given, defaults):
-    """The text of meta-data; a text that has everything is left as it is."""
+def _meta_data(given: Any, defaults: Mapping[str, Any]) -> str:
+    """Return the text of meta-data with the missing defaults added."""
     text = _text("meta_data", given)
     try:
         known = yaml.safe_load(text)
@@ -88,8 +91,8 @@ def _meta_data(given, defaults):
     return _text("meta_data", {**known, **missing}) if missing else text
 
 
-def _image(files):
-    """The bytes of an ISO 9660 image with Joliet and Rock Ridge names."""
+def _image(files: Mapping[str, bytes]) -> bytes:
+    """Return an ISO 9660 image with Joliet and Rock Ridge names."""
     with _stopped_clock():
         image = pycdlib.PyCdlib()
         image.new(interchange_level=3, vol_ident=LABEL, joliet=3, rock_ridge="1.09")
@@ -103,22 +106,22 @@ def _image(files):
 
 
 class _Stopped:
-    """Stands in for the module time: it is always the same moment, everywhere."""
+    """Replace the module time; the time is always MOMENT, in UTC."""
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(time, name)
 
-    def time(self):
+    def time(self) -> float:
         return float(MOMENT)
 
-    def localtime(self, dummy=None):
+    def localtime(self, dummy: float | None = None) -> tuple[Any, ...]:
         return time.gmtime(MOMENT)
 
 
 @contextlib.contextmanager
-def _stopped_clock():
-    """pycdlib writes the present time all over an image and has no option for it."""
-    modules = [sys.modules[name] for name in CLOCKS if hasattr(sys.modules.get(name), "time")]
+def _stopped_clock() -> Iterator[None]:
+    """Stop the clock of pycdlib, which writes the current time into an image and has no option for this."""
+    modules: list[Any] = [sys.modules[name] for name in CLOCKS if hasattr(sys.modules.get(name), "time")]
     for module in modules:
         module.time = _Stopped()
     try:
@@ -129,7 +132,7 @@ def _stopped_clock():
 
 
 class FilterModule:
-    """Ansible's entry to the filter."""
+    """The filters of this file."""
 
-    def filters(self):
+    def filters(self) -> dict[str, Callable[..., Any]]:
         return {"cloud_init_seed": cloud_init_seed}

@@ -1,20 +1,22 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the disks of an instance definition go, and how they are made."""
+"""The filter disk_layout: the files of the disks of a definition."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import disk_files
 
 
-def disk_layout(disks, base):
-    """The disks of a definition in order, as the domain template and the module domain want them.
+def disk_layout(disks: list[dict[str, Any]], base: str) -> list[dict[str, Any]]:
+    """Return the disks of a definition in order, for the domain template and the module domain.
 
-    :param disks: list of dicts with size_gb and, if any, image, image_format, path.
-    :param base: the path of a disk without its own, to which -vda.qcow2 and so on is added.
-    :returns: list of dicts: target (vda), path, format, and make (path, size_gb, format, backing_file,
-        backing_format: what drover.compute.domain takes).
+    :param disks: each has size_gb (GiB) and may have image, image_format, path.
+    :param base: the path of disks without their own path; -vda.qcow2 and so on is added.
+    :returns: of each disk target (such as vda), path, format, and make, which is an item of the option disks of the module domain.
     """
     layout = []
     for target, disk in disk_files.targets(disks):
@@ -28,7 +30,7 @@ def disk_layout(disks, base):
 
 
 class FilterModule:
-    """Ansible filter."""
+    """The filters of this file."""
 
-    def filters(self):
+    def filters(self) -> dict[str, Callable[..., Any]]:
         return {"disk_layout": disk_layout}

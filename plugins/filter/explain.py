@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.rendering import render
 
 
-def explain(value):
+def explain(value: Any) -> list[str]:
     """See explain.yml."""
     value = to_plain(value)
     if isinstance(value, list):
@@ -23,7 +26,7 @@ def explain(value):
 
 
 class FilterModule:
-    """What Ansible finds."""
+    """The filters of this file."""
 
-    def filters(self):
+    def filters(self) -> dict[str, Callable[..., Any]]:
         return {"explain": explain}

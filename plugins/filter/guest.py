@@ -1,9 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter guest: the type of domain and the CPU that an instance gets on its host."""
+"""The filter guest: the domain type and CPU of an instance on its host."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
@@ -12,14 +15,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 
 
-def guest(claim, domain_type=None, cpu=None):
-    """What a claimed instance gets.
+def guest(claim: Any, domain_type: Any = None, cpu: Any = None) -> dict[str, Any]:
+    """Choose the domain type and CPU of a claimed instance.
 
-    :param claim: an item of place_claims: name, host, domain_type (the best that the host offers) and guest (what the
-        definition wants).
+    :param claim: an item of place_claims: name, host, domain_type (the best of the host) and guest (as in the definition).
     :param domain_type, cpu: the variables drover_domain_type and drover_cpu of the host.
-    :returns: a dict: domain_type, cpu (None, or a dict of mode and model).
-    :raises AnsibleFilterError: one of them is nonsense, or the host cannot do it.
+    :returns: domain_type, and cpu (None, or mode and model).
+    :raises AnsibleFilterError: a value is not valid, or the host does not support it.
     """
     claim, of_host = to_plain(claim), {"domain_type": to_plain(domain_type), "cpu": to_plain(cpu)}
     where = f"Instance {claim.get('name')} on {claim.get('host')}"
@@ -30,7 +32,7 @@ def guest(claim, domain_type=None, cpu=None):
 
 
 class FilterModule:
-    """Ansible filter."""
+    """The filters of this file."""
 
-    def filters(self):
+    def filters(self) -> dict[str, Callable[..., Any]]:
         return {"guest": guest}

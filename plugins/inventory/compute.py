@@ -70,6 +70,9 @@ compose:
   free_vcpus: drover_compute.vcpus_free
 """
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
 from ansible import constants as C
 from ansible.errors import AnsibleParserError
 from ansible.inventory.data import InventoryData
@@ -83,21 +86,23 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import Store,
 HOSTS = "hypervisors"
 INSTANCES = "instances"
 VARIABLE = "drover_compute"
-# Since ansible-core 2.19 a text is a template only where it is said to be one; before, unless it is said not to be.
+# Since ansible-core 2.19 only trusted texts are templates; before, all texts are templates unless marked as unsafe.
 TRUST_IS_GIVEN = hasattr(BaseInventoryPlugin, "trusted_by_default")
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     NAME = "drover.compute.compute"
+    # Ansible's InventoryData.
+    inventory: Any
 
-    def verify_file(self, path):
+    def verify_file(self, path: str) -> bool:
         return super().verify_file(path) and path.endswith(("drover.yml", "drover.yaml"))
 
-    def parse(self, inventory, loader, path, cache=True):
+    def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache)
         self._read_config_data(path)
         contents = self._contents(path, cache)
-        members = {}
+        members: dict[str, list[str]] = {}
         for host in contents["hosts"]:
             self._add(host["host"], host)
             for group in [HOSTS, *_groups(host)]:
@@ -111,26 +116,26 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         if contents["instances"]:
             _at_the_end(inventory, lambda: self._add_instances(contents["instances"]))
 
-    def _add_instances(self, instances):
-        """Add the instances beside what all sources have, none of which an instance may change."""
+    def _add_instances(self, instances: list[dict[str, Any]]) -> None:
+        """Add the instances; they change no host or group of any source."""
         groups = {*self.inventory.groups, INSTANCES, *(self._sanitize_group_name(name) for name in self.get_option("groups") or {})}
         taken = {*self.inventory.hosts, *groups, *C.LOCALHOST}
         names = instance_names.choose(instances, taken)
-        if names["changed"]:
+        if names.changed:
             self.display.warning(
-                f"{len(names['changed'])} instance(s) have other names in the inventory, as theirs are those of hosts, groups or this machine, or "
-                f"cannot be used with SSH: {', '.join(names['changed'])}. Rename them, so that they are found by name."
+                f"{len(names.changed)} instance(s) have other names in the inventory, because theirs are names of hosts, groups or this machine, or "
+                f"not usable with SSH: {', '.join(names.changed)}. Rename the instances to find them by name."
             )
-        for name, instance in names["names"].items():
+        for name, instance in names.names.items():
             self._add(name, instance)
             if instance_names.is_address(instance["addresses"]):
                 self.inventory.hosts[name].set_variable("ansible_host", instance["addresses"][0])
-        self._add_members({INSTANCES: list(names["names"])})
+        self._add_members({INSTANCES: list(names.names)})
         if self._constructs():
-            self._construct_instances(list(names["names"]), groups)
+            self._construct_instances(list(names.names), groups)
 
-    def _construct_instances(self, names, there):
-        """What the constructed features make of instances, first in an inventory of their own: it is they who say what the groups are called."""
+    def _construct_instances(self, names: list[str], there: set[str]) -> None:
+        """Construct the variables and groups of instances in a separate inventory, then copy the allowed groups."""
         real = self.inventory
         try:
             for function in (self._set_variables, self._add_to_groups, self._add_to_keyed_groups):
@@ -145,24 +150,24 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         finally:
             self.inventory = real
 
-    def _try(self, function, name):
-        """What data makes impossible, such as a group in itself, is one instance's matter."""
+    def _try(self, function: Callable[[str], None], name: str) -> None:
+        """Construct for one instance; a failure, such as a group in itself, affects only this instance."""
         try:
             function(name)
-        except Exception as problem:  # Ansible raises just that for a group in itself
-            sentence = f"The groups and variables of instance {name} could not all be made: {problem}"
+        except Exception as problem:  # Ansible's own for a group in itself
+            sentence = f"Not all groups and variables of instance {name} could be constructed: {problem}"
             if self.get_option("strict"):
                 raise AnsibleParserError(sentence) from None
             self.display.warning(sentence)
 
-    def _own(self, made, there, real):
-        """Without the instances in groups of others. Only one that is written down as a parent gets groups below it."""
+    def _own(self, made: dict[str, Any], there: set[str], real: Any) -> dict[str, Any]:
+        """Remove instances from groups of other members. Of these groups only a parent_group gets child groups."""
         foreign = sorted(name for name in made if name in there or name in real.hosts or name in C.LOCALHOST)
         refused = [name for name in foreign if made[name].hosts]
         if refused:
             self.display.warning(
-                f"keyed_groups would put instances into {', '.join(refused)}, which is a host or a group of something else already: they were "
-                "left out of it. Give the groups a prefix of their own."
+                f"keyed_groups would put instances into {', '.join(refused)}, which is already a host or a group of other members. The "
+                "instances were left out of it. Give the groups their own prefix."
             )
         written = {str(keyed.get("parent_group") or "") for keyed in self.get_option("keyed_groups") or ()}
         parents = {self._sanitize_group_name(name) for name in written if name} & there
@@ -170,37 +175,37 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             made[name].hosts = []
         return {name: group for name, group in made.items() if name not in foreign or name in parents}
 
-    def _add_members(self, members):
+    def _add_members(self, members: Mapping[str, Iterable[str]]) -> None:
         for name, names in sorted(members.items()):
-            # With add_child() the inventory would look up both of them, and forget what it knows of groups, each time.
+            # Faster than add_child() of the inventory, which looks up both names and drops its cache of groups each time.
             group = self.inventory.groups[self.inventory.add_group(self._sanitize_group_name(name))]
             for each in names:
                 group.add_host(self.inventory.hosts[each])
 
-    def _add(self, name, values):
-        """A host with its variable, no text of which is ever a template.
+    def _add(self, name: str, values: Mapping[str, Any]) -> None:
+        """Add a host with its variable, which contains no templates.
 
-        Not by set_variable() of the inventory: of ansible-core 2.19 and later it gives each text, number and list
-        of each host an origin, which takes longer than all the rest; and what has none is no template there.
+        Not by set_variable() of the inventory: since ansible-core 2.19 it gives an origin to each text, number and list, which takes longer
+        than all the rest. There, values without an origin are never templates.
         """
         self.inventory.add_host(name)
         self.inventory.hosts[name].set_variable(VARIABLE, values if TRUST_IS_GIVEN else _no_templates(values))
 
-    def _constructs(self):
-        return self.get_option("compose") or self.get_option("groups") or self.get_option("keyed_groups")
+    def _constructs(self) -> bool:
+        return any(self.get_option(name) for name in ("compose", "groups", "keyed_groups"))
 
-    def _set_variables(self, name):
+    def _set_variables(self, name: str) -> None:
         variables = self.inventory.get_host(name).get_vars()
         self._set_composite_vars(self.get_option("compose"), variables, name, self.get_option("strict"))
 
-    def _add_to_groups(self, name):
+    def _add_to_groups(self, name: str) -> None:
         self._add_host_to_composed_groups(self.get_option("groups"), {}, name, self.get_option("strict"))
 
-    def _add_to_keyed_groups(self, name):
+    def _add_to_keyed_groups(self, name: str) -> None:
         self._add_host_to_keyed_groups(self.get_option("keyed_groups"), {}, name, self.get_option("strict"))
 
-    def _contents(self, path, cache):
-        """What the store has, or the cache of an earlier run."""
+    def _contents(self, path: str, cache: bool) -> dict[str, Any]:
+        """Read the hosts and instances from the cache or the store."""
         self.load_cache_plugin()
         key = self.get_cache_key(path)
         wanted = self.get_option("cache")
@@ -223,12 +228,12 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         return found
 
 
-def _no_templates(values):
-    # Only those that might be one: to wrap all of them takes as long as the rest.
+def _no_templates(values: Mapping[str, Any]) -> dict[str, Any]:
+    # Only values with a brace: to wrap all of them takes as long as all the rest.
     return {name: wrap_var(value) if "{" in str(value) else value for name, value in values.items()}
 
 
-def _groups(host):
+def _groups(host: Mapping[str, Any]) -> Iterator[str]:
     yield f"state_{host['state']}"
     yield f"state_{host['status']}"
     if host["maintenance"]:
@@ -240,11 +245,11 @@ def _groups(host):
             yield f"{kind}_{name}"
 
 
-def _at_the_end(inventory, function):
-    """Have a function called when all sources were read, before the inventory looks over what it has."""
+def _at_the_end(inventory: Any, function: Callable[[], None]) -> None:
+    """Call a function after all sources were read, before the inventory reconciles its groups."""
     reconcile = inventory.reconcile_inventory
 
-    def first():
+    def first() -> None:
         inventory.reconcile_inventory = reconcile
         function()
         reconcile()
@@ -252,8 +257,8 @@ def _at_the_end(inventory, function):
     inventory.reconcile_inventory = first
 
 
-def _beside(real, names):
-    """An inventory with these hosts alone, with their variables and in the group of instances."""
+def _beside(real: Any, names: Iterable[str]) -> Any:
+    """Return a new inventory with only these hosts, their variables and the group of instances."""
     beside = InventoryData()
     beside.add_group(INSTANCES)
     for name in names:
@@ -262,8 +267,8 @@ def _beside(real, names):
     return beside
 
 
-def _copy(made, real):
-    """Have these groups in an inventory too, with their hosts and with each other."""
+def _copy(made: Mapping[str, Any], real: Any) -> None:
+    """Copy groups, with their hosts and child groups, into an inventory."""
     for name, group in sorted(made.items()):
         copy = real.groups[real.add_group(name)]
         for host in group.hosts:

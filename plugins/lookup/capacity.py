@@ -84,6 +84,8 @@ _raw:
         survives: {description: All its instances fit on the other hosts., type: bool, returned: always}
 """
 
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
@@ -97,12 +99,12 @@ class LookupModule(DroverLookup):
     VARIABLES = {"policy": "scheduler", "policy_file": "scheduler_file", "service_down_time": "service_down_time"}
     OPTIONS = ("loss",)
 
-    def answer(self, terms):
+    def answer(self, terms: list[Any]) -> list[Any]:
         policy = self.policy()
         with self.store().read() as connection:
             specs = [scheduling.read_specs(connection, [_request(term)]) for term in terms]
             if any(len(each) != 1 for each in specs):
-                raise DroverError("num_instances of a request for capacity must be 1: how many fit is what is asked.")
+                raise DroverError("num_instances of a request for capacity must be 1, because the lookup counts how many fit.")
             specs = [each[0] for each in specs]
             wanted = scheduling.columns_for_specs(specs, policy)
             instances = None
@@ -114,8 +116,8 @@ class LookupModule(DroverLookup):
         return [{"name": spec.name, **plan_capacity(columns, spec, policy, instances)} for spec in specs]
 
 
-def _request(term):
-    """A request: of a flavor by name, or as it was given."""
+def _request(term: Any) -> dict[str, Any]:
+    """Return a request, for a term that is a request or the name of a flavor."""
     if isinstance(term, dict):
         flavor = term.get("flavor")
         return {"name": flavor if isinstance(flavor, str) else "one more", **term}

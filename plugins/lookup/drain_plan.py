@@ -137,10 +137,12 @@ _raw:
     lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always}
 """
 
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion
 
-#: Options that come from the variable of their name.
+#: Options that the variables of the same names set.
 SAME = (
     "service_down_time",
     "max_migrations",
@@ -156,7 +158,7 @@ class LookupModule(DroverLookup):
     VARIABLES = {"policy": "scheduler", "policy_file": "scheduler_file", **{name: name for name in SAME}}
     OPTIONS = ("excluded",)
 
-    def answer(self, terms):
+    def answer(self, terms: list[Any]) -> list[Any]:
         question = DrainQuestion.of_options(self.policy(), {name: self.get_option(name) for name in SAME})
         excluded = self.get_option("excluded")
         with self.store().read() as connection:

@@ -73,6 +73,8 @@ _raw:
     lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always}
 """
 
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup, flat
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import plan_home
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
@@ -87,7 +89,7 @@ class LookupModule(DroverLookup):
         "max_migrations": "max_migrations",
     }
 
-    def answer(self, terms):
+    def answer(self, terms: list[Any]) -> list[Any]:
         policy, most = self.policy(), self.get_option("max_migrations")
         migration_limits.of_options({"max_migrations": most})
         homes = {}

@@ -111,6 +111,8 @@ _raw:
     lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always}
 """
 
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import read_whole_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
@@ -136,7 +138,7 @@ class LookupModule(DroverLookup):
         )
     } | {"policy": "scheduler", "policy_file": "scheduler_file"}
 
-    def answer(self, terms):
+    def answer(self, terms: list[Any]) -> list[Any]:
         if terms:
             raise DroverError("rebalance_plan takes no terms: it plans for the whole fleet.")
         policy = self.policy()
@@ -162,7 +164,7 @@ class LookupModule(DroverLookup):
         )
         if drained:
             plan["reason"] = (
-                f"{', '.join(drained)} is drained, and nothing is moved until it is back; drover_despite_maintenance lifts this rule"
+                f"{', '.join(drained)} is drained, and nothing moves until it is back; drover_despite_maintenance lifts this rule"
             )
         plan["cooling"] = sorted(each["name"] for each in instances if each["uuid"] in moved)
         plan["lines"] = rebalance_lines(plan)

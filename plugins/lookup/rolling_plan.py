@@ -92,6 +92,8 @@ _raw:
     lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always}
 """
 
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup, flat
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import RollingQuestion
 
@@ -106,7 +108,7 @@ class LookupModule(DroverLookup):
     }
     OPTIONS = ("back", "unmovable", "empty")
 
-    def answer(self, terms):
+    def answer(self, terms: list[Any]) -> list[Any]:
         names = ("spare_hosts", "batch_size", "back", "unmovable", "service_down_time")
         question = RollingQuestion(self.policy(), **{name: self.get_option(name) for name in names})
         with self.store().read() as connection:

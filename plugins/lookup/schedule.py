@@ -134,6 +134,8 @@ _raw:
       returned: always
 """
 
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup, flat
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import decide
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock
@@ -143,7 +145,7 @@ class LookupModule(DroverLookup):
     VARIABLES = {"policy": "scheduler", "policy_file": "scheduler_file", "service_down_time": "service_down_time"}
     OPTIONS = ("explain",)
 
-    def answer(self, terms):
+    def answer(self, terms: list[Any]) -> list[Any]:
         requests = flat(terms)
         policy = self.policy()
         if not requests:

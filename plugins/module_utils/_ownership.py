@@ -98,12 +98,15 @@ class Ownership:
     """Decides about the files of one instance of this host, and removes them.
 
     :param conn: libvirt of this host.
+    :param uuid, name: of the instance; if one of them is None, no name of a file proves anything.
     :param elsewhere: paths that instances of other hosts need.
     :ivar removed: the paths that were removed.
     :ivar kept: those that stay, dicts path and reason.
     """
 
-    def __init__(self, conn: Any, uuid: str, name: str, candidates: Sequence[Candidate], elsewhere: Iterable[str] = ()) -> None:
+    def __init__(
+        self, conn: Any, uuid: str | None, name: str | None, candidates: Sequence[Candidate], elsewhere: Iterable[str] = ()
+    ) -> None:
         self._conn, self._uuid, self._name, self._elsewhere = conn, uuid, name, elsewhere
         self._candidates = candidates
         self._own: list[tuple[Candidate, tuple[int, int] | None]] = []
@@ -171,7 +174,7 @@ class Ownership:
             return "the file has another name too"
         if candidate.inode not in (None, sighting.inode):
             return CHANGED
-        if not candidate.by_use and not is_named_for(path, self._uuid, self._name):
+        if not candidate.by_use and (self._uuid is None or self._name is None or not is_named_for(path, self._uuid, self._name)):
             return candidate.foreign
         return None
 

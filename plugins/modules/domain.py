@@ -241,9 +241,12 @@ kept_disks:
 import base64
 import binascii
 import contextlib
+import functools
 import os
 import signal
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -279,36 +282,36 @@ SEED_SPEC = {
 
 
 class Stopped(Exception):
-    """The module was told to end; what it made is removed first."""
+    """The module was ended by a signal; it first removes the files and the domain that it has created."""
 
 
 class DomainChange:
-    """One run of the module: what is there, what is asked for, and the way between."""
+    """One run of the module."""
 
-    def __init__(self, module, conn):
+    def __init__(self, module: AnsibleModule, conn: Any) -> None:
         self.module = module
         self.conn = conn
         self.params = module.params
         self.local = _libvirt.is_local(module.params["uri"])
-        self.made_files = []
-        self.links = {}
-        self._made = []
-        self.removed_files = []
-        self.kept_files = []
+        self.made_files: list[str] = []
+        self.links: dict[str, str] = {}
+        self._made: list[_ownership.Candidate] = []
+        self.removed_files: list[str] = []
+        self.kept_files: list[dict[str, str]] = []
         self.defined_here = False
-        # Whether anything was changed that was not taken back.
+        # True if a change was made and not undone.
         self.begun = False
-        # Whether the domain is on this hypervisor after a failure, as seen while no other call could work on it; None if unknown.
-        self.left = None
-        self._needs = None
+        # True if the domain is on this hypervisor after a failure, read while no other call could work on it; None if unknown.
+        self.left: bool | None = None
+        self._needs: Needs | None = None
         self.xml, self.uuid, self.name = self._identity()
-        # What a module was given is part of its result.
+        # The arguments are part of the result.
         self.params["xml"] = self.params["xml"] and without_passwords(self.params["xml"])
 
-    # -- what is asked for -------------------------------------------------------------------
+    # -- the arguments -----------------------------------------------------------------------
 
-    def _identity(self):
-        """The XML to define (or None), the uuid (or None) and the name (or None)."""
+    def _identity(self) -> tuple[str | None, str | None, str | None]:
+        """Return the XML to define, the uuid and the name, each None if not given."""
         wanted_uuid, wanted_name, text = self.params["uuid"], self.params["name"], self.params["xml"]
         if wanted_uuid is not None:
             try:
@@ -341,8 +344,11 @@ class DomainChange:
             text = ET.tostring(root, encoding="unicode")
         return text, own or wanted_uuid, parsed["name"]
 
-    def find(self):
-        """The domain, or None; a uuid or name that another domain has is a failure in words."""
+    def find(self) -> Any:
+        """Find the domain, or None.
+
+        :raises LibvirtProblem: another domain has its uuid or name.
+        """
         by_uuid = _power.find(self.conn, uuid=self.uuid) if self.uuid else None
         by_name = _power.find(self.conn, name=self.name) if self.name else None
         if by_uuid is not None and self.name and by_uuid.name() != self.name:
@@ -359,21 +365,21 @@ class DomainChange:
 
     # -- the states --------------------------------------------------------------------------
 
-    def run(self):
-        """Bring the domain to the state that was asked for and return the module's result."""
+    def run(self) -> dict[str, Any]:
+        """Bring the domain to the requested state and return the result of the module."""
         uuid, order = self._locked(), self.params["order"]
         with self._alone(uuid):
             try:
                 if uuid is not None:
-                    # Where it was withdrawn the domain may have left, which the caller is to know.
+                    # After a withdrawal the domain may have left; the except clause reads it.
                     _orders.refuse_withdrawn(Records(), uuid, self.name or uuid, order)
                 return self._run()
             except (LibvirtProblem, _images.ImageProblem, Stopped, libvirt.libvirtError):
                 self.left = self._is_left()
                 raise
 
-    def _locked(self):
-        """The uuid of the domain that no other call may work on meanwhile, or None."""
+    def _locked(self) -> str | None:
+        """Return the uuid of the domain to lock, or None."""
         if self.module.check_mode:
             return None
         if self.uuid is not None:
@@ -381,14 +387,14 @@ class DomainChange:
         found = self.find()
         return found.UUIDString() if found is not None else None
 
-    def _alone(self, uuid):
-        """Be the only call that works on the domain, whichever run gave the order."""
+    def _alone(self, uuid: str | None) -> contextlib.AbstractContextManager[None]:
+        """Lock the domain against other calls of any run."""
         if uuid is None:
             return contextlib.nullcontext()
         return _orders.alone(Records(), uuid, self.name or uuid, max(self.params["timeout"], _orders.LEAST_PATIENCE))
 
-    def _is_left(self):
-        """Whether the domain is on this hypervisor: True, False, or None when libvirt does not tell."""
+    def _is_left(self) -> bool | None:
+        """Tell if the domain is on this hypervisor; None if libvirt does not answer."""
         try:
             return any(
                 found.UUIDString() == self.uuid or (self.uuid is None and found.name() == self.name)
@@ -397,7 +403,7 @@ class DomainChange:
         except (LibvirtProblem, libvirt.libvirtError):
             return None
 
-    def _run(self):
+    def _run(self) -> dict[str, Any]:
         domain = self.find()
         before = self._picture(domain)
         if self.params["state"] == "absent":
@@ -420,13 +426,11 @@ class DomainChange:
             }
         return result
 
-    def _picture(self, domain):
+    def _picture(self, domain: Any) -> str:
         return _text_of(read_domain(domain, self.local) if domain is not None else None, [])
 
-    def _present(self, domain):
+    def _present(self, domain: Any) -> tuple[bool, dict[str, Any]]:
         state = self.params["state"]
-        if domain is None and self.xml is None:
-            raise LibvirtProblem(f"There is no domain {self.name or self.uuid} on {host_name()}: give its xml to have it defined.")
         if domain is None:
             self._refuse_used_disks()
         to_make = self._files_to_make() if domain is None else []
@@ -452,14 +456,20 @@ class DomainChange:
             self.made_files = [path for path, make in to_make]
             final = state if state in ("running", "shutoff") and not reached else current
             if domain is None:
-                return changed, domain_from_xml(self.xml, final)
+                return changed, domain_from_xml(self._definition(), final)
             return changed, dict(self._foretold(domain, other_size, larger), state=final)
         if changed:
             domain = self._change(domain, to_make, reached, set_autostart, other_size, larger)
         return changed, read_domain(domain, self.local)
 
-    def _other_size(self, domain):
-        """The XML to define a domain with that has another size, None when it is as asked for."""
+    def _definition(self) -> str:
+        """Return the XML of a domain that is missing."""
+        if self.xml is None:
+            raise LibvirtProblem(f"There is no domain {self.name or self.uuid} on {host_name()}: give its xml to have it defined.")
+        return self.xml
+
+    def _other_size(self, domain: Any) -> str | None:
+        """Return the XML with the requested size, or None if the domain has it."""
         if domain is None or all(self.params[name] is None for name in ("vcpus", "memory_mb", "flavor")):
             return None
         for name in ("vcpus", "memory_mb"):
@@ -476,8 +486,8 @@ class DomainChange:
             )
         return found
 
-    def _larger(self, domain):
-        """The disk to make larger and its size, None when there is none."""
+    def _larger(self, domain: Any) -> tuple[dict[str, Any], int] | None:
+        """Return the disk to enlarge and its new size in bytes, or None."""
         if domain is None or self.params["disk_gb"] is None:
             return None
         if not self.local:
@@ -486,7 +496,7 @@ class DomainChange:
             )
         return _resize.growth(read_domain(domain, self.local), self.params["disk_gb"])
 
-    def _foretold(self, domain, other_size, larger):
+    def _foretold(self, domain: Any, other_size: str | None, larger: tuple[dict[str, Any], int] | None) -> dict[str, Any]:
         facts = read_domain(domain, self.local)
         if other_size is not None:
             foreseen = domain_from_xml(other_size, facts["state"])
@@ -497,9 +507,9 @@ class DomainChange:
                     disk["capacity_bytes"] = larger[1]
         return facts
 
-    def _files_to_make(self):
-        """``[(path, function that makes it)]`` for the files that are not there yet."""
-        found = []
+    def _files_to_make(self) -> list[tuple[str, Callable[[], _ownership.Candidate]]]:
+        """Return ``[(path, function that creates it)]`` for the missing files."""
+        found: list[tuple[str, Callable[[], _ownership.Candidate]]] = []
         for disk in self.params["disks"]:
             if disk["size_gb"] is not None and disk["size_gb"] < 1:
                 raise _images.ImageProblem(f"The disk {disk['path']} cannot have {disk['size_gb']} GiB: size_gb is 1 or more.")
@@ -509,7 +519,7 @@ class DomainChange:
             if disk["backing_file"]:
                 self._refuse_written(disk)
             if _images.check_disk(self.module, disk):
-                found.append((disk["path"], lambda disk=disk: _images.make_disk(self.module, disk)))
+                found.append((disk["path"], functools.partial(_images.make_disk, self.module, disk)))
         seed = self.params["seed"]
         if seed:
             self._refuse_used(seed["path"])
@@ -518,58 +528,69 @@ class DomainChange:
             except (binascii.Error, ValueError) as exc:
                 raise _images.ImageProblem(f"The content of the seed {seed['path']} is not Base64: {exc}.") from exc
             if _images.check_seed(seed["path"], content):
-                found.append((seed["path"], lambda: _images.make_seed(seed["path"], content)))
+                found.append((seed["path"], functools.partial(_images.make_seed, seed["path"], content)))
         return found
 
-    def _refuse_used(self, path):
-        """A file that is there may be a killed run's, but a path that another domain names is that one's, be a file there or not."""
+    def _needs_of_others(self) -> Needs:
         if self._needs is None:
             self._needs = Needs(self.conn, self.uuid, self.params["used_elsewhere"])
+        return self._needs
+
+    def _refuse_used(self, path: str) -> None:
+        """Refuse a path that another domain names, even if no file is there."""
         try:
             sighting = look(path)
-            user = self._needs.user(path, sighting)
+            user = self._needs_of_others().user(path, sighting)
         except (OSError, _files.Unresponsive) as exc:
-            raise _images.ImageProblem(f"The path {path} cannot be looked at on {host_name()}: {_backing.reason_of(exc)}.") from exc
+            raise _images.ImageProblem(f"The path {path} cannot be read on {host_name()}: {_backing.reason_of(exc)}.") from exc
         if user:
             raise _images.ImageProblem(f"The file {path} is in use by {user[0]} on {host_name()}: choose another path for {self.name}.")
         looked_up = self.params["looked_up"]
         if looked_up is not None and sighting.real not in looked_up:
             self.links[path] = sighting.real
 
-    def _refuse_written(self, disk):
-        """What is backed by a disk that another domain writes to is destroyed by that, at the latest when that one is started."""
+    def _refuse_written(self, disk: dict[str, Any]) -> None:
+        """Refuse a backing image that another domain writes to, because that would destroy the new disk."""
         image = disk["backing_file"]
         try:
-            writer = self._needs.writer(image)
+            writer = self._needs_of_others().writer(image)
         except (OSError, _files.Unresponsive) as exc:
-            raise _images.ImageProblem(f"The image {image} cannot be looked at on {host_name()}: {_backing.reason_of(exc)}.") from exc
+            raise _images.ImageProblem(f"The image {image} cannot be read on {host_name()}: {_backing.reason_of(exc)}.") from exc
         if writer:
             raise _images.ImageProblem(
-                f"The image {image} of {disk['path']} is, or is backed by, a disk that the domain {writer} on {host_name()} writes to, and "
-                "whatever is backed by it is destroyed by that: give it a copy of that image."
+                f"The image {image} of {disk['path']} is, or is backed by, a disk that the domain {writer} on {host_name()} writes to, which "
+                "would destroy the new disk: use a copy of that image."
             )
 
-    def _refuse_links(self):
-        """What a path is by way of links may be in use on another hypervisor, which the caller has to find out first."""
+    def _refuse_links(self) -> None:
+        """Refuse symbolic links, because the caller has not checked if another hypervisor uses their real files."""
         if self.links:
             what = ", ".join(f"{path} is {real}" for path, real in sorted(self.links.items()))
             raise _images.ImageProblem(f"On {host_name()} {what}, and whether another hypervisor uses that was not looked up.")
 
-    def _refuse_used_disks(self):
-        """The disks that a new domain would write to must be nobody else's, whoever makes them."""
-        for element in parse(self.xml).findall("devices/disk"):
+    def _refuse_used_disks(self) -> None:
+        """Refuse writable disks of a new domain that another domain uses."""
+        for element in parse(self._definition()).findall("devices/disk"):
             disk = parse_disk(element)
             if disk["type"] == "file" and disk["source"] and not disk["readonly"] and not disk["shareable"] and disk["device"] == "disk":
                 self._refuse_used(disk["source"])
 
-    def _change(self, domain, to_make, reached, set_autostart, other_size=None, larger=None):
+    def _change(
+        self,
+        domain: Any,
+        to_make: list[tuple[str, Callable[[], _ownership.Candidate]]],
+        reached: bool,
+        set_autostart: bool,
+        other_size: str | None = None,
+        larger: tuple[dict[str, Any], int] | None = None,
+    ) -> Any:
         is_new, self.begun = domain is None, True
         try:
             for path, make in to_make:
                 self._made.append(make())
                 self.made_files.append(path)
             if domain is None:
-                domain = _power.define(self.conn, self.xml)
+                domain = _power.define(self.conn, self._definition())
                 self.defined_here = True
                 self._note_nvram(domain)
             if set_autostart:
@@ -585,31 +606,31 @@ class DomainChange:
             return domain
         except BaseException as exc:
             left = self._undo(domain)
-            # Of a domain that was there before not everything is taken back.
+            # A change of an existing domain is not undone completely.
             self.begun = bool(left) or not is_new
             if isinstance(exc, libvirt.libvirtError):
                 exc = LibvirtProblem(
                     f"{self.name or self.uuid} cannot be brought to {self.params['state']} on {host_name()}: {_libvirt.text_of(exc)}."
                 )
             if left:
-                raise LibvirtProblem(f"{exc} What this call had made could not be removed: {'; '.join(left)}.") from exc
+                raise LibvirtProblem(f"{exc} Not everything that this call created could be removed: {'; '.join(left)}.") from exc
             raise exc
 
-    def _note_nvram(self, domain):
-        """UEFI variables that are not there yet will be made by the first start, and are this call's then."""
+    def _note_nvram(self, domain: Any) -> None:
+        """Note missing UEFI variables, which the first start will create, as created by this call."""
         path = nvram_path(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)) if self.local else None
         if path is not None and not os.path.lexists(path):
             self._made.append(_ownership.Candidate(path, by_use=True))
 
-    def _undo(self, domain):
-        """Remove what this call made, the last first; returns what could not be removed, in words."""
+    def _undo(self, domain: Any) -> list[str]:
+        """Remove all that this call created, the last first; return descriptions of the rest."""
         if self.defined_here and domain is not None:
             try:
                 if domain.isActive():
                     domain.destroy()
                 _ownership.undefine(domain, with_state=True)
             except libvirt.libvirtError as exc:
-                # Its files stay with it: a domain without disks helps nobody.
+                # A domain that stays needs its files.
                 return [f"the domain ({_libvirt.text_of(exc)})"]
         made = _ownership.Ownership(self.conn, self.uuid, self.name, self._made[::-1])
         self.made_files, self._made = [], []
@@ -620,7 +641,7 @@ class DomainChange:
             return [str(exc)]
         return [f"{each['path']} ({each['reason']})" for each in made.kept]
 
-    def _absent(self, domain):
+    def _absent(self, domain: Any) -> tuple[bool, None]:
         if domain is None:
             return False, None
         facts = read_domain(domain, self.local)
@@ -632,15 +653,15 @@ class DomainChange:
         persistent = domain.isPersistent()
         try:
             if domain.isActive():
-                # One that does not go down is whole: nothing of its removal has begun.
+                # If it does not stop, its removal has not begun.
                 _power.stop(domain, self.params["timeout"], self.params["force"], keep=False)
         except libvirt.libvirtError as exc:
-            # A transient one is gone once it is off.
+            # A transient domain vanishes when it stops.
             if persistent or not is_gone(exc):
                 raise
         self.begun = True
         own.sort_out()
-        # Before the definition: a run that is killed leaves something that the next one finds.
+        # Before the definition, so that after a run was killed the next one still finds the domain.
         try:
             own.remove()
         except OSError as exc:
@@ -650,8 +671,8 @@ class DomainChange:
             _ownership.undefine(domain, with_state=True)
         return True, None
 
-    def _own_files(self, domain):
-        """The domain's files, to be sorted out; none where the disks are to be kept."""
+    def _own_files(self, domain: Any) -> _ownership.Ownership:
+        """Return the files of the domain, or none if its disks are kept."""
         if not self.params["remove_disks"]:
             return _ownership.Ownership(self.conn, self.uuid, self.name, [])
         if not self.local:
@@ -662,26 +683,26 @@ class DomainChange:
         return _ownership.Ownership(self.conn, self.uuid, self.name, candidates, self.params["used_elsewhere"])
 
 
-def _has_saved_memory(domain):
+def _has_saved_memory(domain: Any) -> bool:
     try:
         return bool(domain.hasManagedSaveImage(0))
     except libvirt.libvirtError:
         return False
 
 
-def _text_of(facts, made_files):
-    """A domain as the text that a diff is made of."""
+def _text_of(facts: dict[str, Any] | None, made_files: list[str]) -> str:
+    """Return a domain as text for a diff."""
     if facts is None:
         return "state: absent\n"
     files = "".join(f"file: {path}\n" for path in made_files)
     return f"state: {facts['state']}\n{files}{facts['xml'].rstrip()}\n"
 
 
-def _on_term(number, frame):
+def _on_term(number: int, frame: object) -> None:
     raise Stopped(f"The module was ended by signal {number}.")
 
 
-def main():
+def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
@@ -717,7 +738,7 @@ def main():
     try:
         previous = signal.signal(signal.SIGTERM, _on_term)
     except ValueError:
-        # Not the main thread: then nobody sends us signals either.
+        # Only the main thread gets signals.
         previous = None
     change = None
     try:
@@ -736,13 +757,13 @@ def main():
     module.exit_json(**result)
 
 
-def _sentence(problem):
+def _sentence(problem: Exception) -> str:
     text = str(problem)
     return text if text.endswith(".") else f"{text[:1].upper()}{text[1:]}."
 
 
-def _certain(change):
-    """What a failure leaves certain, for whoever decides what to do next."""
+def _certain(change: DomainChange | None) -> dict[str, Any]:
+    """Return the certain facts after a failure."""
     if change is None:
         return {"begun": False, "domain_left": None}
     links = {"links": change.links} if change.links else {}

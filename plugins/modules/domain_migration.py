@@ -185,6 +185,8 @@ finished:
 """
 
 
+from typing import Any
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt
@@ -212,10 +214,10 @@ MOVE_SPEC = {
 }
 
 
-def _moves(module):
-    """The moves to start and those to abort, with their uuids in one form and their defaults filled in."""
+def _moves(module: AnsibleModule) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the moves to start and the moves to abort, with canonical uuids and defaults."""
     seen = set()
-    found = []
+    found: dict[str, list[dict[str, Any]]] = {}
     for option in ("start", "abort"):
         moves = []
         for move in module.params[option]:
@@ -229,12 +231,12 @@ def _moves(module):
             if move["destination_uri"] is None:
                 move["destination_uri"] = f"qemu+ssh://root@{move['destination']}/system"
             moves.append(move)
-        found.append(moves)
-    return found
+        found[option] = moves
+    return found["start"], found["abort"]
 
 
-def _followed(module, item):
-    """What is to be followed: uuid, and migration where it is given."""
+def _followed(module: AnsibleModule, item: Any) -> dict[str, Any]:
+    """Return the uuid, and the migration if given, of an item of the option follow."""
     if isinstance(item, dict):
         unknown = sorted(set(item) - {"uuid", "migration"})
         if unknown or not item.get("uuid"):
@@ -243,7 +245,7 @@ def _followed(module, item):
     return {"uuid": _libvirt.domain_uuid(module, str(item), "started")}
 
 
-def main():
+def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
@@ -267,8 +269,8 @@ def main():
     started = [*moves, *unwanted]
     known = {move["uuid"] for move in started}
     waiting = [_libvirt.domain_uuid(module, each, "started") for each in module.params["waiting"]]
-    followed = {each["uuid"]: each for each in (_followed(module, each) for each in module.params["follow"])}
-    followed = [each for uuid, each in followed.items() if uuid not in known]
+    by_uuid = {each["uuid"]: each for each in (_followed(module, each) for each in module.params["follow"])}
+    followed = [each for uuid, each in by_uuid.items() if uuid not in known]
     for option in ("wait", "until", "news_within"):
         if (module.params[option] or 0) < 0:
             module.fail_json(msg=f"{option} is {module.params[option]}: give 0 or more.")

@@ -83,6 +83,7 @@ domains:
 """
 
 import time
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -94,8 +95,8 @@ from ansible_collections.drover.compute.plugins.module_utils._migration.record i
 SPEC = {"uuid": {"type": "str", "required": True}, "withdraw": {"type": "list", "elements": "str", "default": []}}
 
 
-def _look(conn, records, wanted, patience, module):
-    entry = {"uuid": wanted["uuid"], "busy": False, "domain": None}
+def _look(conn: Any, records: Records, wanted: dict[str, Any], patience: float, module: AnsibleModule) -> dict[str, Any]:
+    entry: dict[str, Any] = {"uuid": wanted["uuid"], "busy": False, "domain": None}
     try:
         with _orders.alone(records, wanted["uuid"], wanted["uuid"], patience):
             if not module.check_mode:
@@ -108,7 +109,7 @@ def _look(conn, records, wanted, patience, module):
     return entry
 
 
-def main():
+def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
@@ -130,7 +131,7 @@ def main():
     except libvirt.libvirtError as exc:
         module.fail_json(msg=f"libvirt on {_libvirt.host_name()} refused: {_libvirt.text_of(exc)}.")
     except OSError as exc:
-        module.fail_json(msg=f"What was ordered cannot be kept in {records.folder} on {_libvirt.host_name()}: {exc.strerror}.")
+        module.fail_json(msg=f"The orders cannot be recorded in {records.folder} on {_libvirt.host_name()}: {exc.strerror}.")
     finally:
         _libvirt.close(conn)
     module.exit_json(changed=False, domains=found)

@@ -124,6 +124,7 @@ domains:
 
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -135,15 +136,15 @@ from ansible_collections.drover.compute.plugins.module_utils._migration.record i
 DOMAIN_SPEC = {"uuid": {"type": "str", "required": True}, "name": {"type": "str"}}
 
 
-def _reached(domain, given):
-    """Whether the domain is as it shall be."""
+def _reached(domain: Any, given: dict[str, Any]) -> bool:
+    """Tell if the domain is in the requested state."""
     if given["state"] == "running":
         return _power.state_of(domain) in ("running", "blocked")
     return given["state"] == "shutoff" and not domain.isActive()
 
 
-def _act(conn, wanted, given, check_mode):
-    """Work on one domain; the entry of the result for it."""
+def _act(conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Work on one domain and return its entry of the result."""
     answer = {
         "uuid": wanted["uuid"],
         "name": wanted["name"],
@@ -157,17 +158,19 @@ def _act(conn, wanted, given, check_mode):
         with _alone(wanted, given, check_mode):
             return _act_alone(conn, wanted, given, check_mode, answer, local)
     except (LibvirtProblem, OSError) as exc:
-        # Another call has it: how it is now says nothing of how it will be.
+        # Another call works on the domain, so its current state proves nothing.
         return {**answer, "status": "failed", "message": str(exc)}
 
 
-def _alone(wanted, given, check_mode):
+def _alone(wanted: dict[str, Any], given: dict[str, Any], check_mode: bool) -> contextlib.AbstractContextManager[None]:
     if check_mode:
         return contextlib.nullcontext()
     return _orders.alone(Records(), wanted["uuid"], wanted["name"] or wanted["uuid"], max(given["timeout"], _orders.LEAST_PATIENCE))
 
 
-def _act_alone(conn, wanted, given, check_mode, answer, local):
+def _act_alone(
+    conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: bool, answer: dict[str, Any], local: bool
+) -> dict[str, Any]:
     domain = None
     try:
         domain = _power.find(conn, uuid=wanted["uuid"])
@@ -191,7 +194,7 @@ def _act_alone(conn, wanted, given, check_mode, answer, local):
     return answer
 
 
-def _change(conn, domain, given):
+def _change(conn: Any, domain: Any, given: dict[str, Any]) -> None:
     if given["state"] == "running":
         _power.start(domain, given["timeout"])
     elif given["state"] == "shutoff":
@@ -200,19 +203,19 @@ def _change(conn, domain, given):
         _reboot.reboot(conn, domain, given["timeout"], given["hard"])
 
 
-def _still(domain, local):
-    """How a domain is after a failure, None when libvirt does not tell."""
+def _still(domain: Any, local: bool) -> dict[str, Any] | None:
+    """Read a domain after a failure; None if libvirt does not answer."""
     try:
         return read_domain(domain, local) if domain is not None else None
     except (LibvirtProblem, libvirt.libvirtError):
         return None
 
 
-def _difference(answers, given, check_mode):
-    """The states before and after, one line for each domain."""
+def _difference(answers: list[dict[str, Any]], given: dict[str, Any], check_mode: bool) -> dict[str, str]:
+    """Return the states before and after, one line for each domain."""
     reached = {"running": "running", "shutoff": "shutoff", "rebooted": "running, rebooted"}[given["state"]]
 
-    def after(answer):
+    def after(answer: dict[str, Any]) -> str:
         if answer["changed"] and (check_mode or given["state"] == "rebooted"):
             return reached
         return answer["domain"]["state"] if answer["domain"] else "absent"
@@ -223,7 +226,7 @@ def _difference(answers, given, check_mode):
     }
 
 
-def main():
+def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
@@ -246,7 +249,7 @@ def main():
         each["uuid"] = _libvirt.domain_uuid(module, each["uuid"], "done")
     _libvirt.require_binding(module)
     if given["state"] == "rebooted":
-        # Before the connection is made, or it would tell of no events.
+        # Before the connection is opened, because otherwise it has no events.
         _libvirt.start_event_loop()
     conn = _libvirt.connect(module, given["uri"])
     try:
@@ -254,7 +257,7 @@ def main():
             answers = list(pool.map(lambda each: _act(conn, each, given, module.check_mode), given["domains"]))
     finally:
         _libvirt.close(conn)
-    result = {"changed": any(each["changed"] for each in answers)}
+    result: dict[str, Any] = {"changed": any(each["changed"] for each in answers)}
     if module._diff:
         result["diff"] = _difference(answers, given, module.check_mode)
     for each in answers:

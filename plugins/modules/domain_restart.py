@@ -199,7 +199,7 @@ INSTANCE_SPEC = {
 }
 
 
-def main():
+def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={

@@ -84,7 +84,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.drover.compute.plugins.module_utils import _probe
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "addresses": {"type": "list", "elements": "str", "required": True},

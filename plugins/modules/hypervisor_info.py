@@ -306,7 +306,7 @@ from ansible_collections.drover.compute.plugins.module_utils._limits import Late
 READ_TIMEOUT = 120
 
 
-def main():
+def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={

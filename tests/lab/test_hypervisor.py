@@ -127,11 +127,11 @@ def with_kvm_unhidden(fleet):
 def test_kvm_that_is_offered_and_does_not_work(with_kvm_unhidden):
     fleet = with_kvm_unhidden
     before = fleet.run("kvm1", "virsh list --all --name; ls /var/lib/libvirt/images /run/libvirt/qemu")
-    assert "offers KVM, and a guest does not start with it" not in said(fleet.playbook("discover", "--limit", "kvm1,localhost"))
+    assert "offers KVM, but no guest starts with it" not in said(fleet.playbook("discover", "--limit", "kvm1,localhost"))
     done = fleet.playbook("discover", "--limit", "kvm1,localhost", "-e", "drover_probe_kvm=true")
-    assert "Host kvm1 offers KVM, and a guest does not start with it: " in said(done) and "drover_cpu" in said(done)
+    assert "Host kvm1 offers KVM, but no guest starts with it: " in said(done) and "drover_cpu" in said(done)
     text = said(fleet.playbook("check_hypervisor.yml", "--limit", "kvm1", check=False))
-    assert "kvm1 offers KVM, and a guest does not start with it" in text
+    assert "kvm1 offers KVM, but no guest starts with it" in text
     # Without KVM, as an operator may say, there is nothing to find fault with.
     done = fleet.playbook("check_hypervisor.yml", "--limit", "kvm1", "-e", "drover_domain_type=qemu")
     assert "KVM is not to be used" in said(done)

@@ -104,7 +104,7 @@ def test_it_stops_at_the_first_failure_and_goes_on_there(powered):
     was_done = rolling(fleet)["kvm2"] == "done"
     assert (boots(fleet)["kvm2"] != before["kvm2"]) == was_done
     # A rebalance keeps out of the way.
-    assert "kvm1 is drained, and nothing is moved until it is back" in said(fleet.playbook("rebalance"))
+    assert "kvm1 is drained, and nothing moves until it is back" in said(fleet.playbook("rebalance"))
 
     done = roll(fleet, drover_hooks=hooks(fleet, after_drain=NOTE), **variables)
     assert "Going on with a maintenance that was not finished: kvm1 was begun with" in said(done)

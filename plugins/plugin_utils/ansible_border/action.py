@@ -1,11 +1,13 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every action plugin of the collection does around its one call of the engine."""
+"""The base class of all action plugins."""
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
@@ -16,62 +18,62 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
 
-STORE_SPEC = {"store_url": {"type": "str", "no_log": True}}
+STORE_SPEC: dict[str, dict[str, Any]] = {"store_url": {"type": "str", "no_log": True}}
 
 
 class DroverAction(ActionBase):
-    """Validates arguments, opens the store, calls ``act`` and turns failures into sentences.
+    """Validate the arguments, call ``act`` and show each DroverError as a message.
 
-    A subclass sets ARGUMENT_SPEC, may set VARIABLES (options that fall back on a variable ``drover_<option>``; a pair is
-    an option and its variable, without ``drover_``) and writes ``act(args, task_vars) -> dict`` of plain types.
+    A subclass sets ARGUMENT_SPEC and defines ``act``, which returns plain types. It may set VARIABLES: options that the variable
+    ``drover_<option>`` sets too; a pair is an option and the name of its variable without ``drover_``.
     """
 
-    ARGUMENT_SPEC = {}
-    REQUIREMENTS = {}
-    VARIABLES = ()
+    ARGUMENT_SPEC: dict[str, dict[str, Any]] = {}
+    REQUIREMENTS: dict[str, Any] = {}
+    VARIABLES: Sequence[str | tuple[str, str]] = ()
     _supports_check_mode = True
     _supports_async = False
 
-    def __init_subclass__(cls):
-        # All is imported by now and stays for as long as the process lives: to search it for garbage at the end of ansible-playbook, and
-        # of each process that it forks, takes a tenth of the time of a short command.
+    def __init_subclass__(cls) -> None:
+        # All imported objects stay until the process ends. Without this, the garbage collection at the end of ansible-playbook, and of each
+        # process that it forks, takes a tenth of the time of a short command.
         gc.freeze()
 
-    def run(self, tmp=None, task_vars=None):
+    def run(self, tmp: Any = None, task_vars: Mapping[str, Any] | None = None) -> dict[str, Any]:
         task_vars = task_vars or {}
         result = super().run(tmp, task_vars)
-        # Ansible shows a sentence once in a run, however many tasks and hosts say it.
+        # Ansible shows equal warnings of all tasks and hosts once.
         for sentence in known_variables.unknown({*task_vars, *self.variables(task_vars)}):
             Display().warning(sentence)
         try:
             args = self._arguments(task_vars)
             result.update(self.act(args, task_vars))
         except DroverError as problem:
-            # Ansible would add the text of a cause to ours, and ours says it already.
+            # With a cause, Ansible would append its text, which the message already has.
             raise AnsibleActionFail(str(problem), result=to_plain(problem.details)) from None
         result.setdefault("changed", False)
         return result
 
-    def act(self, args, task_vars):
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         raise NotImplementedError
 
-    def store(self, args, task_vars):
-        """The Store this task works on. In check mode its writes are rolled back."""
+    def store(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Store:
+        """Open the store of this task. In check mode its writes are rolled back."""
         return Store.open(options.store_url(args, task_vars, self._templar), check_mode=self._task.check_mode)
 
-    def show(self, line):
-        """A line for the person who watches, in a terminal or a job log."""
+    def show(self, line: str) -> None:
+        """Show a line in the terminal or job log."""
         Display().display(line)
 
-    def variables(self, task_vars):
-        """The variables that VARIABLES are looked up in."""
+    def variables(self, task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the variables in which VARIABLES are looked up."""
         return task_vars
 
-    def target(self, task_vars):
-        """The name of the inventory host this task works on."""
+    def target(self, task_vars: Mapping[str, Any]) -> str:
+        """Return the inventory host of this task."""
         return str(self._task.delegate_to or task_vars.get("inventory_hostname") or "localhost")
 
-    def _arguments(self, task_vars):
+    def _arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
         given = dict(self._task.args)
         pairs = [(each, each) if isinstance(each, str) else each for each in self.VARIABLES]
         known = {option: variable for option, variable in pairs if option in self.ARGUMENT_SPEC}
@@ -85,10 +87,10 @@ class DroverAction(ActionBase):
         return args
 
 
-def difference(name, before, after):
-    """One entry of the ``diff`` of a thing that may not have been there before or be there now (None).
+def difference(name: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return an entry of ``diff``; None means that the thing does not exist.
 
-    Its uuid is left out: in check mode it is not the one that a real run would give.
+    The uuid is left out, because check mode cannot know the uuid of a real run.
     """
     shown = [{key: value for key, value in (each or {}).items() if key != "uuid"} for each in (before, after)]
     return {"before": shown[0], "after": shown[1], "before_header": name, "after_header": name}

@@ -1,24 +1,25 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a host answers this controller: by a task that was tried on it, and by a TCP connection."""
+"""Find out if a host answers this controller, over SSH or TCP."""
 
 from __future__ import annotations
 
-import typing
+from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _probe
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import host_answer
 
-#: Seconds that this controller waits for the host's TCP.
+#: Time limit of the TCP connection, in seconds.
 PATIENCE = 5
 
 
-def answer(host: str, tried: dict, variables: typing.Mapping) -> host_answer.Answer:
-    """How a host answers. TCP is tried where the task alone does not settle it.
+def answer(host: str, tried: Mapping[str, Any], variables: Mapping[str, Any]) -> host_answer.Answer:
+    """Judge the answer of a host; try TCP if the result of a task on it is not conclusive.
 
-    :param tried: the result of a module on the host that only reads something.
-    :param variables: those of the host in the inventory.
+    :param tried: the result of a module on the host that only reads.
+    :param variables: of the host in the inventory.
     """
     said = host_answer.read(tried)
     reached, seen = None, ""

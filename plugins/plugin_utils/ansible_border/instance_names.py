@@ -1,30 +1,40 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What instances are called in an inventory. Whoever names a domain must not thereby be a hypervisor, or this machine."""
+"""Names of instances in an inventory. The name of a domain never makes it a hypervisor, or this machine."""
 
 from __future__ import annotations
 
 import ipaddress
 import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-# Ends of the parts of a uuid.
+#: Where the parts of a uuid end.
 PARTS = (8, 13, 18, 23, 36)
 
 
-def choose(instances, taken):
+class Names(NamedTuple):
+    """The names of instances in an inventory."""
+
+    #: {name: instance}, in the order of the instances.
+    names: dict[str, Mapping[str, Any]]
+    #: Sentences such as "kvm2 is kvm2-1b4e28ba", sorted: the names that are taken or not usable.
+    changed: list[str]
+
+
+def choose(instances: Collection[Mapping[str, Any]], taken: Collection[str]) -> Names:
     """Give each instance a name that nothing else has.
 
-    :param instances: dicts with name and uuid.
+    :param instances: each has name and uuid.
     :param taken: names that no instance may have.
-    :returns: a dict: names (dict name -> instance, in the order of the instances), changed (texts such as "kvm2 is
-        kvm2-1b4e28ba", sorted, of those whose name is taken or cannot be used).
     """
-    count = {}
+    count: dict[str, int] = {}
     for each in instances:
         count[each["name"]] = count.get(each["name"], 0) + 1
-    given, changed = {}, []
-    # Those that keep their names first, then by uuid: the order of the instances does not matter.
+    given: dict[str, Mapping[str, Any]] = {}
+    changed = []
+    # First the instances that keep their names, then by uuid, so that the order of the instances does not matter.
     for each in sorted(instances, key=lambda each: (not _keeps(each, count, taken), each["uuid"])):
         name, uuid = each["name"], each["uuid"]
         if _keeps(each, count, taken):
@@ -35,29 +45,29 @@ def choose(instances, taken):
         if name in taken or not _is_usable(name):
             changed.append(f"{name} is {found}")
     names = {each["uuid"]: name for name, each in given.items()}
-    return {"names": {names[each["uuid"]]: each for each in instances}, "changed": sorted(changed)}
+    return Names({names[each["uuid"]]: each for each in instances}, sorted(changed))
 
 
-def is_address(addresses):
-    """Whether the first of what a host says are addresses is one: SSH would take it for whatever it looks like."""
+def is_address(addresses: Sequence[str]) -> bool:
+    """Tell whether the first text of a host's report of addresses is one; SSH would interpret any other text."""
     try:
         return bool(addresses) and ipaddress.ip_address(addresses[0]) is not None
     except ValueError:
         return False
 
 
-def _keeps(instance, count, taken):
+def _keeps(instance: Mapping[str, Any], count: Mapping[str, int], taken: Collection[str]) -> bool:
     name = instance["name"]
     return count[name] == 1 and name not in taken and _is_usable(name)
 
 
-def _is_usable(name):
-    """Whether SSH takes the name for that of a host, where no address is known, and not for an option."""
+def _is_usable(name: str) -> bool:
+    """Tell whether SSH accepts the name as a host's, and does not read it as an option."""
     return bool(name) and not name.startswith("-")
 
 
-def _forms(name, uuid, several):
-    """Names for an instance, the best first."""
+def _forms(name: str, uuid: str, several: bool) -> Iterator[str]:
+    """Yield names for an instance, the best first."""
     name = name if _is_usable(name) else f"instance{name}"
     for end in PARTS[-1:] if several else PARTS:
         yield f"{name}-{uuid[:end]}"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The variables of hosts, plays and runs that the collection reads or sets; a test compares them with the code and the pages."""
+"""All variables that the collection reads or sets; a test compares them with the code and the pages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KNOWN = frozenset(PREFIX + name for name in _NAMES.split())
 
 
 def unknown(names: Iterable[str]) -> list[str]:
-    """Return a sentence for each name that begins like a variable of the collection and is none."""
+    """Return a warning for each name with the prefix that is no variable of the collection."""
     return [
         f"drover.compute has no variable {name}{did_you_mean(name, KNOWN, PREFIX)}, so that it changes nothing. "
         f"Correct its name; a variable of your own needs one that does not begin with {PREFIX}."

@@ -1,46 +1,47 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the value of an option comes from, for actions, lookups and inventory alike.
+"""The sources of options, the same for actions, lookups and inventory.
 
-Action plugins have no get_option, so the order is kept here, once:
-argument (or module_defaults), variable ``drover_<option>``, environment, ansible.cfg, default.
+Action plugins have no get_option. The order is: argument (or module_defaults), variable ``drover_<option>``, environment, ansible.cfg,
+default.
 """
 
 from __future__ import annotations
 
 import configparser
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from ansible import constants as C
 
 STORE_ENVIRONMENT = "DROVER_STORE_URL"
 
 
-def from_variable(option, variables, templar):
-    """The templated value of ``drover_<option>``, or None when the variable is not set."""
+def from_variable(option: str, variables: Mapping[str, Any], templar: Any) -> Any:
+    """Return the templated value of ``drover_<option>``, or None if it is not set."""
     name = f"drover_{option}"
     if name not in variables:
         return None
     return templar.template(variables[name])
 
 
-def add_variables(args, options, variables, templar):
-    """Fill those of ``options`` that are not in ``args`` from their variables.
+def add_variables(args: dict[str, Any], options: Mapping[str, str], variables: Mapping[str, Any], templar: Any) -> None:
+    """Set missing options from their variables.
 
-    :param args: the arguments given, changed in place.
-    :param options: dict option -> its variable, without ``drover_``.
+    :param args: the given arguments, changed in place.
+    :param options: {option: its variable without ``drover_``}.
     """
     for option, variable in options.items():
         if args.get(option) is None:
             value = from_variable(variable, variables, templar)
             if value is not None:
                 args[option] = value
-    return args
 
 
-def store_url(args, variables, templar):
-    """The store's URL as text. The password in it is a secret: never show it."""
+def store_url(args: Mapping[str, Any], variables: Mapping[str, Any], templar: Any) -> str:
+    """Return the URL of the store. It may contain a password, so do not show it."""
     return str(
         args.get("store_url")
         or from_variable("store_url", variables, templar)
@@ -50,13 +51,13 @@ def store_url(args, variables, templar):
     )
 
 
-def default_store_url():
-    """SQLite in a folder of its own under Ansible's home."""
+def default_store_url() -> str:
+    """Return the URL of an SQLite file below Ansible's home."""
     home = os.path.expanduser(os.environ.get("ANSIBLE_HOME") or C.config.get_config_value("ANSIBLE_HOME"))
     return "sqlite:///" + os.path.join(home, "drover", "store.db")
 
 
-def _from_ansible_cfg(option):
+def _from_ansible_cfg(option: str) -> str | None:
     if not C.CONFIG_FILE:
         return None
     parser = configparser.ConfigParser(interpolation=None, inline_comment_prefixes=(";",))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The options of actions that have the scheduler decide: those of the fragment drover.compute.scheduler."""
+"""The options of actions that call the scheduler, as in the fragment drover.compute.scheduler."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 
-SCHEDULER_SPEC = {
+SCHEDULER_SPEC: dict[str, dict[str, Any]] = {
     "policy": {"type": "dict", "default": {}},
     "policy_file": {"type": "path"},
     "service_down_time": {"type": "int", "default": 0},
 }
 #: The variables that set them too, see action.DroverAction.
-SCHEDULER_VARIABLES = ("service_down_time", ("policy", "scheduler"), ("policy_file", "scheduler_file"))
+SCHEDULER_VARIABLES: tuple[str | tuple[str, str], ...] = ("service_down_time", ("policy", "scheduler"), ("policy_file", "scheduler_file"))
 
 
 def policy_of(args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> Policy:

@@ -73,7 +73,7 @@ def test_the_time_limit_of_the_task_ends_it_and_is_no_fault_of_the_host(prepared
         began = time.monotonic()
         code, said = drain(tmp_path, prepared_url, "kvm1", [deaf], timeout=5, ignore_errors=True)
     assert code == 0 and time.monotonic() - began < 30, said
-    assert "The time limit of the task is over" in said and "Traceback" not in said, said
+    assert "The time limit of the task has passed" in said and "Traceback" not in said, said
     with Store.open(prepared_url).read() as connection:
         assert services.get(connection, "kvm1").last_error is None
 

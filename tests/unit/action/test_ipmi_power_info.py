@@ -59,7 +59,7 @@ def test_suspected_6_off_only_where_the_controller_says_off(tmp_path, answer, st
     assert code == 0 and re.search(f"<{state}>", text), text
     assert "the power was switched" not in text and "changed=0" in text
     if state == "unknown":
-        assert "bmc1 says neither that the power is on nor that it is off" in text
+        assert "bmc1 reports the power neither as on nor as off" in text
 
 
 def test_what_fails_is_said(tmp_path):

@@ -233,16 +233,16 @@ def test_safety_08_each_instance_has_a_name_that_nothing_else_has(pairs, taken, 
         for end in (8, 13, 36):
             instances.append({"name": f"{name}-{uuid[:end]}", "uuid": data.draw(UUIDS)})
     found = instance_names.choose(instances, taken)
-    assert sorted(each["uuid"] for each in found["names"].values()) == sorted(each["uuid"] for each in instances)
-    assert not set(found["names"]) & taken and not any(name.startswith("-") for name in found["names"])
-    for name, each in found["names"].items():
+    assert sorted(each["uuid"] for each in found.names.values()) == sorted(each["uuid"] for each in instances)
+    assert not set(found.names) & taken and not any(name.startswith("-") for name in found.names)
+    for name, each in found.names.items():
         alone = [other["name"] for other in instances].count(each["name"]) == 1
         if alone and each["name"] and each["name"] not in taken and not each["name"].startswith("-"):
             assert name == each["name"]
         else:
             assert each["uuid"][:8] in name
     turned = instance_names.choose(list(reversed(instances)), taken)
-    assert turned["names"] == found["names"] and turned["changed"] == found["changed"]
+    assert turned == found
 
 
 def test_what_the_constructed_plugins_have(url, tmp_path):

@@ -200,4 +200,4 @@ def test_a_worker_whose_playbook_is_gone_takes_nothing():
     playing.join(30)
     assert not playing.is_alive()
     assert here.poll(30) and f"process {playing.pid}" in here.recv()
-    assert here.poll(30) and here.recv().startswith("The playbook that this task belongs to was killed. Nothing was begun")
+    assert here.poll(30) and here.recv().startswith("The playbook of this task was killed. This task has begun nothing.")
