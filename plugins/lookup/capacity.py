@@ -102,10 +102,10 @@ class LookupModule(DroverLookup):
     def answer(self, terms: list[Any]) -> list[Any]:
         policy = self.policy()
         with self.store().read() as connection:
-            specs = [scheduling.read_specs(connection, [_request(term)]) for term in terms]
-            if any(len(each) != 1 for each in specs):
+            found = [scheduling.read_specs(connection, [_request(term)]) for term in terms]
+            if any(len(each) != 1 for each in found):
                 raise DroverError("num_instances of a request for capacity must be 1, because the lookup counts how many fit.")
-            specs = [each[0] for each in specs]
+            specs = [each[0] for each in found]
             wanted = scheduling.columns_for_specs(specs, policy)
             instances = None
             if self.get_option("loss"):

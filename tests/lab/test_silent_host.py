@@ -118,7 +118,7 @@ def test_libvirt_alone_is_dead(fleet, web):
 def restarted(fleet):
     """An evacuation restarts the libvirt of kvm1, which alone is dead, and goes no further."""
     done = evacuate(fleet, "--check")
-    assert "only its libvirt does not: restart that" in said(done)
+    assert "only its libvirt does not: libvirt is restarted" in said(done)
     text = refused(fleet)
     assert "The libvirt of kvm1 was dead. It was restarted, and answers again" in text and "not evacuated" in text
 
