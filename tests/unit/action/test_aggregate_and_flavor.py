@@ -170,7 +170,7 @@ def test_bad_flavors(fleet_url, tmp_path):
     says = [
         "Flavor db: memory_mb must be given and be 1 or more.",
         "Flavor db: vcpus must be given and be 1 or more.",
-        "Flavor db: disk_gb must be given and be 0 or more.",
+        "disk_gb must be 0 or more, not -1.",
         "memory_mb",
         "Flavor db: the extra spec 'capabilities:x' is '>=', but the operator >= must be followed by a value.",
         "Flavor db: the extra spec 'trait:CUSTOM_X' must be required or forbidden, not 'maybe'.",
