@@ -62,7 +62,7 @@ def test_an_image_that_another_domain_writes_to_is_refused(run_module, fake_host
     for check_mode in (True, False):
         result = build(run_module, uri, domain_xml("vm", 7), wanted, check_mode=check_mode)
         assert result["rc"] == 1 and not result["begun"]
-        assert "a disk that the domain other" in result["msg"] and "give it a copy of that image" in result["msg"]
+        assert "a disk that the domain other" in result["msg"] and "use a copy of that image" in result["msg"]
     assert names(connection) == ["other"] and not os.path.exists(wanted["path"])
     connection.lookupByName("other").undefine()
     assert build(run_module, uri, domain_xml("vm", 7), wanted)["created_disks"] == [wanted["path"]]
@@ -98,8 +98,8 @@ def test_what_is_removed_is_decided_when_it_is_off(run_module, fake_host, domain
     uri, connection = fake_host(domain_xml("vm", 7, devices=disk(path)))
     real = _power.stop
 
-    def stop(domain, *rest):
-        real(domain, *rest)
+    def stop(domain, *rest, **named):
+        real(domain, *rest, **named)
         qcow2(tmp_path / "clone.qcow2", path)
 
     monkeypatch.setattr(_power, "stop", stop)
