@@ -17,6 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor import re
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, refuse_unknown_rules
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, reshaper, selections
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import ResizeTarget
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, continuity, instances, migrations_open
 from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 
