@@ -25,12 +25,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner import mova
 from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import NamedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import Resize, ResizeTarget, Size
 from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import DomainLook
-from ansible_collections.drover.compute.plugins.plugin_utils.store import decisions, instance_lookup
+from ansible_collections.drover.compute.plugins.plugin_utils.store import decisions, instance_lookup, migrations_open
 from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain, record
 
 LOST = "The resize stays open: run this again when the host is back, and it goes on."
-AGAIN = "Run drover.compute.instance_resize again, which goes on with it."
 
 
 class Step(NamedTuple):
@@ -134,9 +133,8 @@ class ResizeSteps:
         flavor = flavor if flavor is not None else resize["old"]["flavor"]
         if flavor != resize["new"]["flavor"] or host not in (None, resize["destination"]):
             raise DroverError(
-                f"Instance {resize['name']} is being resized to {resize['new']['flavor']} on {resize['destination']} already, or waits to "
-                "be confirmed. End that first: run it again with that flavor, or with drover_resize=confirm or "
-                "drover_resize=revert."
+                f"Instance {resize['name']} is being resized or moved cold to {resize['destination']} already, or waits to be confirmed. End "
+                f"that first: run {_command(resize)} again, or drover.compute.instance_resize with drover_resize=confirm or revert."
             )
         return Step(not has_arrived(resize), resize)
 
@@ -191,7 +189,8 @@ class ResizeSteps:
         if proof is None:
             self._seek(hand, resize, found)
             raise DroverError(
-                f"Instance {resize['name']}: {resize['source']} does not show it, or is still at work on it, so nothing was taken back. {AGAIN}"
+                f"Instance {resize['name']}: {resize['source']} does not show it, or is still at work on it, so nothing was taken back. "
+                f"{_again(resize)}"
             )
         facts = self._back(hand, resize)
         with self._store.write(together=True) as connection:
@@ -280,7 +279,7 @@ class ResizeSteps:
         """
         host, uri = resize["source"], resize["source_uri"]
         given = {**self._sized(resize, uri, resize["old"]), "state": "present"}
-        _foretell(hand, given, f"Instance {resize['name']} on {host}: {{}} Nothing was taken back. {AGAIN}")
+        _foretell(hand, given, f"Instance {resize['name']} on {host}: {{}} Nothing was taken back. {_again(resize)}")
         self._domain(hand, host, given, resize)
         return self._power(hand, host, uri, resize, "It has its old size there; the resize stays open.")
 
@@ -322,7 +321,15 @@ def has_arrived(resize: Resize) -> bool:
 
 
 def _refuse_unfinished(resize: Resize) -> NoReturn:
-    raise DroverError(f"The resize of {resize['name']} has not ended yet, so it cannot be confirmed or reverted. {AGAIN}")
+    raise DroverError(f"The resize of {resize['name']} has not ended yet, so it cannot be confirmed or reverted. {_again(resize)}")
+
+
+def _again(resize: Resize) -> str:
+    return f"Run {_command(resize)} again, which goes on with it."
+
+
+def _command(resize: Resize) -> str:
+    return migrations_open.how_to_end(resize["old"]["flavor"], resize["new"]["flavor"], resize["destination"])
 
 
 def _refuse_by_policy(instance: NamedInstance, host: str) -> None:

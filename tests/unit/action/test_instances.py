@@ -204,7 +204,7 @@ def test_a_guest_that_does_not_shut_down_keeps_its_size_and_its_room(fleet_url, 
 
 def test_another_resize_has_to_wait(fleet_url, there):
     step(fleet_url, "begun", flavor="big", host="kvm2")
-    assert "is being resized to big on kvm2 already" in failure(
+    assert "is being resized or moved cold to kvm2 already" in failure(
         "kvm1", "resize", fleet_url, state="begun", instance="web", flavor="big", host="kvm3"
     )
     assert "open resize" in failure("kvm1", "instance", fleet_url, state="stopped", instances=["web"])
