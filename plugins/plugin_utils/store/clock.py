@@ -12,21 +12,21 @@ from __future__ import annotations
 import time
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
 #: Seconds that a controller's clock may differ from the database's.
 TOLERANCE = 60
 
 
-def now(connection):
-    """The time by the database's clock, in seconds since 1970. SQLite's is the clock of this machine."""
+def now(connection: Connection) -> float:
+    """Read the database's clock, in seconds since 1970; that of SQLite is this machine's."""
     if connection.dialect.name != "postgresql":
         return time.time()
-    return float(connection.execute(sa.text("SELECT extract(epoch FROM clock_timestamp())")).scalar())
+    return float(connection.execute(sa.text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
 
 
-def refuse_other_time(connection):
-    """Raise DroverError where this controller's clock is off: what it writes down would mislead the others."""
+def refuse_other_time(connection: Connection) -> None:
+    """Raise DroverError where this controller's clock differs from the database's, as its times would mislead other controllers."""
     off = time.time() - now(connection)
     if abs(off) > TOLERANCE:
         raise DroverError(

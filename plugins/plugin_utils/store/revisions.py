@@ -9,6 +9,7 @@ Only what makes or upgrades a schema imports this: importing Alembic takes a thi
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import MissingPackage
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection
@@ -19,19 +20,19 @@ try:
     from alembic.runtime.environment import EnvironmentContext
     from alembic.script import ScriptDirectory
 except ImportError:
-    op = Config = EnvironmentContext = ScriptDirectory = MissingPackage("alembic")
+    op = Config = EnvironmentContext = ScriptDirectory = MissingPackage("alembic")  # type: ignore[assignment, misc]  # each use raises
 
 # The revisions take op from here.
 __all__ = ["known", "op", "run", "scripts"]
 
 
 def scripts() -> ScriptDirectory:
-    """The ScriptDirectory of the revisions."""
+    """Open the folder of the revisions."""
     return ScriptDirectory(os.path.join(os.path.dirname(__file__), "migrations"))
 
 
 def known() -> set[str]:
-    """Every revision this version of the collection can upgrade, as a set."""
+    """Name the revisions that this version of the collection can upgrade."""
     return {script.revision for script in scripts().walk_revisions()}
 
 
@@ -39,7 +40,7 @@ def run(connection: Connection) -> None:
     """Upgrade the schema to the newest revision, inside the caller's transaction."""
     found = scripts()
 
-    def steps(current, context):
+    def steps(current: Any, context: Any) -> Any:
         return found._upgrade_revs("head", current)
 
     with EnvironmentContext(Config(), found, fn=steps) as environment:

@@ -8,42 +8,44 @@ from __future__ import annotations
 from types import ModuleType
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, exc, sa
 
 
-def revisions():
-    """Every revision this version of the collection can upgrade, as a set."""
-    return _alembic().known()
+def revisions() -> set[str]:
+    """Name the revisions that this version of the collection can upgrade."""
+    found: set[str] = _alembic().known()
+    return found
 
 
-def revision(connection):
-    """The store's revision, or None for an empty database."""
+def revision(connection: Connection) -> str | None:
+    """Read the store's revision; None for an empty database."""
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def quick_revision(connection):
-    """The store's revision by one query, for the start of each transaction.
+def quick_revision(connection: Connection) -> str | None:
+    """Read the store's revision by one query, for the start of each transaction.
 
-    :raises sqlalchemy.exc.DBAPIError: there is none, see is_absent().
+    :raises sqlalchemy.exc.DBAPIError: the database is empty, see is_absent().
     """
     return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def is_absent(problem):
-    """Whether a DBAPIError of quick_revision() says that there is no such table."""
+def is_absent(problem: exc.DBAPIError) -> bool:
+    """Tell whether an error of quick_revision() means that the database is empty."""
     return getattr(problem.orig, "sqlstate", None) == "42P01" or "no such table" in str(problem.orig)
 
 
-def check(connection, shown_url):
+def check(connection: Connection, shown_url: str) -> str:
     """Refuse a store that this version cannot read.
 
+    :returns: LATEST.
     :raises DroverError: the store is empty, older or newer.
     """
     found = revision(connection)
     if found == LATEST:
-        return
+        return found
     if found is None:
         raise DroverError(
             f"The store {shown_url} is empty. Run the playbook drover.compute.discover first, "
@@ -56,10 +58,10 @@ def check(connection, shown_url):
     )
 
 
-def upgrade(connection, shown_url):
-    """Bring the schema to LATEST. Does nothing, with one query, when it is.
+def upgrade(connection: Connection, shown_url: str) -> str | None:
+    """Bring the schema to LATEST.
 
-    Two first runs must not both make the tables: the caller is the only writer, see engine.Store.write().
+    The caller must be the only writer, see engine.Store.write(): two first runs must not both make the tables.
 
     :returns: the revision found before, or None for an empty database.
     :raises DroverError: the store was written by a newer version.
@@ -73,7 +75,7 @@ def upgrade(connection, shown_url):
     return found
 
 
-def _refuse_newer(found, shown_url):
+def _refuse_newer(found: str, shown_url: str) -> None:
     if found not in revisions():
         raise DroverError(
             f"The store {shown_url} has schema {found}, which this drover.compute does not know (its own is "

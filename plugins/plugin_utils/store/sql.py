@@ -5,13 +5,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import MissingPackage
 
-__all__ = ("Connection", "event", "exc", "pool", "postgresql", "sa")
+__all__ = ("Connection", "Row", "Select", "event", "exc", "pool", "postgresql", "sa")
 
 try:
     import sqlalchemy as sa
     from sqlalchemy import Connection, event, exc, pool
     from sqlalchemy.dialects import postgresql
 except ImportError:
-    sa = Connection = event = exc = pool = postgresql = MissingPackage("SQLAlchemy")
+    sa = Connection = event = exc = pool = postgresql = MissingPackage("SQLAlchemy")  # type: ignore[assignment, misc]  # each use raises
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    # Of whatever columns.
+    Row = sa.Row[Unpack[tuple[Any, ...]]]
+    Select = sa.Select[Unpack[tuple[Any, ...]]]
+else:
+    # For annotations alone.
+    Row = Select = Any

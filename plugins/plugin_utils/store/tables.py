@@ -23,13 +23,13 @@ if sa:
         }
     )
 
-    def _id():
+    def _id() -> sa.Column[int]:
         return sa.Column("id", sa.Integer, primary_key=True)
 
-    def _uuid():
+    def _uuid() -> sa.Column[str]:
         return sa.Column("uuid", sa.String(36), nullable=False, unique=True)
 
-    def _reference(name, target, nullable=False, ondelete=None, index=True):
+    def _reference(name: str, target: str, nullable: bool = False, ondelete: str | None = None, index: bool = True) -> sa.Column[int]:
         return sa.Column(name, sa.ForeignKey(target, ondelete=ondelete), nullable=nullable, index=index)
 
     # One process unit on one host. Up or down is worked out from what is here, see services.py.

@@ -12,7 +12,7 @@ revision = "0001"
 down_revision = None
 
 
-def upgrade():
+def upgrade() -> None:
     op.create_table(
         "aggregates",
         sa.Column("id", sa.Integer(), nullable=False),

@@ -12,7 +12,7 @@ revision = "0002"
 down_revision = "0001"
 
 
-def upgrade():
+def upgrade() -> None:
     op.add_column("compute_nodes", sa.Column("host_ip", sa.String(length=64), nullable=True))
     op.add_column("compute_nodes", sa.Column("stats", sa.JSON(), nullable=True))
     op.add_column("compute_nodes", sa.Column("metrics", sa.JSON(), nullable=True))

@@ -19,7 +19,7 @@ UPDATE inventories SET used = coalesce((
 """
 
 
-def upgrade():
+def upgrade() -> None:
     op.add_column("inventories", sa.Column("used", sa.BigInteger(), nullable=False, server_default="0"))
     op.execute(_USED)
     # The sums it served are now beside the inventory.

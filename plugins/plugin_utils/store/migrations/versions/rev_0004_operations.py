@@ -12,7 +12,7 @@ revision = "0004"
 down_revision = "0003"
 
 
-def upgrade():
+def upgrade() -> None:
     op.create_table(
         "leases",
         sa.Column("name", sa.String(length=255), nullable=False),

@@ -12,7 +12,7 @@ revision = "0005"
 down_revision = "0004"
 
 
-def upgrade():
+def upgrade() -> None:
     op.create_table(
         "power_events",
         sa.Column("id", sa.Integer(), nullable=False),

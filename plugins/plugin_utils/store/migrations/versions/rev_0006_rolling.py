@@ -12,7 +12,7 @@ revision = "0006"
 down_revision = "0005"
 
 
-def upgrade():
+def upgrade() -> None:
     op.create_table(
         "rolling_hosts",
         sa.Column("host", sa.String(length=255), nullable=False),

@@ -12,7 +12,7 @@ revision = "0007"
 down_revision = "0006"
 
 
-def upgrade():
+def upgrade() -> None:
     op.create_table(
         "decisions",
         sa.Column("id", sa.Integer(), nullable=False),

@@ -12,7 +12,7 @@ revision = "0008"
 down_revision = "0007"
 
 
-def upgrade():
+def upgrade() -> None:
     op.add_column("instances", sa.Column("definition", sa.String(length=512), nullable=True))
     op.add_column("instances", sa.Column("task_state", sa.String(length=32), nullable=True))
     op.add_column("instances", sa.Column("order_uuid", sa.String(length=36), nullable=True))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from ansible_collections.drover.compute.plugins.plugin_utils.store.revisions import op
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
 revision = "0009"
 down_revision = "0008"
@@ -16,7 +16,7 @@ down_revision = "0008"
 _ROWS = 1000
 
 
-def upgrade():
+def upgrade() -> None:
     op.create_table(
         "domain_files",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -37,8 +37,8 @@ def upgrade():
     _fill(op.get_bind())
 
 
-def _fill(connection):
-    """What discovery has seen already; what is behind the disks comes with the next one."""
+def _fill(connection: Connection) -> None:
+    """Add the files that discovery has seen; the next discovery adds the images behind them."""
     table = sa.table("domain_files", *map(sa.column, ("compute_node_id", "uuid", "path")))
     rows = []
     for node, uuid, facts in connection.execute(sa.text("SELECT compute_node_id, uuid, facts FROM domains")).all():

@@ -8,19 +8,19 @@ from __future__ import annotations
 import json
 
 from ansible_collections.drover.compute.plugins.plugin_utils.store.revisions import op
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
 revision = "0010"
 down_revision = "0009"
 
 
-def upgrade():
+def upgrade() -> None:
     op.add_column("domain_files", sa.Column("written", sa.Boolean(), nullable=False, server_default=sa.false()))
     _fill(op.get_bind())
 
 
-def _fill(connection):
-    """What discovery has seen already."""
+def _fill(connection: Connection) -> None:
+    """Mark the files that discovery has seen."""
     table = sa.table("domain_files", *map(sa.column, ("compute_node_id", "uuid", "path", "written")))
     rows = []
     for node, uuid, facts in connection.execute(sa.text("SELECT compute_node_id, uuid, facts FROM domains")).all():
