@@ -55,12 +55,9 @@ class ListedNode(Figures):
     instances: int
     #: The name of the sharing provider whose figures those of the disk are; None for a disk of its own.
     disk_pool: str | None
-    #: For reports: MiB and GiB that are in use on the hypervisor, None where it did not report them.
-    memory_mb_physical: NotRequired[int | None]
-    disk_gb_physical: NotRequired[int | None]
 
 
-class HostState(TypedDict):
+class HostStatus(TypedDict):
     """The state of a host's service."""
 
     host: str
@@ -77,7 +74,7 @@ class HostState(TypedDict):
     drained: bool
 
 
-class ListedHost(HostState, Figures):
+class ListedHost(HostStatus, Figures):
     """A host as an administrator sees it (store.hosts); its figures are the sums of its nodes, each pool counted once."""
 
     zones: list[str]
@@ -93,7 +90,7 @@ class HostAggregate(TypedDict):
 
     name: str
     metadata: dict[str, str]
-    #: Names, sorted.
+    #: Names.
     hosts: list[str]
 
 
@@ -139,7 +136,7 @@ class FleetColumns(TypedDict):
     #: [(index of a node, flavor name or image properties as JSON text, number of its instances)].
     node_flavors: NotRequired[list[tuple[int, str, int]]]
     node_images: NotRequired[list[tuple[int, str, int]]]
-    #: Names of traits; nodes with the same traits share a list.
+    #: Names of traits.
     traits: NotRequired[list[list[str]]]
     # Columns that are read on demand; structures are JSON text.
     host_ip: NotRequired[list[str | None]]

@@ -5,15 +5,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, some
-from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import HostAggregate
+from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, column_reader, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, sa
 
 ZONE = "availability_zone"
 
 
-def find(connection, name):
-    """An aggregate as ensure() returns it, None when there is none."""
+class KeptAggregate(HostAggregate):
+    """An aggregate as administrators change it."""
+
+    uuid: str
+
+
+def find(connection: Connection, name: str) -> KeptAggregate | None:
+    """Read an aggregate."""
     table = tables.aggregates
     row = connection.execute(sa.select(table).where(table.c.name == name)).one_or_none()
     if row is None:
@@ -21,27 +31,35 @@ def find(connection, name):
     return {"name": name, "uuid": row.uuid, "metadata": dict(row.metadata), "hosts": sorted(_hosts(connection, row.id))}
 
 
-def listing(connection):
-    """All aggregates: a list of dicts name, metadata, hosts, by name and by host."""
+def listing(connection: Connection) -> list[HostAggregate]:
+    """Read all aggregates and their hosts, both sorted by name."""
     table, members = tables.aggregates, tables.aggregate_hosts
-    found = {
+    found: dict[int, HostAggregate] = {
         row.id: {"name": row.name, "metadata": dict(row.metadata or {}), "hosts": []}
         for row in connection.execute(sa.select(table).order_by(table.c.name))
     }
-    # In a query of its own, as metadata would be decoded for each member.
-    for aggregate, host in connection.execute(sa.select(members.c.aggregate_id, members.c.host).order_by(members.c.host)):
-        found[aggregate]["hosts"].append(host)
+    if found:
+        # One text per aggregate rather than a row per member.
+        joined = sa.func.aggregate_strings(members.c.host, "\n")
+        query = sa.select(members.c.aggregate_id, joined).group_by(members.c.aggregate_id)
+        for aggregate, names in column_reader.rows(connection, query):
+            found[aggregate]["hosts"] = sorted(names.split("\n"))
     return list(found.values())
 
 
-def ensure(connection, name, metadata=None, hosts=(), remove_hosts=()):
+def ensure(
+    connection: Connection,
+    name: str,
+    metadata: Mapping[str, Any] | None = None,
+    hosts: Collection[str] = (),
+    remove_hosts: Collection[str] = (),
+) -> tuple[KeptAggregate, bool]:
     """Make an aggregate or change it.
 
-    :param metadata: {key: text}; a key whose value is None is deleted, keys not named are kept.
-    :param hosts: hosts to add; :param remove_hosts: hosts to take out.
-    :returns: (dict of name, uuid, metadata, hosts; True when something changed).
-    :raises DroverError: a host that is not known or would be in two zones, a zone that would change
-        under instances.
+    :param metadata: a value of None deletes its key; keys that are not named are kept.
+    :param hosts: the hosts to add.
+    :returns: the aggregate, and whether it changed.
+    :raises DroverError: a host is unknown or would be in two zones, or the zone of instances would change.
     """
     table, members = tables.aggregates, tables.aggregate_hosts
     row = connection.execute(sa.select(table).where(table.c.name == name)).one_or_none()
@@ -67,10 +85,10 @@ def ensure(connection, name, metadata=None, hosts=(), remove_hosts=()):
     return {"name": name, "uuid": row.uuid, "metadata": after, "hosts": sorted(want)}, changed
 
 
-def delete(connection, name):
+def delete(connection: Connection, name: str) -> bool:
     """Delete an aggregate without hosts.
 
-    :returns: True when it existed.
+    :returns: whether it existed.
     :raises DroverError: it has hosts.
     """
     table = tables.aggregates
@@ -84,12 +102,12 @@ def delete(connection, name):
     return True
 
 
-def _hosts(connection, aggregate_id):
+def _hosts(connection: Connection, aggregate_id: int) -> set[str]:
     members = tables.aggregate_hosts
     return set(connection.execute(sa.select(members.c.host).where(members.c.aggregate_id == aggregate_id)).scalars())
 
 
-def _check_known(connection, name, hosts):
+def _check_known(connection: Connection, name: str, hosts: Collection[str]) -> None:
     services = tables.services
     known = {row.host for row in bulk.among(connection, sa.select(services.c.host), services.c.host, hosts)}
     unknown = sorted(set(hosts) - known)
@@ -97,8 +115,10 @@ def _check_known(connection, name, hosts):
         raise DroverError(f"Aggregate {name}: host {some(unknown)} is not in the store. Run drover.compute.discover, or correct the name.")
 
 
-def _check_zones(connection, name, row, old, new, have, want):
-    """A host is in one zone, and does not change it while it has instances."""
+def _check_zones(
+    connection: Connection, name: str, row: Row | None, old: str | None, new: str | None, have: set[str], want: set[str]
+) -> None:
+    """Refuse a host in two zones, and another zone for a host with instances."""
     if new == "" or (new is not None and (":" in new or "," in new)):
         raise DroverError(f"Aggregate {name}: {ZONE} must be the name of one zone, not {new!r}.")
     if new is not None:
@@ -118,7 +138,7 @@ def _check_zones(connection, name, row, old, new, have, want):
             _check_empty(connection, name, before, after, hosts)
 
 
-def _check_empty(connection, name, old, new, hosts):
+def _check_empty(connection: Connection, name: str, old: str | None, new: str | None, hosts: Collection[str]) -> None:
     nodes, instances = tables.compute_nodes, tables.instances
     query = sa.select(nodes.c.host, instances.c.name, instances.c.availability_zone).join(nodes, nodes.c.id == instances.c.compute_node_id)
     busy = sorted((row.host, row.name) for row in bulk.among(connection, query, nodes.c.host, hosts) if row.availability_zone)

@@ -5,30 +5,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, sa
 
-#: The libvirt URI of a node that was recorded without one.
+#: The libvirt URI of a node without one in the store.
 DEFAULT_URI = "qemu:///system"
+#: (host, hypervisor_hostname).
+Key = tuple[str, str]
 
 
-def by_host(connection, hosts):
-    """The compute nodes of hosts.
-
-    :returns: dict (host, hypervisor_hostname) -> row.
-    """
+def by_host(connection: Connection, hosts: Iterable[str]) -> dict[Key, Row]:
+    """Read the compute nodes of hosts."""
     table = tables.compute_nodes
     rows = bulk.among(connection, sa.select(table), table.c.host, hosts)
     return {(row.host, row.hypervisor_hostname): row for row in rows}
 
 
-def write(connection, wanted, services, now):
+def write(
+    connection: Connection, wanted: Mapping[Key, Mapping[str, Any]], services: Mapping[str, int], now: float
+) -> tuple[dict[Key, Row], set[Key]]:
     """Add or update compute nodes.
 
-    :param wanted: dict (host, hypervisor_hostname) -> columns.
-    :param services: dict host -> service id.
-    :returns: (dict (host, hypervisor_hostname) -> row, set of keys that are new or whose columns that
-        do not change by themselves, unlike what is used, differ).
+    :param wanted: {key: columns}.
+    :param services: {host: id of its service}.
+    :returns: all nodes of the hosts, and the keys of new nodes and of nodes that differ in columns that are not volatile.
     """
     table = tables.compute_nodes
     known = by_host(connection, {host for host, node in wanted})
@@ -78,26 +81,28 @@ _VOLATILE = {
 }
 
 
-def _differs(row, columns):
+def _differs(row: Row, columns: Mapping[str, Any]) -> bool:
     return any(getattr(row, name) != value for name, value in columns.items() if name not in _VOLATILE)
 
 
-def remove(connection, node_ids):
-    """Remove compute nodes and what they showed."""
+def remove(connection: Connection, node_ids: Iterable[int]) -> None:
+    """Remove compute nodes and their domains."""
     bulk.delete(connection, tables.compute_nodes, tables.compute_nodes.c.id, node_ids)
 
 
-def mark_unreported(connection, node_ids):
-    """Keep nodes whose host no longer reports them, as something is allocated on them."""
+def mark_unreported(connection: Connection, node_ids: Iterable[int]) -> None:
+    """Mark nodes that their host no longer reports and that are kept for their allocations."""
     bulk.update(connection, tables.compute_nodes, [{"id": key, "reported": False} for key in node_ids])
 
 
-def write_domains(connection, reported, now, leaving=()):
-    """Replace what nodes show by what they show now.
+def write_domains(
+    connection: Connection, reported: Mapping[int, Mapping[str, Mapping[str, Any]]], now: float, leaving: Collection[str] = ()
+) -> None:
+    """Replace the domains of nodes.
 
-    :param reported: dict node id -> dict uuid -> domain as tracker.domain.describe() returns it.
-    :param leaving: uuids with an open migration: what a node showed of them is kept, as old as it is, until
-        the migration is closed. It may be all that is left of their XML.
+    :param reported: {node id: {uuid: domain}}, as tracker.domain.describe() returns domains.
+    :param leaving: uuids with an open migration. Their domains are kept, with their age, until the migration is
+        closed, as they may be the last copy of the XML.
     """
     table = tables.domains
     kept = [
@@ -118,38 +123,35 @@ def write_domains(connection, reported, now, leaving=()):
     bulk.insert(connection, table, kept)
 
 
-def write_domain(connection, node_id, domain, now):
-    """Replace what a node shows of one domain."""
+def write_domain(connection: Connection, node_id: int, domain: Mapping[str, Any], now: float) -> None:
+    """Replace one domain of a node."""
     table = tables.domains
     uuid = domain["columns"]["uuid"]
     connection.execute(sa.delete(table).where(table.c.compute_node_id == node_id, table.c.uuid == uuid))
     connection.execute(sa.insert(table).values(compute_node_id=node_id, seen_at=now, **domain["columns"]))
 
 
-def sightings(connection, uuids):
-    """Which nodes showed domains when they last reported.
-
-    :returns: dict uuid -> set of node ids.
-    """
+def sightings(connection: Connection, uuids: Iterable[str]) -> dict[str, set[int]]:
+    """Find the ids of the nodes that showed domains in their last report."""
     table = tables.domains
-    found = {}
+    found: dict[str, set[int]] = {}
     query = sa.select(table.c.uuid, table.c.compute_node_id)
     for row in bulk.among(connection, query, table.c.uuid, uuids):
         found.setdefault(row.uuid, set()).add(row.compute_node_id)
     return found
 
 
-def domain_states(connection, uuids):
-    """In which state nodes showed domains when they last reported: dict (uuid, node id) -> state."""
+def domain_states(connection: Connection, uuids: Iterable[str]) -> dict[tuple[str, int], str]:
+    """Read the states of domains in the last reports of nodes: {(uuid, node id): state}."""
     table = tables.domains
     query = sa.select(table.c.uuid, table.c.compute_node_id, table.c.state)
     return {(row.uuid, row.compute_node_id): row.state for row in bulk.among(connection, query, table.c.uuid, uuids)}
 
 
-def machines(connection, node_ids):
-    """What compute nodes are called, and which machine each says it is on.
+def machines(connection: Connection, node_ids: Iterable[int]) -> dict[int, tuple[str, str, str | None]]:
+    """Read the names of compute nodes and the uuids of their machines.
 
-    :returns: dict id -> (host, hypervisor_hostname, host_uuid or None).
+    :returns: {id: (host, hypervisor_hostname, host_uuid or None)}.
     """
     table = tables.compute_nodes
     query = sa.select(table.c.id, table.c.host, table.c.hypervisor_hostname, table.c.facts)
@@ -157,17 +159,15 @@ def machines(connection, node_ids):
     return {row.id: (row.host, row.hypervisor_hostname, (row.facts or {}).get("host_uuid")) for row in rows}
 
 
-def set_zones(connection, wanted):
-    """Put hosts into the aggregate of their availability zone, making it when it is new.
+def set_zones(connection: Connection, wanted: Mapping[str, str]) -> set[str]:
+    """Move hosts into the aggregates of their availability zones; make those that are new.
 
-    A host is in one zone at most; it leaves the aggregate of the zone it was in.
-
-    :param wanted: dict host -> zone.
-    :returns: set of hosts that changed.
+    :param wanted: {host: zone}.
+    :returns: the hosts whose zone changed.
     """
     aggregates, hosts = tables.aggregates, tables.aggregate_hosts
     zones = {row.id: row.metadata.get("availability_zone") for row in connection.execute(sa.select(aggregates))}
-    current = {}
+    current: dict[str, dict[str, int]] = {}
     for row in bulk.among(connection, sa.select(hosts), hosts.c.host, wanted):
         if zones[row.aggregate_id]:
             current.setdefault(row.host, {})[zones[row.aggregate_id]] = row.aggregate_id
@@ -178,7 +178,7 @@ def set_zones(connection, wanted):
         aggregates,
         [{"uuid": bulk.new_uuid(), "name": zone, "metadata": {"availability_zone": zone}} for zone in missing],
     )
-    by_zone = {}
+    by_zone: dict[str, int] = {}
     for row in connection.execute(sa.select(aggregates).order_by(aggregates.c.id.desc())):
         by_zone[row.metadata.get("availability_zone")] = row.id
     for host in sorted(changed):
@@ -193,7 +193,7 @@ def set_zones(connection, wanted):
     return changed
 
 
-def clear_failed_builds(connection, row):
-    """A node on which something was built has no failed builds any more."""
+def clear_failed_builds(connection: Connection, row: Row) -> None:
+    """Set the failed builds of a node to 0, after a build that succeeded."""
     if row.failed_builds:
         bulk.update(connection, tables.compute_nodes, [{"id": row.id, "failed_builds": 0}])

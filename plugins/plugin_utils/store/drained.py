@@ -1,42 +1,47 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a drain found on a host, for undrain to give back (rule S5).
+"""The memory of a drain, from which undrain restores the host (rule S5).
 
-It is in the column status_before_drain of the service: how the host was switched, until it is given back; and
-the instances that ran and were shut down for the drain, until each has been started again.
+It is the column status_before_drain of the service: the switches of the host before the drain, until undrain restores
+them; and the instances that the drain shut down, until each runs again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, migrations_open, services, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
 SHUT_DOWN = "shut_down"
 #: States of a domain that is off.
 OFF = ("shutoff", "crashed")
+#: The column status_before_drain.
+Memory = dict[str, Any]
 
 
-def before(memory):
-    """How the host was switched before its drain, a dict of columns of the service."""
+def before(memory: Memory | None) -> dict[str, Any]:
+    """Return the columns of the service as they were before the drain."""
     return {name: value for name, value in (memory or {}).items() if name != SHUT_DOWN}
 
 
-def with_shut_down(connection, memory, uuids):
-    """The memory with these instances too, if they run by what the store last saw of them.
+def with_shut_down(connection: Connection, memory: Memory | None, uuids: Sequence[str]) -> Memory | None:
+    """Add those of the instances that run, as far as the store has seen.
 
-    One that is off now was so before, or is there already from a run that was killed.
+    An instance that is off was off before, or is in the memory of a killed run.
     """
     states = migrations_open.domain_states(connection, uuids)
-    known = (memory or {}).get(SHUT_DOWN, [])
+    known: list[str] = (memory or {}).get(SHUT_DOWN, [])
     running = [uuid for uuid in uuids if uuid not in known and states.get(uuid) not in (None, *OFF)]
     return {**(memory or {}), SHUT_DOWN: [*known, *running]} if running else memory
 
 
-def left_to_start(connection, host, memory):
-    """What is still to be started of what was shut down: what is on the host, and off.
+def left_to_start(connection: Connection, host: str, memory: Memory | None) -> list[dict[str, str]]:
+    """Find the instances that the drain shut down, and that are still on the host and off.
 
-    :returns: a list of dicts uuid, name; the more important first, by their policies.
+    :returns: dicts with uuid and name, by descending priority of their policies.
     """
     instances, nodes, domains = tables.instances, tables.compute_nodes, tables.domains
     query = (
@@ -50,13 +55,14 @@ def left_to_start(connection, host, memory):
     return [{"uuid": row.uuid, "name": row.name} for row in rows]
 
 
-def keep_only(memory, uuids):
-    """The memory in which only these were shut down; None when nothing is left in it."""
-    return {**before(memory), **({SHUT_DOWN: list(uuids)} if uuids else {})} or None
+def keep_only(memory: Memory | None, uuids: Iterable[str]) -> Memory | None:
+    """Reduce the memory to some of the instances; None where it is empty then."""
+    kept = list(uuids)
+    return {**before(memory), **({SHUT_DOWN: kept} if kept else {})} or None
 
 
-def settle(connection, host, uuids):
-    """Somebody has started, stopped or removed these instances of a host: undrain has nothing to do with them."""
+def settle(connection: Connection, host: str, uuids: Collection[str]) -> None:
+    """Remove instances of a host from the memory, as they were started, stopped or removed by other means."""
     row = services.get(connection, host)
     known = (row.status_before_drain or {}).get(SHUT_DOWN, [])
     left = [uuid for uuid in known if uuid not in uuids]

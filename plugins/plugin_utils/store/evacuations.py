@@ -1,66 +1,63 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an evacuation asks of the store: the instances of a dead host, who else shows them, what is open."""
+"""Reads of an evacuation: the instances of a dead host, other hosts that show them, open migrations."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import NodeAddress, Sighting, StorageOfNode
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import EvacuatedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, files, instances_for_plans, power, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.compute_nodes import DEFAULT_URI
 from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import EVACUATION
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
 
-def instances(connection, host):
-    """The instances recorded on a host, as instances_for_plans.read_host_instances() has them, and of each:
-
-    xml (of the domain as it was last seen, or None).
-    """
+def instances(connection: Connection, host: str) -> list[EvacuatedInstance]:
+    """Read the instances that the store has on a host."""
     found = instances_for_plans.read_host_instances(connection, host)
-    xml = {}
     nodes, domains = tables.compute_nodes, tables.domains
     query = sa.select(domains.c.uuid, domains.c.xml).join(nodes, nodes.c.id == domains.c.compute_node_id).where(nodes.c.host == host)
-    for row in connection.execute(query):
-        xml[row.uuid] = row.xml
+    xml = {row.uuid: row.xml for row in connection.execute(query)}
     return [{**each, "xml": xml.get(each["uuid"])} for each in found]
 
 
-def shown(connection, uuids, but):
-    """Which other hosts showed domains when they were last read.
+def shown(connection: Connection, uuids: Iterable[str], but: str) -> dict[str, list[Sighting]]:
+    """Find the compute nodes that showed domains in their last report.
 
     :param but: the host that does not count.
-    :returns: dict uuid -> list of dicts host, node, provider, state, sorted.
+    :returns: {uuid: sightings, sorted by host and node}.
     """
     nodes, domains = tables.compute_nodes, tables.domains
     query = (
         sa.select(domains.c.uuid, domains.c.state, nodes.c.host, nodes.c.hypervisor_hostname, nodes.c.uuid.label("provider"))
         .join(nodes, nodes.c.id == domains.c.compute_node_id)
-        # What is older than its node's last report is not there any more, see compute_nodes.write_domains().
+        # A domain that is older than the last report of its node is gone, see compute_nodes.write_domains().
         .where(nodes.c.host != but, domains.c.seen_at >= nodes.c.updated_at)
     )
-    found = {}
+    found: dict[str, list[Sighting]] = {}
     for row in bulk.among(connection, query, domains.c.uuid, uuids):
-        place = {"host": row.host, "node": row.hypervisor_hostname, "provider": row.provider, "state": row.state}
+        place: Sighting = {"host": row.host, "node": row.hypervisor_hostname, "provider": row.provider, "state": row.state}
         found.setdefault(row.uuid, []).append(place)
     return {uuid: sorted(places, key=lambda place: (place["host"], place["node"])) for uuid, places in found.items()}
 
 
-def addresses(connection, host):
-    """How other hypervisors reach a host: a list of dicts node, migration_uri, migration_address, by node."""
+def addresses(connection: Connection, host: str) -> list[NodeAddress]:
+    """Read the addresses at which other hypervisors reach the nodes of a host, sorted by node."""
     table = tables.compute_nodes
     query = (
-        sa.select(table.c.hypervisor_hostname.label("node"), table.c.migration_uri, table.c.migration_address)
+        sa.select(table.c.hypervisor_hostname, table.c.migration_uri, table.c.migration_address)
         .where(table.c.host == host)
         .order_by(table.c.hypervisor_hostname)
     )
-    return [dict(row._mapping) for row in connection.execute(query)]
+    return [{"node": row[0], "migration_uri": row[1], "migration_address": row[2]} for row in connection.execute(query)]
 
 
-def storage(connection):
-    """What nodes say of their storage.
-
-    :returns: dict provider uuid -> dict host, node, and as files.storage_of() has it.
-    """
+def storage(connection: Connection) -> dict[str, StorageOfNode]:
+    """Read the storage of all nodes, by provider uuid."""
     table = tables.compute_nodes
     query = sa.select(table.c.uuid, table.c.host, table.c.hypervisor_hostname, table.c.facts)
     return {
@@ -73,10 +70,10 @@ def storage(connection):
     }
 
 
-def open_migrations(connection, host):
-    """Migrations from or to a host that are under way, or were when their run was killed.
+def open_migrations(connection: Connection, host: str) -> list[dict[str, Any]]:
+    """Read the migrations from or to a host that run, or that a killed run left open.
 
-    :returns: a list of dicts: uuid, instance_uuid, name, type, status, source, destination, provider
+    :returns: dicts with uuid, instance_uuid, name, type, status, source, destination, provider
         (the destination's).
     """
     table, nodes = tables.migrations, tables.compute_nodes
@@ -90,12 +87,13 @@ def open_migrations(connection, host):
     return [{**{name: getattr(row, name) for name in names}, "name": row.instance_name} for row in connection.execute(query)]
 
 
-def orders(connection, migration_uuids, host):
-    """What a destination needs to know to restart instances.
+def orders(connection: Connection, migration_uuids: Sequence[str], host: str) -> list[dict[str, Any]]:
+    """Read the data with which a destination restarts instances.
 
-    :param host: the destination; evacuations to other hosts and those that are closed are left out.
-    :returns: a list of dicts: migration, status, orders (of all calls, see migrations.claims.running()), provider, uri, uuid, name, xml, state (as last seen at
-        the source), autostart, disks, node and there (what the source and the destination say of their storage).
+    :param host: the destination; evacuations to other hosts and closed ones are left out.
+    :returns: in the order of the uuids, dicts with migration, status, orders (of all calls, see migrations.claims.running()),
+        provider, uri, uuid, name, xml, state (last seen at the source), autostart, disks, node and there (the storage of the
+        source and of the destination).
     """
     table, nodes, domains = tables.migrations, tables.compute_nodes, tables.domains
     sources = nodes.alias("source")
@@ -135,10 +133,10 @@ def orders(connection, migration_uuids, host):
     return sorted(found, key=lambda order: place[order["migration"]])
 
 
-def begun_at(connection, host, destination):
-    """The evacuations off a host that a destination was told of and that are not closed.
+def begun_at(connection: Connection, host: str, destination: str) -> list[dict[str, Any]]:
+    """Read the open evacuations off a host whose order was sent to a destination.
 
-    :returns: a list of dicts: migration, uuid, name, uri, orders (of all calls, see migrations.claims.running()).
+    :returns: dicts with migration, uuid, name, uri, orders (of all calls, see migrations.claims.running()).
     """
     table, nodes = tables.migrations, tables.compute_nodes
     query = (
@@ -163,19 +161,19 @@ def begun_at(connection, host, destination):
     ]
 
 
-def begun_destinations(connection, host):
-    """The hosts that were told of evacuations off a host that are not closed, sorted."""
+def begun_destinations(connection: Connection, host: str) -> list[str]:
+    """Return the destinations to which orders of open evacuations off a host were sent, sorted."""
     table = tables.migrations
     query = sa.select(table.c.destination).where(table.c.type == EVACUATION, table.c.status == "running", table.c.source == host)
     return sorted(set(connection.execute(query).scalars()))
 
 
-def unread_nodes(connection, host, read):
-    """The compute nodes of which nobody knows what they have now: neither read in this run nor seen to be off.
+def unread_nodes(connection: Connection, host: str, read: Collection[str]) -> dict[str, str]:
+    """Find the compute nodes whose domains are unknown: neither read in this run nor switched off since they were up.
 
-    :param host: the host that is evacuated, which is off.
+    :param host: the evacuated host, which is off.
     :param read: the hosts that were read.
-    :returns: dict provider uuid -> host.
+    :returns: {provider uuid: host}.
     """
     nodes, services = tables.compute_nodes, tables.services
     query = sa.select(nodes.c.uuid, nodes.c.host, services.c.last_seen_up).join(services, services.c.id == nodes.c.service_id)
@@ -187,11 +185,11 @@ def unread_nodes(connection, host, read):
     }
 
 
-def left_behind(connection, hosts):
-    """What was evacuated from hosts that have not been seen since.
+def left_behind(connection: Connection, hosts: Iterable[str]) -> list[dict[str, Any]]:
+    """Read the evacuations off hosts that are not back yet.
 
-    :returns: a list of dicts: migration, uuid (the instance's), name, source, source_node (id), host
-        (where the instance is recorded now, or None).
+    :returns: dicts with migration, uuid (of the instance), name, source, source_node (id), host
+        (the place of the instance now, or None).
     """
     table, nodes, rows = tables.migrations, tables.compute_nodes, tables.instances
     query = (

@@ -5,39 +5,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
 FIELDS = ("vcpus", "memory_mb", "disk_gb", "extra_specs")
 
 
-def read_flavors(connection, named):
-    """Flavors by name. When one of the names is not there, all of them, for the message about it.
+def read_flavors(connection: Connection, named: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Read flavors by name; all flavors, for a message, where one of the names is unknown.
 
-    :returns: dict name -> dict of FIELDS.
+    :returns: {name: {one of FIELDS: value}}.
     """
     table = tables.flavors
     query = sa.select(table)
     rows = bulk.among(connection, query, table.c.name, named)
     if len(rows) < len(set(named)):
-        rows = connection.execute(query).all()
+        rows = list(connection.execute(query))
     return {row.name: {field: getattr(row, field) for field in FIELDS} for row in rows}
 
 
-def find(connection, name):
-    """A flavor as ensure() returns it, None when there is none."""
+def find(connection: Connection, name: str) -> dict[str, Any] | None:
+    """Read a flavor as ensure() returns it."""
     table = tables.flavors
     row = connection.execute(sa.select(table).where(table.c.name == name)).one_or_none()
     return None if row is None else {"name": name, "uuid": row.uuid, **{field: getattr(row, field) for field in FIELDS}}
 
 
-def ensure(connection, name, values, now):
+def ensure(connection: Connection, name: str, values: Mapping[str, Any], now: float) -> tuple[dict[str, Any], bool]:
     """Make a flavor or change it.
 
-    :param values: dict of FIELDS; those that are None keep what the store has. In extra_specs a key
-        whose value is None is deleted and other keys are kept.
-    :returns: (dict of name, uuid and FIELDS, True when something changed).
+    :param values: by FIELDS; None keeps the stored value. In extra_specs a value of None deletes its key, and keys that are
+        not named are kept.
+    :returns: the flavor, a dict with name, uuid and FIELDS; and whether it changed.
     :raises DroverError: a new flavor without vcpus or memory_mb.
     """
     table = tables.flavors
@@ -50,7 +53,7 @@ def ensure(connection, name, values, now):
     for field, least in (("vcpus", 1), ("memory_mb", 1), ("disk_gb", 0)):
         if after[field] is None or after[field] < least:
             raise DroverError(f"Flavor {name}: {field} must be given and be {least} or more.")
-    if before is None:
+    if row is None:
         uuid = bulk.new_uuid()
         connection.execute(sa.insert(table).values(uuid=uuid, name=name, created_at=now, **after))
     else:
@@ -60,7 +63,10 @@ def ensure(connection, name, values, now):
     return {"name": name, "uuid": uuid, **after}, after != before
 
 
-def delete(connection, name):
-    """Delete a flavor; instances keep its name. True when it existed."""
+def delete(connection: Connection, name: str) -> bool:
+    """Delete a flavor, whose name instances keep.
+
+    :returns: whether it existed.
+    """
     table = tables.flavors
     return bool(connection.execute(sa.delete(table).where(table.c.name == name)).rowcount)

@@ -1,11 +1,15 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts as an administrator sees them: services, their nodes, their figures (N8)."""
+"""Hosts as an administrator sees them: services, compute nodes and figures (N8)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
 from ansible_collections.drover.compute.plugins.plugin_utils import capacity_rule, resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import Figures, FleetColumns, HostStatus, ListedHost, ListedNode
 from ansible_collections.drover.compute.plugins.plugin_utils.store import (
     host_columns,
     instances,
@@ -13,56 +17,45 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import (
     services,
     tables,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, sa
 
 
-def listing(connection, now, service_down_time=0, columns=None):
-    """Every host with its service and its compute nodes.
+def listing(connection: Connection, now: float, service_down_time: float = 0, columns: FleetColumns | None = None) -> list[ListedHost]:
+    """Read every host with its service and its compute nodes, sorted by host.
 
-    :param columns: of host_columns.read_columns() where they have been read.
-    :returns: a list of dicts sorted by host: host, state (up or down), status (enabled or disabled),
-        maintenance, forced_down, disabled_reason, down_reason, last_seen_up, drained, zones, instances,
-        nodes (a list of dicts: node, uuid, cell, hypervisor_type, hypervisor_version, uri, and the
-        disk_pool, and the figures) and the figures summed: vcpus, vcpus_used, vcpus_capacity, memory_mb,
-        memory_mb_used, memory_mb_capacity, disk_gb, disk_gb_used, disk_gb_capacity. Used is allocated;
-        capacity is (total - reserved) x ratio. disk_pool (of the host, too) is the name of the sharing
-        provider whose figures those of the disk are, each pool counted once; None for a disk of its own.
+    :param columns: of host_columns.read_columns(), if the caller has read them.
     """
     if columns is None:
         columns = host_columns.read_columns(connection, now, service_down_time)
     table = tables.compute_nodes
     query = sa.select(table.c.uuid, table.c.uri, table.c.reported, table.c.hypervisor_type, table.c.hypervisor_version)
     details = {row.uuid: row for row in connection.execute(query)}
-    nodes = {}
+    nodes: dict[str, list[ListedNode]] = {}
     for _dummy, place in sorted((name, place) for place, name in enumerate(columns["node"])):
         nodes.setdefault(columns["host"][place], []).append(_node(columns, place, details[columns["uuid"][place]]))
     zones = instances_for_plans.read_zones(connection)
     found = states(connection, now, service_down_time)
-    return [{**state, **_figures(nodes.get(state["host"], []), zones.get(state["host"], []))} for state in found]
+    return [_host(each, nodes.get(each["host"], []), zones.get(each["host"], [])) for each in found]
 
 
-def states(connection, now, service_down_time=0, host=None):
-    """Read the services of hosts, without compute nodes and figures, in one statement.
-
-    :param host: read only this host.
-    :returns: a list of records.hosts.HostState, sorted by host; empty if the store does not have the host.
-    """
+def states(connection: Connection, now: float, service_down_time: float = 0, host: str | None = None) -> list[HostStatus]:
+    """Read the services of all hosts or of one, sorted by host, without compute nodes and figures, in one statement."""
     table = tables.services
     query = sa.select(table).where(table.c.binary == services.BINARY)
     if host is not None:
         query = query.where(table.c.host == host)
-    return sorted((_state(row, now, service_down_time) for row in connection.execute(query)), key=lambda each: each["host"])
+    return sorted((_status(row, now, service_down_time) for row in connection.execute(query)), key=lambda each: each["host"])
 
 
-def resource_rows(connection, host, hosts):
-    """The rows Nova shows of one host: (total), (used_now), (used_max) and one per project.
+def resource_rows(connection: Connection, host: str, hosts: Sequence[ListedHost]) -> list[dict[str, Any]]:
+    """Make the rows that Nova shows of one host: (total), (used_now), (used_max) and one per project.
 
-    (used_now) is what is reserved and allocated; (used_max) and the projects are sums over instances.
+    (used_now) is reserved and allocated; (used_max) and the projects are sums over instances.
 
     :param hosts: the listing.
-    :returns: a list of dicts: host, project, vcpus, memory_mb, disk_gb.
+    :returns: dicts with host, project, vcpus, memory_mb, disk_gb.
     """
-    entry = next(found for found in hosts if found["host"] == host)
+    entry: dict[str, Any] = {**next(found for found in hosts if found["host"] == host)}
     rows = [
         {"host": host, "project": "(total)", **{name: entry[name] for name in resource_classes.KEYS.values()}},
         {
@@ -71,19 +64,27 @@ def resource_rows(connection, host, hosts):
             **{name: entry[f"{name}_used"] + entry[f"{name}_reserved"] for name in resource_classes.KEYS.values()},
         },
     ]
-    projects, most = {}, dict.fromkeys((name for name in resource_classes.KEYS.values()), 0)
+    most = dict.fromkeys(resource_classes.KEYS.values(), 0)
+    projects: dict[str, dict[str, int]] = {}
     for instance in instances.listing(connection, host=host):
         sums = projects.setdefault(instance["project"] or "(none)", dict.fromkeys(most, 0))
-        for name in most:
-            most[name] += instance[name]
-            sums[name] += instance[name]
+        for name, amount in (("vcpus", instance["vcpus"]), ("memory_mb", instance["memory_mb"]), ("disk_gb", instance["disk_gb"])):
+            most[name] += amount
+            sums[name] += amount
     rows.append({"host": host, "project": "(used_max)", **most})
     rows.extend({"host": host, "project": project, **projects[project]} for project in sorted(projects))
     return rows
 
 
-def _node(columns, place, row):
-    node = {
+def _node(columns: FleetColumns, place: int, row: Row) -> ListedNode:
+    figures: dict[str, int] = {}
+    for resource, name in resource_classes.KEYS.items():
+        column = {key: columns["resources"][resource][key][place].item() for key in ("total", "used", "reserved", "ratio")}
+        figures[name] = column["total"]
+        figures[f"{name}_used"] = column["used"]
+        figures[f"{name}_reserved"] = column["reserved"]
+        figures[f"{name}_capacity"] = int(capacity_rule.capacity(column["total"], column["reserved"], column["ratio"]))
+    return {
         "node": columns["node"][place],
         "uuid": row.uuid,
         "uri": row.uri,
@@ -92,24 +93,18 @@ def _node(columns, place, row):
         "hypervisor_type": row.hypervisor_type,
         "hypervisor_version": row.hypervisor_version,
         "instances": int(columns["num_instances"][place]),
+        **_figures(figures),
+        "disk_pool": _pool(columns["resources"]["DISK_GB"].get("providers"), place, row.uuid),
     }
-    for resource, name in resource_classes.KEYS.items():
-        column = {key: columns["resources"][resource][key][place].item() for key in ("total", "used", "reserved", "ratio")}
-        node[name] = column["total"]
-        node[f"{name}_used"] = column["used"]
-        node[f"{name}_reserved"] = column["reserved"]
-        node[f"{name}_capacity"] = int(capacity_rule.capacity(column["total"], column["reserved"], column["ratio"]))
-    node["disk_pool"] = _pool(columns["resources"]["DISK_GB"].get("providers"), place, row.uuid)
-    return node
 
 
-def _pool(providers, place, own):
-    """The name of the sharing provider whose disk a node shows, None for a disk of its own."""
+def _pool(providers: Mapping[str, Any] | None, place: int, own: str) -> str | None:
+    """Return the name of the sharing provider whose disk a node shows; None for a disk of its own."""
     number = -1 if providers is None else providers["shown"][place]
-    return None if number < 0 or providers["uuid"][number] == own else providers["name"][number]
+    return None if providers is None or number < 0 or providers["uuid"][number] == own else providers["name"][number]
 
 
-def _state(row, now, service_down_time):
+def _status(row: Row, now: float, service_down_time: float) -> HostStatus:
     reason = services.down_reason(row, now, service_down_time)
     return {
         "host": row.host,
@@ -124,15 +119,26 @@ def _state(row, now, service_down_time):
     }
 
 
-def _figures(nodes, zones):
-    host = {"zones": zones, "nodes": nodes, "instances": sum(node["instances"] for node in nodes)}
+def _host(status: HostStatus, nodes: list[ListedNode], zones: list[str]) -> ListedHost:
     pools = {node["disk_pool"]: node for node in nodes if node["disk_pool"]}
-    host["disk_pool"] = ", ".join(sorted(pools)) or None
-    for name in resource_classes.KEYS.values():
-        # Two nodes of a host may lie on one pool.
-        counted = nodes
-        if name == "disk_gb":
-            counted = [node for node in nodes if not node["disk_pool"]] + list(pools.values())
-        for suffix in ("", "_used", "_reserved", "_capacity"):
-            host[name + suffix] = sum(node[name + suffix] for node in counted)
-    return host
+    everywhere: list[Mapping[str, Any]] = [*nodes]
+    # Two nodes of a host may lie on one pool.
+    disks: list[Mapping[str, Any]] = [*(node for node in nodes if not node["disk_pool"]), *pools.values()]
+    sums = {
+        name + suffix: sum(node[name + suffix] for node in (disks if name == "disk_gb" else everywhere))
+        for name in resource_classes.KEYS.values()
+        for suffix in ("", "_used", "_reserved", "_capacity")
+    }
+    return {
+        **status,
+        "zones": zones,
+        "nodes": nodes,
+        "instances": sum(node["instances"] for node in nodes),
+        "disk_pool": ", ".join(sorted(pools)) or None,
+        **_figures(sums),
+    }
+
+
+def _figures(amounts: Mapping[str, int]) -> Figures:
+    # The keys are made of resource_classes.KEYS, which the checker does not see.
+    return cast(Figures, amounts)

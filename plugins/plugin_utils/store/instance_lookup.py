@@ -2,66 +2,76 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The instances that somebody names, by name or by uuid, and whether they may be worked on."""
+"""Instances by the names and uuids of an operator, and whether a run may change them."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, TypedDict
+
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import NamedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, migrations_open, orders, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances import located, state_of
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, sa
 from ansible_collections.drover.compute.plugins.plugin_utils.validation import canonical_uuid
 
 
-def find(connection, wanted, unknown=None):
-    """The instances that are named.
+class _Name(TypedDict):
+    """The name of an instance, its uuid, or both."""
 
-    :param wanted: a list of names and uuids (text) and of mappings with name and uuid, which must agree.
-    :param unknown: a list that takes up those the store does not have; None to raise for the first.
-    :returns: a list of dicts in that order, each instance once: uuid, name, host, node, uri, state (of the
-        domain, or building or missing), flavor, vcpus, memory_mb, disk_gb, server_group, availability_zone,
-        project, user, image, policy, task_state and order_uuid (of an open order), xml (as last seen), nodes (all that showed its domain when they last
-        reported), migration (None, or a dict of the one that holds room: uuid, type, status, source,
-        destination, details), named (whether its name was given).
-    :raises DroverError: unknown, or the name of several, or name and uuid are of different ones.
+    name: str | None
+    uuid: str | None
+
+
+def find(connection: Connection, wanted: Iterable[Any], unknown: list[Any] | None = None) -> list[NamedInstance]:
+    """Find instances.
+
+    :param wanted: names and uuids (text), and mappings with name and uuid, which must agree.
+    :param unknown: collects the names of instances that are not in the store; None to raise for the first.
+    :returns: the instances in that order, each once.
+    :raises DroverError: an instance is unknown, a name is of several, or name and uuid are of different instances.
     """
     named = [_named(each) for each in wanted]
     rows = _rows(connection, named)
     by_uuid = {row.uuid: row for row in rows}
-    by_name = {}
-    for row in rows:
-        by_name.setdefault(row.name, []).append(row)
-    chosen, names = {}, set()
-    for each in named:
-        row = _choose(each, by_uuid, by_name)
-        if row is None and unknown is None:
-            raise DroverError(
-                f"No instance {each['uuid'] or each['name']} is in the store, so nothing was done. Correct the name, or "
-                "run drover.compute.discover if it exists.",
-                cause="unknown_instance",
-            )
+    by_name: dict[str, list[Row]] = {}
+    for each in rows:
+        by_name.setdefault(each.name, []).append(each)
+    chosen: dict[str, Row] = {}
+    names: set[str] = set()
+    for one in named:
+        row = _choose(one, by_uuid, by_name)
         if row is None:
-            unknown.append(each["uuid"] or each["name"])
+            if unknown is None:
+                raise DroverError(
+                    f"No instance {one['uuid'] or one['name']} is in the store, so nothing was done. Correct the name, or "
+                    "run drover.compute.discover if it exists.",
+                    cause="unknown_instance",
+                )
+            unknown.append(one["uuid"] or one["name"])
             continue
         chosen.setdefault(row.uuid, row)
-        if each["name"]:
+        if one["name"]:
             names.add(row.uuid)
     shown, held = _sightings(connection, chosen), migrations_open.holding(connection, chosen)
     return [_described(row, shown.get(uuid, []), held.get(uuid), uuid in names) for uuid, row in chosen.items()]
 
 
-def as_named(instance: dict) -> dict:
-    """Reduce a dict of find() to what names the instance: its uuid, and its name if that was given."""
-    return {key: instance[key] for key in ("uuid", "name") if key == "uuid" or instance["named"]}
+def as_named(instance: NamedInstance) -> dict[str, str]:
+    """Reduce an instance to its uuid, and to its name if the operator gave that."""
+    return {"uuid": instance["uuid"], **({"name": instance["name"]} if instance["named"] else {})}
 
 
-def refuse_none(wanted: list) -> None:
-    """Raise DroverError where no instance is named."""
+def refuse_none(wanted: Collection[Any]) -> None:
+    """Raise DroverError where the operator names no instance."""
     if not wanted:
         raise DroverError("Which instances? Set drover_instance to a name or a uuid, or drover_instances to a list of them.")
 
 
-def _named(item):
+def _named(item: Any) -> _Name:
+    name: Any
+    uuid: Any
     if isinstance(item, dict):
         name, uuid = item.get("name"), item.get("uuid")
     else:
@@ -71,11 +81,11 @@ def _named(item):
     return {"name": name or None, "uuid": canonical_uuid(str(uuid)) if uuid else None}
 
 
-def _is_uuid(text):
+def _is_uuid(text: object) -> bool:
     return len(str(text)) == 36 and canonical_uuid(str(text)) is not None
 
 
-def _rows(connection, named):
+def _rows(connection: Connection, named: Iterable[_Name]) -> list[Row]:
     instances = tables.instances
     query = located(tables.compute_nodes.c.uri, tables.domains.c.xml)
     found = bulk.among(connection, query, instances.c.uuid, {each["uuid"] for each in named if each["uuid"]})
@@ -83,10 +93,10 @@ def _rows(connection, named):
     return list({row.uuid: row for row in found}.values())
 
 
-def _choose(each, by_uuid, by_name):
+def _choose(each: _Name, by_uuid: Mapping[str, Row], by_name: Mapping[str, list[Row]]) -> Row | None:
     name, uuid = each["name"], each["uuid"]
     if uuid is None:
-        same = by_name.get(name, [])
+        same = by_name.get(name or "", [])
         if len(same) > 1:
             places = ", ".join(f"{row.uuid} on {row.host or 'no host'}" for row in same)
             raise DroverError(f"Several instances are named {name}: {places}. Say which one by its uuid; nothing was done.")
@@ -101,38 +111,57 @@ def _choose(each, by_uuid, by_name):
     return row
 
 
-def _sightings(connection, uuids):
+def _sightings(connection: Connection, uuids: Iterable[str]) -> dict[str, list[str]]:
     nodes, domains = tables.compute_nodes, tables.domains
     query = sa.select(domains.c.uuid, nodes.c.host, nodes.c.hypervisor_hostname).join(nodes, nodes.c.id == domains.c.compute_node_id)
-    found = {}
+    found: dict[str, list[str]] = {}
     for row in bulk.among(connection, query, domains.c.uuid, uuids):
         found.setdefault(row.uuid, []).append(row.host if row.host == row.hypervisor_hostname else f"{row.host}/{row.hypervisor_hostname}")
     return {uuid: sorted(names) for uuid, names in found.items()}
 
 
-def _described(row, nodes, migration, named):
-    keys = ("uuid", "name", "host", "uri", "flavor", "vcpus", "memory_mb", "disk_gb", "availability_zone")
+def _described(row: Row, nodes: list[str], migration: Row | None, named: bool) -> NamedInstance:
     return {
-        **{key: getattr(row, key) for key in (*keys, "project", "user", "image", "policy", "task_state", "order_uuid", "xml")},
+        "uuid": row.uuid,
+        "name": row.name,
+        "host": row.host,
         "node": row.hypervisor_hostname,
+        "uri": row.uri,
+        "flavor": row.flavor,
+        "vcpus": row.vcpus,
+        "memory_mb": row.memory_mb,
+        "disk_gb": row.disk_gb,
+        "availability_zone": row.availability_zone,
+        "project": row.project,
+        "user": row.user,
+        "image": row.image,
+        "policy": row.policy,
+        "task_state": row.task_state,
+        "order_uuid": row.order_uuid,
+        "xml": row.xml,
         "state": state_of(row),
         "server_group": row.group_name,
         "nodes": nodes,
         "named": named,
         "migration": None
         if migration is None
-        else {key: getattr(migration, key) for key in ("uuid", "type", "status", "source", "destination", "details")},
+        else {
+            "uuid": migration.uuid,
+            "type": migration.type,
+            "status": migration.status,
+            "source": migration.source,
+            "destination": migration.destination,
+            "details": migration.details,
+        },
     }
 
 
-def refuse(instance, doing, settled=True, order=None):
-    """Raise DroverError where an instance must not be worked on.
+def refuse(instance: NamedInstance, doing: str, settled: bool = True, order: str | None = None) -> None:
+    """Raise DroverError where a run must not change an instance.
 
-    :param instance: a dict of find().
-    :param doing: what is not done, such as "It is not started".
-    :param settled: whether a resize that waits to be confirmed, and an evacuation whose source is not back,
-        are in the way too.
-    :param order: the task state that is gone on with where it is open; others are in the way.
+    :param doing: the consequence, such as "It is not started".
+    :param settled: also refuse a resize that waits to be confirmed, and an evacuation whose source is not back.
+    :param order: the task state of an open order that the run continues; others are refused.
     """
     name, migration = instance["name"], instance["migration"]
     if len(instance["nodes"]) > 1 and (migration is None or migration["status"] == "done"):

@@ -1,31 +1,32 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Instances: what the store holds of them, read and written in bulk."""
+"""Instances, read and written in bulk."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import ListedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, Select, sa
 
 
-def concerned(connection, uuids, node_ids):
-    """The instances of these uuids and those recorded on these nodes.
-
-    :returns: dict uuid -> row.
-    """
+def concerned(connection: Connection, uuids: Iterable[str], node_ids: Iterable[int]) -> dict[str, Row]:
+    """Read the instances of some uuids and those on some nodes, by uuid."""
     table = tables.instances
     rows = bulk.among(connection, sa.select(table), table.c.uuid, uuids)
     rows += bulk.among(connection, sa.select(table), table.c.compute_node_id, node_ids)
     return {row.uuid: row for row in rows}
 
 
-def write(connection, wanted, known, now):
+def write(connection: Connection, wanted: Mapping[str, Mapping[str, Any]], known: Mapping[str, Row], now: float) -> set[str]:
     """Add instances or update those that differ.
 
-    :param wanted: dict uuid -> dict of columns (the same for all).
-    :param known: dict uuid -> row.
-    :returns: set of uuids that changed.
+    :param wanted: {uuid: columns}, the same columns for all.
+    :param known: {uuid: row}.
+    :returns: the uuids of changed instances.
     """
     table = tables.instances
     new = [{"uuid": uuid, "created_at": now, **columns} for uuid, columns in wanted.items() if uuid not in known]
@@ -40,50 +41,50 @@ def write(connection, wanted, known, now):
     return {row["uuid"] for row in new} | {ids[row["id"]] for row in updates}
 
 
-def place(connection, uuid):
-    """The compute node row of an instance, or None."""
+def place(connection: Connection, uuid: str) -> Row | None:
+    """Read the compute node of an instance."""
     table, nodes = tables.instances, tables.compute_nodes
     query = sa.select(nodes).join(table, table.c.compute_node_id == nodes.c.id).where(table.c.uuid == uuid)
     return connection.execute(query).one_or_none()
 
 
-def set_state(connection, rows, state):
+def set_state(connection: Connection, rows: Iterable[Row], state: str) -> None:
     """Set the state of instances (active, missing)."""
     bulk.update(connection, tables.instances, [{"id": row.id, "state": state} for row in rows])
 
 
-def set_policy(connection, row, policy):
-    """Set the policy of an instance (a dict or None)."""
+def set_policy(connection: Connection, row: Row, policy: Mapping[str, Any] | None) -> None:
+    """Set the policy of an instance."""
     if row.policy != policy:
         bulk.update(connection, tables.instances, [{"id": row.id, "policy": policy}])
 
 
-def forget_nodes(connection, node_ids):
-    """Take the place from instances whose compute node is removed; they hold nothing there."""
+def forget_nodes(connection: Connection, node_ids: Iterable[int]) -> None:
+    """Set the place of instances to none, as their compute node, on which they hold nothing, is removed."""
     table = tables.instances
     for node in node_ids:
         connection.execute(sa.update(table).where(table.c.compute_node_id == node).values(compute_node_id=None))
 
 
-def group_ids(connection):
-    """Ids of server groups: dict name -> id."""
+def group_ids(connection: Connection) -> dict[str, int]:
+    """Read the ids of server groups by name."""
     table = tables.server_groups
     return {row.name: row.id for row in connection.execute(sa.select(table.c.name, table.c.id))}
 
 
-def on_its_node():
-    """The condition that a domain is its instance's own: a domain may be seen on several nodes."""
+def on_its_node() -> sa.ColumnElement[bool]:
+    """Write the condition that a domain is on the node of its instance, as several nodes may show it."""
     instances, domains = tables.instances, tables.domains
     return sa.and_(domains.c.uuid == instances.c.uuid, domains.c.compute_node_id == instances.c.compute_node_id)
 
 
-def located(*columns):
-    """The query of instances with where they are, those that are nowhere included.
+def located(*columns: sa.ColumnElement[Any]) -> Select:
+    """Make the query of all instances and their places.
 
-    Its rows have the columns of the instance and host, hypervisor_hostname, group_name and domain_state, each
-    of these None where there is no such thing.
+    Its rows have the columns of the instance, and host, hypervisor_hostname, group_name and domain_state, None where
+    there is none.
 
-    :param columns: more of them, of the compute node, the server group or the domain.
+    :param columns: further columns of the compute node, the server group or the domain.
     """
     instances, nodes, domains, groups = tables.instances, tables.compute_nodes, tables.domains, tables.server_groups
     return (
@@ -101,17 +102,14 @@ def located(*columns):
     )
 
 
-def state_of(row):
-    """The state of an instance from a row of located(): of its domain, or building or missing."""
-    return row.domain_state if row.state == "active" and row.domain_state else row.state
+def state_of(row: Row) -> str:
+    """Return the state of an instance of located(): that of its domain, or building or missing."""
+    found: str = row.domain_state if row.state == "active" and row.domain_state else row.state
+    return found
 
 
-def listing(connection, host=None, name=None, uuid=None):
-    """Instances with where they are, for people and programs.
-
-    :returns: a list of dicts sorted by name: uuid, name, host, node, state, vcpus, memory_mb, disk_gb,
-        server_group, availability_zone, project, user, definition, autostart.
-    """
+def listing(connection: Connection, host: str | None = None, name: str | None = None, uuid: str | None = None) -> list[ListedInstance]:
+    """Read instances for people and programs, sorted by name: all, or those of a host, a name or a uuid."""
     instances, nodes = tables.instances, tables.compute_nodes
     query = located(tables.domains.c.autostart).order_by(instances.c.name, instances.c.uuid)
     if host is not None:

@@ -1,47 +1,46 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What administrators and planners ask about hosts beside the columns of host_columns.py."""
+"""Instances for planners, and the zones of hosts."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import InstanceAmounts, PlannedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils.store import aggregates, files, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import RESOURCE_CLASSES
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances import located, state_of
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Select, sa
+
+#: {provider uuid: {resource class: amount}}.
+Held = dict[str, dict[str, int]]
 
 
-def read_zones(connection):
-    """The availability zones of hosts, from the metadata of their aggregates.
+def read_zones(connection: Connection) -> dict[str, list[str]]:
+    """Read the availability zones of hosts, from the metadata of their aggregates.
 
-    :returns: dict host -> sorted list of zones.
+    :returns: {host: its zones, sorted}.
     """
-    zones = {}
+    zones: dict[str, set[str]] = {}
     for aggregate in aggregates.listing(connection):
-        zone = aggregate["metadata"].get(aggregates.ZONE)
+        zone = aggregate["metadata"].get(aggregates.ZONE) or ""
         for host in aggregate["hosts"] if zone else ():
             zones.setdefault(host, set()).update(part.strip() for part in zone.split(","))
     return {host: sorted(names) for host, names in zones.items()}
 
 
-def read_host_instances(connection, host=None):
-    """The instances of one host, or of all, see read_instances()."""
+def read_host_instances(connection: Connection, host: str | None = None) -> list[PlannedInstance]:
+    """Read the instances of one host, or of all, see read_instances()."""
     return read_instances(connection, None if host is None else [host])
 
 
-def read_instances(connection, hosts=None, but=()):
-    """Instances with what a planner needs to know of them, in two queries however many there are, three where some are backed by others.
+def read_instances(connection: Connection, hosts: Collection[str] | None = None, but: Collection[str] = ()) -> list[PlannedInstance]:
+    """Read instances for planners, sorted by name, in two or three queries.
 
-    :param hosts: those of these hosts only; None for all.
-    :param but: not those of these hosts.
-    :returns: a list of dicts sorted by name: uuid, name, host, node, state (of the domain, or building or
-        missing), vcpus, memory_mb, disk_gb, allocations (dict provider uuid -> dict class -> amount, all classes; empty where
-        a resize or an evacuation holds two places), resources (their sums, dict class -> amount), server_group, availability_zone, project, user,
-        flavor (its name), extra_specs (of the flavor as it is now), required_traits (of those), image (its
-        properties), move_policy (never, cold, live, shutdown or None), move_policy_error (a sentence or None), priority,
-        migration (options of its own), task_state (of an open order, or None); and of the domain: persistent, autostart,
-        disks, hostdevs, managed_save, snapshots, backs (names of instances of its node that are backed by a disk of it
-        which is not known to be shared).
+    :param hosts: only their instances; None for all hosts.
+    :param but: hosts whose instances are left out.
     """
     instances, domains, flavors = tables.instances, tables.domains, tables.flavors
     query = (
@@ -51,9 +50,9 @@ def read_instances(connection, hosts=None, but=()):
         .order_by(instances.c.name, instances.c.uuid)
     )
     held = _held(connection, hosts, but)
-    found = []
+    found: list[PlannedInstance] = []
     for row in connection.execute(_of_hosts(query, hosts, but)):
-        facts, extra_specs = row.facts or {}, row.extra_specs or {}
+        facts, extra_specs, policy = row.facts or {}, row.extra_specs or {}, row.policy or {}
         found.append(
             {
                 "uuid": row.uuid,
@@ -76,7 +75,10 @@ def read_instances(connection, hosts=None, but=()):
                     key.partition(":")[2] for key, value in extra_specs.items() if key.startswith("trait:") and value == "required"
                 ),
                 "image": row.image,
-                **_policy(row.policy or {}),
+                "move_policy": policy.get("on_drain") or policy.get("move"),
+                "move_policy_error": policy.get("error"),
+                "priority": int(policy.get("priority") or 0),
+                "migration": policy.get("migration") or {},
                 "task_state": row.task_state,
                 "persistent": bool(row.persistent) if row.persistent is not None else True,
                 "autostart": bool(row.autostart),
@@ -84,6 +86,7 @@ def read_instances(connection, hosts=None, but=()):
                 "hostdevs": facts.get("hostdevs", []),
                 "managed_save": bool(facts.get("managed_save")),
                 "snapshots": bool(facts.get("snapshots")),
+                "backs": [],
             }
         )
     for each, names in zip(found, _backed(connection, found)):
@@ -91,9 +94,9 @@ def read_instances(connection, hosts=None, but=()):
     return found
 
 
-def _backed(connection, instances):
-    """Of each instance the names of those of its node that are backed by a disk of it which is not known to be shared."""
-    behind = {}
+def _backed(connection: Connection, instances: Sequence[PlannedInstance]) -> list[list[str]]:
+    """Find for each instance the instances of its node that are backed by a disk of it that is not known to be shared."""
+    behind: dict[tuple[str, str, str | None], set[str]] = {}
     for each in instances:
         for layer in [layer["path"] for disk in each["disks"] for layer in disk.get("chain") or ()]:
             behind.setdefault((each["host"], each["node"], layer), set()).add(each["name"])
@@ -112,29 +115,18 @@ def _backed(connection, instances):
     ]
 
 
-def _policy(policy):
-    """What planners call policy is one word."""
-    return {
-        "move_policy": policy.get("on_drain") or policy.get("move"),
-        "move_policy_error": policy.get("error"),
-        "priority": int(policy.get("priority") or 0),
-        "migration": policy.get("migration") or {},
-    }
-
-
-def _of_hosts(query, hosts, but):
+def _of_hosts(query: Select, hosts: Collection[str] | None, but: Collection[str]) -> Select:
     column = tables.compute_nodes.c.host
     if hosts is not None:
         query = query.where(column.in_(sorted(hosts)))
     return query.where(column.not_in(sorted(but))) if but else query
 
 
-def _held(connection, hosts=None, but=(), rare=False):
-    """What instances hold, all classes: dict instance uuid -> dict provider uuid -> dict class -> amount.
-
-    Not of those whose resize or evacuation is not closed: they hold two places.
+def _held(connection: Connection, hosts: Collection[str] | None = None, but: Collection[str] = (), rare: bool = False) -> dict[str, Held]:
+    """Read the allocations of instances, without those that hold two places for an open resize or evacuation.
 
     :param rare: only the classes beside RESOURCE_CLASSES.
+    :returns: {uuid of the instance: allocations}.
     """
     instances, nodes, migrations = tables.instances, tables.compute_nodes, tables.migrations
     consumers, allocations, classes = tables.consumers, tables.allocations, tables.resource_classes
@@ -154,28 +146,23 @@ def _held(connection, hosts=None, but=(), rare=False):
     )
     if rare:
         query = query.where(classes.c.name.not_in(RESOURCE_CLASSES))
-    held = {}
+    held: dict[str, Held] = {}
     for uuid, provider, name, amount in connection.execute(_of_hosts(query, hosts, but)):
         held.setdefault(uuid, {}).setdefault(provider, {})[name] = int(amount)
     return held
 
 
-def _sums(held):
-    """{class: amount} of {provider uuid: {class: amount}}."""
-    sums = {}
+def _sums(held: Held) -> dict[str, int]:
+    """Sum allocations by resource class."""
+    sums: dict[str, int] = {}
     for amounts in held.values():
         for name, amount in amounts.items():
             sums[name] = sums.get(name, 0) + amount
     return sums
 
 
-def read_amounts(connection):
-    """What every instance needs and where it is, without what libvirt shows of it: of millions.
-
-    :returns: a list of dicts: uuid, name, host, node, state, vcpus, memory_mb, disk_gb, server_group,
-        availability_zone, project, flavor; and of those that hold other classes than RESOURCE_CLASSES
-        these, as allocations (dict provider uuid -> dict class -> amount) and resources (their sums).
-    """
+def read_amounts(connection: Connection) -> list[InstanceAmounts]:
+    """Read the needs and places of all instances, of which there may be millions, without the facts of their domains."""
     instances, nodes, groups = tables.instances, tables.compute_nodes, tables.server_groups
     names = ("uuid", "name", "state", "vcpus", "memory_mb", "disk_gb", "availability_zone", "project", "flavor")
     query = sa.select(nodes.c.id, nodes.c.host, nodes.c.hypervisor_hostname)
@@ -183,9 +170,10 @@ def read_amounts(connection):
     group = {row[0]: row[1] for row in connection.execute(sa.select(groups.c.id, groups.c.name))}
     columns = [instances.c[name] for name in names]
     query = sa.select(instances.c.compute_node_id, instances.c.server_group_id, *columns).where(instances.c.compute_node_id.is_not(None))
-    held, found = _held(connection, rare=True), []
+    held = _held(connection, rare=True)
+    found: list[InstanceAmounts] = []
     for node, group_id, *values in connection.execute(query):
-        each = dict(zip(names, values))
+        each: Any = dict(zip(names, values))
         if each["uuid"] in held:
             each["allocations"] = held[each["uuid"]]
             each["resources"] = _sums(each["allocations"])
@@ -195,8 +183,8 @@ def read_amounts(connection):
     return found
 
 
-def moved_since(connection, since):
-    """The uuids of instances whose last move ended after a time, or has not ended, as a set."""
+def moved_since(connection: Connection, since: float) -> set[str]:
+    """Return the uuids of instances whose last move ended after a time (seconds since 1970), or has not ended."""
     table = tables.migrations
     query = sa.select(table.c.instance_uuid).where(
         sa.or_(

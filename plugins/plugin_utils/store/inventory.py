@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import ListedHost
 from ansible_collections.drover.compute.plugins.plugin_utils.store import aggregates as aggregate_rows
 from ansible_collections.drover.compute.plugins.plugin_utils.store import hosts, instances, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
-# Few values: Ansible looks at each one of each host.
+# Few, as Ansible processes each value of each host.
 KEPT = (
     "host",
     "state",
@@ -27,14 +30,13 @@ KEPT = (
 )
 
 
-def read(connection, now, service_down_time, traits, with_instances):
-    """The hosts, and the instances if they are wanted.
+def read(connection: Connection, now: float, service_down_time: float, traits: Sequence[str], with_instances: bool) -> dict[str, list[Any]]:
+    """Read the hosts, and the instances on demand.
 
-    :param traits: shell patterns of the names of traits that matter.
-    :returns: a dict: hosts (of hosts.listing() what is in KEPT; nodes, aggregates, cells, hypervisor_types,
-        hypervisor_versions and traits, each a sorted list; and of vcpus, memory_mb and disk_gb the capacity
-        and with _used and _free appended those), instances (instances.listing() with addresses, those of the
-        first interface first).
+    :param traits: shell patterns of names of traits.
+    :returns: hosts: KEPT of hosts.listing(); nodes, aggregates, cells, hypervisor_types, hypervisor_versions and traits as
+        sorted lists; vcpus, memory_mb and disk_gb (the capacity), and the same with _used and _free.
+        instances: instances.listing() with addresses.
     """
     aggregates, owned = _aggregates(connection), _traits(connection, traits)
     found = [_host(host, aggregates.get(host["host"], []), owned) for host in hosts.listing(connection, now, service_down_time)]
@@ -46,13 +48,15 @@ def read(connection, now, service_down_time, traits, with_instances):
     return {"hosts": found, "instances": shown}
 
 
-def _host(host, aggregates, owned):
-    nodes = host["nodes"]
+def _host(listed: ListedHost, aggregates: list[str], owned: Mapping[str, list[str]]) -> dict[str, Any]:
+    host: dict[str, Any] = {**listed}
+    nodes = listed["nodes"]
     found = {name: host[name] for name in KEPT}
     found["nodes"] = [node["node"] for node in nodes]
     found["aggregates"] = aggregates
-    for name in ("cell", "hypervisor_type", "hypervisor_version"):
-        found[f"{name}s"] = sorted({node[name] for node in nodes if node[name] is not None})
+    found["cells"] = sorted({node["cell"] for node in nodes if node["cell"] is not None})
+    found["hypervisor_types"] = sorted({node["hypervisor_type"] for node in nodes if node["hypervisor_type"] is not None})
+    found["hypervisor_versions"] = sorted({node["hypervisor_version"] for node in nodes if node["hypervisor_version"] is not None})
     found["traits"] = sorted({name for node in nodes for name in owned.get(node["uuid"], ())})
     for name in resource_classes.KEYS.values():
         capacity, used = host[f"{name}_capacity"], host[f"{name}_used"]
@@ -60,16 +64,16 @@ def _host(host, aggregates, owned):
     return found
 
 
-def _aggregates(connection):
-    found = {}
+def _aggregates(connection: Connection) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
     for aggregate in aggregate_rows.listing(connection):
         for host in aggregate["hosts"]:
             found.setdefault(host, []).append(aggregate["name"])
     return found
 
 
-def _traits(connection, patterns):
-    """The traits of compute nodes: dict uuid -> list of names."""
+def _traits(connection: Connection, patterns: Sequence[str]) -> dict[str, list[str]]:
+    """Read the traits of compute nodes that match a pattern, by uuid."""
     names, owned, providers = tables.traits, tables.provider_traits, tables.resource_providers
     wanted = {
         row.id: row.name
@@ -83,14 +87,14 @@ def _traits(connection, patterns):
         .join(owned, owned.c.provider_id == providers.c.id)
         .where(owned.c.trait_id.in_(sorted(wanted)))
     )
-    found = {}
+    found: dict[str, list[str]] = {}
     for row in connection.execute(query):
         found.setdefault(row.uuid, []).append(wanted[row.trait_id])
     return found
 
 
-def _addresses(connection):
-    """Addresses of instances, where they are now: dict uuid -> list."""
+def _addresses(connection: Connection) -> dict[str, list[str]]:
+    """Read the addresses of instances on their nodes, by uuid."""
     table, domains = tables.instances, tables.domains
     query = sa.select(domains.c.uuid, domains.c.facts).join(
         table, sa.and_(table.c.uuid == domains.c.uuid, table.c.compute_node_id == domains.c.compute_node_id)

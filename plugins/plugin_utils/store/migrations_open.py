@@ -1,16 +1,18 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is moving: the open migrations of all runs."""
+"""The open migrations of all runs."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import OpenMove
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances import on_its_node
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, sa
 
-# Types of migrations that are told apart from mere moves.
+# Types of migrations that are more than moves.
 RESIZE, EVACUATION = "resize", "evacuation"
 
 
@@ -22,7 +24,7 @@ def how_to_end(old_flavor: str | None, new_flavor: str | None, destination: str)
 
 
 def open_moves(connection: Connection) -> list[OpenMove]:
-    """Return the migrations that are under way, or were when their run was killed, in the order they began."""
+    """Read the migrations that run, or that a killed run left open, in the order in which they began."""
     table, instances, groups = tables.migrations, tables.instances, tables.server_groups
     query = (
         sa.select(
@@ -43,11 +45,10 @@ def open_moves(connection: Connection) -> list[OpenMove]:
     return [OpenMove._make(row) for row in connection.execute(query)]
 
 
-def holding(connection, instance_uuids):
-    """The migrations of instances that hold room: those under way, and those that only wait to be closed.
+def holding(connection: Connection, instance_uuids: Iterable[str]) -> dict[str, Row]:
+    """Read the migrations of instances that hold room at two places: open ones, and those that wait to be closed.
 
-    :returns: dict instance uuid -> row. One that is under way counts before an evacuation whose source is not
-        back yet.
+    :returns: {uuid of the instance: migration}. An open one has priority over an evacuation whose source is not back.
     """
     table = tables.migrations
     query = sa.select(table).where(table.c.status.in_(tables.HOLDING_MIGRATION))
@@ -56,12 +57,8 @@ def holding(connection, instance_uuids):
     return {row.instance_uuid: row for row in rows}
 
 
-def lost_track_of(connection, migrations):
-    """Those of migrations under way whose instances neither end has, by the last look at both.
-
-    :param migrations: rows.
-    :returns: a list of rows. Not one whose source or destination has shown its instance since.
-    """
+def lost_track_of(connection: Connection, migrations: Iterable[Row]) -> list[Row]:
+    """Select the open migrations whose instance was at neither end when both were last read, and has not been seen there since."""
     lost = [row for row in migrations if row.status in tables.OPEN_MIGRATION and (row.details or {}).get("nowhere")]
     table = tables.domains
     query = sa.select(table.c.uuid, table.c.compute_node_id, table.c.seen_at)
@@ -74,15 +71,15 @@ def lost_track_of(connection, migrations):
     ]
 
 
-def left_open_for(connection, host):
-    """The hosts that moves left open start at which an earlier run began to make room for a host, sorted."""
+def left_open_for(connection: Connection, host: str) -> list[str]:
+    """Return the sources of the open moves by which an earlier run makes room for a host, sorted."""
     return sorted({row.source for row in open_moves(connection) if (row.details or {}).get("for_host") == host})
 
 
-def budgets(connection, uuids):
-    """The server groups of instances that let only so many of them move at the same time.
+def budgets(connection: Connection, uuids: Iterable[str]) -> dict[str, tuple[str, int]]:
+    """Read the server groups of instances that limit how many members move at the same time.
 
-    :returns: dict instance uuid -> (name of the group, max_moving).
+    :returns: {uuid of the instance: (name of the group, max_moving)}.
     """
     instances, groups = tables.instances, tables.server_groups
     query = (
@@ -93,10 +90,10 @@ def budgets(connection, uuids):
     return {row.uuid: (row.name, row.max_moving) for row in bulk.among(connection, query, instances.c.uuid, uuids)}
 
 
-def domain_states(connection, uuids):
-    """What libvirt last said of the domains of instances, on the nodes where the instances are.
+def domain_states(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
+    """Read the last known states of instances' domains, on the nodes where the instances are.
 
-    :returns: dict uuid -> state.
+    :returns: {uuid: state}.
     """
     domains = tables.domains
     query = sa.select(domains.c.uuid, domains.c.state).join(tables.instances, on_its_node())

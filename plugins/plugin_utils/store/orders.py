@@ -1,31 +1,30 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Orders: what a hypervisor is to do with an instance, written down before the call.
+"""Orders to hypervisors to build or delete an instance, recorded before the call.
 
-An order is open until it is known what became of it. While it is open nobody frees the instance's room or gives
-another order; the next run settles it first, at the hypervisor. A move's order is its migration.
+An order is open until its outcome is known. Until then no run frees the instance's room or opens another order;
+the next run settles it first, at the hypervisor. A move's order is its migration.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
+
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, instances, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, sa
 
-#: Nova's task states: it is being built; its domain, disks and record are being removed.
+#: Nova's task states: a build; a removal of domain, disks and record.
 SPAWNING, DELETING = "spawning", "deleting"
-#: Tells these locks of PostgreSQL from others, see hold_definitions().
+#: The kind of PostgreSQL's locks in hold_definitions().
 DEFINITIONS = 0x64656673
 
 
 class Open(DroverError):
-    """Another order is open for the instance, or was opened in place of ours.
+    """Another order is open for the instance (``row``), or was opened in place of this one."""
 
-    ``row``: the instance.
-    """
-
-    def __init__(self, row):
+    def __init__(self, row: Row) -> None:
         doing = {SPAWNING: "is being built", DELETING: "is being deleted"}.get(row.task_state, "has an open order")
         again = {SPAWNING: "drover.compute.place", DELETING: "drover.compute.instance_delete"}.get(row.task_state)
         super().__init__(
@@ -35,18 +34,18 @@ class Open(DroverError):
         self.row = row
 
 
-def read(connection, uuid):
-    """The row of an instance, or None."""
+def read(connection: Connection, uuid: str) -> Row | None:
+    """Read an instance."""
     table = tables.instances
     return connection.execute(sa.select(table).where(table.c.uuid == uuid)).one_or_none()
 
 
-def begin(connection, uuid, task_state, order, instead_of=None):
+def begin(connection: Connection, uuid: str, task_state: str, order: str, instead_of: str | None = None) -> Row:
     """Open an order.
 
-    :param order: the name of the order, a uuid.
-    :param instead_of: the open order that was settled at the hypervisor and that this one replaces, or None.
-    :returns: the instance's row as it was before.
+    :param order: the uuid of the order.
+    :param instead_of: the open order that this one replaces, as it was settled at the hypervisor.
+    :returns: the instance before the change.
     :raises Open: another order is open.
     :raises DroverError: the instance is not in the store.
     """
@@ -57,10 +56,10 @@ def begin(connection, uuid, task_state, order, instead_of=None):
     return row
 
 
-def end(connection, uuid, order):
-    """Close an order, as it is known what became of it.
+def end(connection: Connection, uuid: str, order: str | None) -> Row | None:
+    """Close an order whose outcome is known.
 
-    :returns: the instance's row as it was before, or None where it is not in the store any more.
+    :returns: the instance before the change; None where it is no longer in the store.
     :raises Open: another order was opened in its place.
     """
     row = bulk.hold(connection, tables.instances, "uuid", [uuid]).get(uuid)
@@ -72,8 +71,8 @@ def end(connection, uuid, order):
     return row
 
 
-def forget(connection, rows):
-    """Close the orders of instances whose domains were seen just now: what was ordered came to something."""
+def forget(connection: Connection, rows: Iterable[Row]) -> None:
+    """Close the builds of instances whose domains a discovery has just seen."""
     bulk.update(
         connection,
         tables.instances,
@@ -81,8 +80,8 @@ def forget(connection, rows):
     )
 
 
-def open_at(connection, host):
-    """The instances of a host that have an open order: a list of rows."""
+def open_at(connection: Connection, host: str) -> Sequence[Row]:
+    """Read the instances of a host that have an open order."""
     table, nodes = tables.instances, tables.compute_nodes
     query = (
         sa.select(table)
@@ -93,15 +92,15 @@ def open_at(connection, host):
     return connection.execute(query).all()
 
 
-def refuse_open(rows):
-    """Raise Open for the first of some instance rows that has an open order."""
+def refuse_open(rows: Iterable[Row]) -> None:
+    """Raise Open for the first of some instances that has an open order."""
     for row in rows:
         if row.order_uuid is not None:
             raise Open(row)
 
 
-def unseen(connection, uuid, node_id):
-    """A hypervisor has proven that it does not have an instance which a discovery saw there while it was being built."""
+def unseen(connection: Connection, uuid: str, node_id: int | None) -> None:
+    """Forget the domain of an unfinished build, as its hypervisor has proven that it is gone."""
     domains = tables.domains
     connection.execute(sa.delete(domains).where(domains.c.uuid == uuid, domains.c.compute_node_id == node_id))
     row = bulk.hold(connection, tables.instances, "uuid", [uuid])[uuid]
@@ -109,18 +108,19 @@ def unseen(connection, uuid, node_id):
         instances.set_state(connection, [row], "building")
 
 
-def definition_of(project, name):
-    """The text that stands for a definition: of one project there is one of a name."""
+def definition_of(project: str | None, name: str) -> str:
+    """Make the key of a definition, whose name is unique in its project."""
     return f"{project or ''}/{name}"
 
 
-def hold_definitions(connection, names):
-    """The instances that definitions are already: dict name -> uuid; nobody else makes one of them before this transaction ends.
+def hold_definitions(connection: Connection, names: Collection[str]) -> dict[str, str]:
+    """Lock definitions until the end of the transaction, so that no other transaction builds them.
 
     :param names: see definition_of().
+    :returns: {definition: uuid of its instance} of those that are built.
     """
     if connection.dialect.name == "postgresql":
-        # SQLite has one writer at a time. In one order, or two runs would wait for each other.
+        # SQLite has one writer at a time. Sorted, as two runs could otherwise deadlock.
         keys = "SELECT DISTINCT hashtext(name) AS key FROM unnest(CAST(:names AS text[])) AS name ORDER BY key"
         lock = sa.text(f"SELECT pg_advisory_xact_lock(:kind, key) FROM ({keys}) AS keys")
         connection.execute(lock, {"kind": DEFINITIONS, "names": sorted(set(names))})
@@ -129,7 +129,7 @@ def hold_definitions(connection, names):
     return {row.definition: row.uuid for row in bulk.among(connection, query, table.c.definition, names)}
 
 
-def _hold(connection, uuid):
+def _hold(connection: Connection, uuid: str) -> Row:
     row = bulk.hold(connection, tables.instances, "uuid", [uuid]).get(uuid)
     if row is None:
         raise DroverError(f"Instance {uuid} is not in the store. Run drover.compute.discover if it exists.", cause="unknown_instance")

@@ -1,12 +1,13 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All that a report shows of a fleet, each kind in one query."""
+"""The rows that a report shows of a fleet, each kind by one query."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import FleetColumns
 from ansible_collections.drover.compute.plugins.plugin_utils.store import (
     aggregates,
     decisions,
@@ -16,7 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import (
 )
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
-#: How many of the newest migrations, decisions, power actions and instances are read.
+#: How many migrations, decisions, power actions and instances are read, each the newest.
 NEWEST = 100
 DAY = 86400
 
@@ -29,27 +30,24 @@ _LEASE = ("name", "holder", "purpose", "acquired_at")
 
 
 def flavors(connection: Connection) -> list[dict[str, Any]]:
-    """All flavors: a list of dicts name, vcpus, memory_mb, disk_gb, sorted by name."""
+    """Read name, vcpus, memory_mb and disk_gb of all flavors, sorted by name."""
     return _all(connection, tables.flavors, ("name", "vcpus", "memory_mb", "disk_gb"))
 
 
-def read(connection, now, service_down_time, columns):
-    """Everything at one moment but the instances and flavors.
+def read(connection: Connection, now: float, service_down_time: float, columns: FleetColumns) -> dict[str, list[Any]]:
+    """Read all rows at one moment, except instances and flavors.
 
     :param columns: of host_columns.read_columns().
-    :returns: a dict of lists of dicts: hosts (hosts.listing(); its nodes have memory_mb_physical (MiB) and
-        disk_gb_physical (GiB), which are in use on the hypervisor, or None), aggregates (name, metadata,
-        hosts), newest (the newest instances: uuid, created_at), migrations
-        and power_events (the newest, newest first), decisions (decisions.newest()), days (day, type, status, count: all migrations by the
-        day, counted from 1970 in UTC, on which they began), leases, rolling (rolling.read()).
+    :returns: hosts (hosts.listing(), its nodes with memory_mb_physical (MiB) and disk_gb_physical (GiB): in use on
+        the hypervisor, None where it did not report them), aggregates (aggregates.listing()), newest (the newest
+        instances: uuid, created_at), migrations and power_events (newest first), decisions (decisions.newest()),
+        days (day, type, status, count: all migrations by the day on which they began, counted from 1970 in UTC),
+        leases, rolling (rolling.read()).
     """
     found = hosts.listing(connection, now, service_down_time, columns=columns)
     physical = _physical(connection)
-    for host in found:
-        for node in host["nodes"]:
-            node.update(physical[node["uuid"]])
     return {
-        "hosts": found,
+        "hosts": [{**host, "nodes": [{**node, **physical[node["uuid"]]} for node in host["nodes"]]} for host in found],
         "aggregates": aggregates.listing(connection),
         "newest": _newest(connection, tables.instances, ("uuid", "created_at"), tables.instances.c.created_at),
         "migrations": _newest(connection, tables.migrations, _MIGRATION, tables.migrations.c.created_at),
@@ -61,29 +59,29 @@ def read(connection, now, service_down_time, columns):
     }
 
 
-def _physical(connection):
+def _physical(connection: Connection) -> dict[str, dict[str, int | None]]:
     table = tables.compute_nodes
     query = sa.select(table.c.uuid, table.c.memory_mb_used, table.c.local_gb_used)
     return {row[0]: {"memory_mb_physical": row[1], "disk_gb_physical": row[2]} for row in connection.execute(query)}
 
 
-def _days(connection):
+def _days(connection: Connection) -> list[dict[str, Any]]:
     table = tables.migrations
-    day = table.c.created_at / DAY
-    # A cast cuts off in SQLite, which may have been built without floor, and rounds in PostgreSQL.
+    day: Any = table.c.created_at / DAY
+    # A cast truncates in SQLite, which may lack floor, and rounds in PostgreSQL.
     day = sa.cast(day if connection.dialect.name == "sqlite" else sa.func.floor(day), sa.Integer)
     query = sa.select(day, table.c.type, table.c.status, sa.func.count()).group_by(day, table.c.type, table.c.status)
     rows = sorted(tuple(row) for row in connection.execute(query))
     return [dict(zip(("day", "type", "status", "count"), row)) for row in rows]
 
 
-def _newest(connection, table, names, *by):
+def _newest(connection: Connection, table: sa.Table, names: tuple[str, ...], *by: sa.Column[Any]) -> list[dict[str, Any]]:
     columns = [table.c[name] for name in names]
     order = [each.desc() for each in (*by, table.c.id)]
     rows = connection.execute(sa.select(*columns).order_by(*order).limit(NEWEST))
     return [dict(zip(names, row)) for row in rows]
 
 
-def _all(connection, table, names):
+def _all(connection: Connection, table: sa.Table, names: tuple[str, ...]) -> list[dict[str, Any]]:
     columns = [table.c[name] for name in names]
     return [dict(zip(names, row)) for row in connection.execute(sa.select(*columns).order_by(table.c.name))]

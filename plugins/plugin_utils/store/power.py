@@ -1,27 +1,29 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What was done to the power of hosts, and what came of it (rules S10, S12 and S14)."""
+"""Power actions on hosts and their outcomes (rules S10, S12 and S14)."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, services, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, sa
 
 _SHOWN = ("uuid", "host", "action", "driver", "status", "power_state", "boot_id", "message", "created_at", "updated_at")
-# The driver of a fencing that a person stands for.
+# The driver of a fencing that an operator confirms.
 OPERATOR = "operator"
-# Hosts that were last seen within an hour of each other may have died together: discovery may run that seldom.
+# Hosts that were last seen within an hour of each other may have died together, as discovery may run hourly.
 SAME_TIME = 3600
 
 
-def begin(connection, host, action, driver, boot_id, now):
-    """Write down that an action is about to begin.
+def begin(connection: Connection, host: str, action: str, driver: str, boot_id: str | None, now: float) -> dict[str, Any]:
+    """Record an action before it begins.
 
-    :param boot_id: the boot of the host before it, or None where the host does not answer.
-    :returns: the event, a dict.
-    :raises DroverError: the store does not know the host.
+    :param boot_id: of the host now; None where the host does not answer.
+    :returns: the event, see _SHOWN.
+    :raises DroverError: the host is not in the store.
     """
     services.get(connection, host)
     event = {
@@ -40,12 +42,14 @@ def begin(connection, host, action, driver, boot_id, now):
     return event
 
 
-def finish(connection, uuid, status, power_state, boot_id, message, now):
-    """Write down what came of an action. A host that is off is down from now on.
+def finish(
+    connection: Connection, uuid: str, status: str, power_state: str | None, boot_id: str | None, message: str | None, now: float
+) -> dict[str, Any]:
+    """Record the outcome of an action. A host that is off is down from now on.
 
     :param status: completed or failed.
-    :param boot_id: the boot of the host now; None keeps what begin() wrote.
-    :returns: the event, a dict.
+    :param boot_id: of the host now; None keeps that of begin().
+    :returns: the event, see _SHOWN.
     :raises DroverError: there is no such event, or it has ended already.
     """
     table = tables.power_events
@@ -64,19 +68,19 @@ def finish(connection, uuid, status, power_state, boot_id, message, now):
     return {**_plain(row), **values}
 
 
-def last(connection, host):
-    """The newest event of a host, a dict, or None."""
+def last(connection: Connection, host: str) -> dict[str, Any] | None:
+    """Read the newest event of a host."""
     table = tables.power_events
     row = connection.execute(sa.select(table).where(table.c.host == host).order_by(table.c.id.desc()).limit(1)).one_or_none()
-    return row and _plain(row)
+    return None if row is None else _plain(row)
 
 
-def _plain(row):
+def _plain(row: Row) -> dict[str, Any]:
     return {name: getattr(row, name) for name in _SHOWN}
 
 
-def last_fencing(connection):
-    """When a power driver last fenced a host, whichever (seconds since 1970); None where none did."""
+def last_fencing(connection: Connection) -> float | None:
+    """Tell when a power driver last fenced a host (seconds since 1970); None where none did."""
     table = tables.power_events
     return connection.execute(
         sa.select(sa.func.max(table.c.updated_at)).where(
@@ -85,8 +89,11 @@ def last_fencing(connection):
     ).scalar()
 
 
-def off_since(connection):
-    """The hosts whose last power action ended with their power off: dict host -> when (seconds since 1970)."""
+def off_since(connection: Connection) -> dict[str, float]:
+    """Find the hosts whose last power action switched them off.
+
+    :returns: {host: time of that (seconds since 1970)}.
+    """
     events = tables.power_events
     last_events = sa.select(sa.func.max(events.c.id)).group_by(events.c.host)
     query = sa.select(events.c.host, events.c.updated_at).where(
@@ -95,13 +102,13 @@ def off_since(connection):
     return {row.host: row.updated_at for row in connection.execute(query)}
 
 
-def looking_dead(connection, host):
-    """Who else looks dead since about the time that a host does (rule S3).
+def looking_dead(connection: Connection, host: str) -> tuple[set[str], set[str]]:
+    """Find the hosts that look dead since about the same time as a host (rule S3).
 
-    Left out are hosts in maintenance, forced down or switched off by a power action: that is known of them and means nothing;
-    and hosts that were down an hour before this one was last seen.
+    Hosts in maintenance, forced down or switched off do not count, as they are down on purpose, nor do hosts that were down
+    an hour before this one was last seen.
 
-    :returns: (names of the hosts that count, with this one; those of them that are down, with this one).
+    :returns: the hosts that count, and those of them that are down; both with this one.
     """
     table, events = tables.services, tables.power_events
     last_events = sa.select(sa.func.max(events.c.id)).group_by(events.c.host)

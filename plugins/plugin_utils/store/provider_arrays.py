@@ -1,24 +1,23 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Resource providers as arrays: what allocation candidates and the columns of compute nodes are made of.
+"""Resource providers as arrays, for allocation candidates and the columns of compute nodes.
 
-A provider is its place in the order of names. What is read are not rows but whole columns, each as
-one text that the database makes: for ten thousand providers that is three times as fast.
+A provider is its place in the order of names. See column_reader.py on how columns are read.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import capacity_rule
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, FloatArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.store import column_reader, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
 #: The trait of a provider that serves every tree with a provider in one of its aggregates.
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
@@ -26,74 +25,77 @@ SHARES = "MISC_SHARES_VIA_AGGREGATE"
 KEY = 1048576
 #: Up to this many providers are named in a query; of more, the whole table is read.
 NAMED = 500
-#: Fields of inventories that nearly always have these values, and are read only where they differ.
+#: Fields of inventories with their usual values; only others are read.
 USUAL = {"reserved": 0, "min_unit": 1, "step_size": 1}
-#: SQLite writes a number with 15 digits: one that has as many may have had more.
+#: SQLite writes 15 digits of a number: a text as long as that may have lost some.
 LONG = re.compile("[0-9.]{16}")
 
 
 @dataclass
 class Inventory:
-    """One class: arrays over the providers that have it, in the order of their places (int64, ratio float64).
+    """One class: arrays over the providers that have it, in the order of their places.
 
-    capacity is without its fraction: amounts are whole numbers. total, reserved and ratio are None unless read() was asked for figures.
+    capacity is rounded down, as amounts are whole numbers. Only read() with figures gives total, reserved and ratio.
     """
 
-    places: Any
-    capacity: Any
-    used: Any
-    min_unit: Any
-    max_unit: Any
-    step_size: Any
-    total: Any = None
-    reserved: Any = None
-    ratio: Any = None
+    places: IntArray
+    capacity: IntArray
+    used: IntArray
+    min_unit: IntArray
+    max_unit: IntArray
+    step_size: IntArray
+    total: IntArray | None = None
+    reserved: IntArray | None = None
+    ratio: FloatArray | None = None
 
-    def fits(self, amount: int) -> Any:
-        """Return a bool array: the providers that have room for an amount."""
+    def fits(self, amount: int) -> BoolArray:
+        """Tell which providers have room for an amount."""
         allowed = capacity_rule.is_allowed(amount, self.min_unit, self.max_unit, self.step_size)
         return allowed & capacity_rule.has_room(self.used, amount, self.capacity)
 
 
 @dataclass
 class ProviderArrays:
-    """uuids, names: lists; parents (-1 for none), roots (own place for a root): int64 arrays.
+    """All providers; inventories, traits and aggregates are those of the names that read() got."""
 
-    inventories {class: Inventory}, traits {name: bool array}, aggregates {uuid: bool array}: those that
-    were asked for. reached: {place of a sharing provider: int64 array of the roots of the trees it
-    serves, its own included}.
-    """
-
-    uuids: list
-    names: list
-    parents: Any
-    roots: Any
-    inventories: dict = field(default_factory=dict)
-    traits: dict = field(default_factory=dict)
-    aggregates: dict = field(default_factory=dict)
-    reached: dict = field(default_factory=dict)
-    # What the rest of the store is found by: ids by place, places by id, ids of classes and traits by name.
-    ids: Any = None
-    places: Any = None
-    class_ids: dict = field(default_factory=dict)
-    trait_ids: dict = field(default_factory=dict)
+    uuids: list[str]
+    names: list[str]
+    #: -1 for a root.
+    parents: IntArray
+    #: Its own place for a root.
+    roots: IntArray
+    #: The id in the store of each place.
+    ids: IntArray
+    #: The place of each id.
+    places: IntArray
+    #: By class.
+    inventories: dict[str, Inventory] = field(default_factory=dict)
+    #: The providers with a trait, by its name; with an aggregate, by its uuid.
+    traits: dict[str, BoolArray] = field(default_factory=dict)
+    aggregates: dict[str, BoolArray] = field(default_factory=dict)
+    #: {place of a sharing provider: the roots of the trees that it serves, its own included}.
+    reached: dict[int, IntArray] = field(default_factory=dict)
+    #: Ids by name.
+    class_ids: dict[str, int] = field(default_factory=dict)
+    trait_ids: dict[str, int] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
+        """Count the providers."""
         return len(self.uuids)
 
-    def mask(self, ids: Any) -> Any:
-        """Return a bool array over the providers, true for those with these ids."""
-        found = np.zeros(self.size, dtype=bool)
+    def mask(self, ids: IntArray) -> BoolArray:
+        """Mark the providers with some ids."""
+        found: BoolArray = np.zeros(self.size, dtype=bool)
         found[self.places[ids]] = True
         return found
 
-    def serving(self, places: Any, lent: Any) -> tuple:
+    def serving(self, places: IntArray, lent: BoolArray | None) -> tuple[IntArray, IntArray]:
         """Pair providers with the roots of the trees that they serve.
 
-        :param places: int64 array of providers.
-        :param lent: bool array over all providers, those of ``places`` that serve other trees than their own as well; None for none.
-        :returns: two int64 arrays, roots and providers, by root and then by provider.
+        :param places: of the providers.
+        :param lent: marks, of all providers, those that serve other trees than their own as well; None for none.
+        :returns: roots and providers, by root and then by provider.
         """
         anchors = self.roots[places]
         if lent is not None:
@@ -107,18 +109,20 @@ class ProviderArrays:
         return anchors, places
 
 
-def read(connection: Any, classes: Iterable, traits: Iterable = (), aggregates: Iterable = (), figures: bool = False) -> ProviderArrays:
-    """Read all providers, with the classes, traits and aggregates of these names and uuids.
+def read(
+    connection: Connection, classes: Iterable[str], traits: Iterable[str] = (), aggregates: Iterable[str] = (), figures: bool = False
+) -> ProviderArrays:
+    """Read all providers with some classes and traits (names) and aggregates (uuids).
 
-    A name that the store does not have is left out.
+    Unknown classes are left out; no provider has an unknown trait or aggregate.
 
-    :param figures: whether the total, what is reserved and the ratio of inventories are read too.
+    :param figures: also read total, reserved and ratio of inventories.
     """
     with column_reader.uncollected():
         return _read(connection, classes, traits, set(aggregates), figures)
 
 
-def _read(connection: Any, classes: Iterable, traits: Iterable, aggregates: set, figures: bool) -> ProviderArrays:
+def _read(connection: Connection, classes: Iterable[str], traits: Iterable[str], aggregates: set[str], figures: bool) -> ProviderArrays:
     statements = _statements(connection.dialect)
     known, named, found, nested = column_reader.together(
         connection, statements.classes, statements.traits, statements.providers, statements.nested
@@ -152,19 +156,19 @@ def _read(connection: Any, classes: Iterable, traits: Iterable, aggregates: set,
     return arrays
 
 
-def _providers(connection: Any, texts: list) -> tuple:
-    """ids, uuids and names of all."""
+def _providers(connection: Connection, texts: Sequence[str]) -> tuple[IntArray, list[str], list[str]]:
+    """Read ids, uuids and names of all providers."""
     numbers, uuids, called = column_reader.numbers(texts[0]), column_reader.words(texts[1]), column_reader.words(texts[2])
     if not len(numbers) == len(uuids) == len(called):
-        # A name holds the separator.
+        # A name has the separator in it.
         rows = column_reader.rows(connection, _statements(connection.dialect).plain)
         numbers = np.array([row[0] for row in rows], dtype=np.int64)
         uuids, called = [row[1] for row in rows], [row[2] for row in rows]
     return numbers, uuids, called
 
 
-def _order(numbers: Any, uuids: list, called: list) -> ProviderArrays:
-    """Providers in the order of their names, each a root for now."""
+def _order(numbers: IntArray, uuids: list[str], called: list[str]) -> ProviderArrays:
+    """Sort providers by name, each a root for now."""
     order = sorted(range(len(called)), key=called.__getitem__)
     if order != list(range(len(called))):
         uuids, called = [uuids[each] for each in order], [called[each] for each in order]
@@ -172,18 +176,18 @@ def _order(numbers: Any, uuids: list, called: list) -> ProviderArrays:
     size = len(uuids)
     places = np.full((int(numbers.max()) if size else 0) + 1, -1, dtype=np.int64)
     places[numbers] = np.arange(size)
-    return ProviderArrays(uuids, called, np.full(size, -1, dtype=np.int64), np.arange(size), ids=numbers, places=places)
+    return ProviderArrays(uuids, called, np.full(size, -1, dtype=np.int64), np.arange(size), numbers, places)
 
 
-def _of_classes(wanted: dict, known: dict) -> str | None:
+def _of_classes(wanted: dict[str, int], known: dict[str, int]) -> str | None:
     if len(wanted) == len(known):
         return None
-    # Not by the index of classes: most rows are wanted, and in the order of the table they come faster.
+    # Not by the index of classes: to read most rows, the order of the table is faster.
     return column_reader.among("class_id + 0", wanted.values())
 
 
-def _aggregate_ids(connection: Any, uuids: set) -> dict:
-    """{uuid: id} of aggregates, -1 for one that is not in the store."""
+def _aggregate_ids(connection: Connection, uuids: set[str]) -> dict[str, int]:
+    """Read the ids of aggregates by uuid, -1 for one that is not in the store."""
     found = dict.fromkeys(uuids, -1)
     if uuids:
         rows = column_reader.rows(connection, _statements(connection.dialect).aggregates)
@@ -191,14 +195,18 @@ def _aggregate_ids(connection: Any, uuids: set) -> dict:
     return found
 
 
-def _of_aggregates(numbers: dict, shares: int) -> str:
-    """The test for provider_aggregates: those that were asked for, or all where something is shared."""
+def _of_aggregates(numbers: dict[str, int], shares: int) -> str:
+    """Write the test for the rows of some aggregates, or of all where a provider shares."""
     test = column_reader.among("aggregate_id", numbers.values())
     return f"{test} OR EXISTS (SELECT 1 FROM provider_traits WHERE trait_id = {int(shares)})"
 
 
-def _by_class(texts: list, wanted: dict, places: Any) -> dict:
-    """{class: [places, other columns ...]} of the wanted classes {name: id}, in the order of places."""
+def _by_class(texts: Sequence[str], wanted: dict[str, int], places: IntArray) -> dict[str, list[Any]]:
+    """Split columns by class, in the order of places.
+
+    :param wanted: {class: id}.
+    :returns: {class: [places, other columns ...]}.
+    """
     key, *columns = map(column_reader.numbers, texts)
     where, which = places[key // KEY], key % KEY
     found = {}
@@ -212,19 +220,23 @@ def _by_class(texts: list, wanted: dict, places: Any) -> dict:
     return found
 
 
-def _exact_ratios(connection: Any, text: str) -> dict | None:
-    """{key: ratio} where the texts of ratios may lack digits; None where they are exact."""
+def _exact_ratios(connection: Connection, text: str) -> dict[int, float] | None:
+    """Read ratios by key where their texts may lack digits; None where the texts are exact."""
     if connection.dialect.name != "sqlite" or LONG.search(text) is None:
         return None
     return dict(column_reader.rows(connection, _statements(connection.dialect).ratios))
 
 
-def _with_figures(columns: list, rare: list, keys: Any, exact: dict | None) -> Inventory:
-    """The Inventory of a class; keys: of its rows in the store, by the place of their provider."""
+def _with_figures(columns: list[Any], rare: list[Any], keys: IntArray, exact: dict[int, float] | None) -> Inventory:
+    """Make the Inventory of a class.
+
+    :param keys: of its rows in the store, by the place of their provider.
+    """
     places, total, used, max_unit, ratio = columns
     if exact is not None:
         ratio = np.array([exact[key] for key in keys[places].tolist()], dtype=np.float64)
-    where, more = np.searchsorted(places, rare[0]), {}
+    where = np.searchsorted(places, rare[0])
+    more: dict[str, IntArray] = {}
     for (name, usual), found in zip(USUAL.items(), rare[1:]):
         more[name] = np.full(len(places), usual, dtype=np.int64)
         more[name][where] = found
@@ -232,7 +244,9 @@ def _with_figures(columns: list, rare: list, keys: Any, exact: dict | None) -> I
     return Inventory(places, capacity, used, max_unit=max_unit, total=total, ratio=ratio, **more)
 
 
-def _members(arrays: ProviderArrays, trait_ids: dict, aggregate_ids: dict, owned: list, joined: list) -> None:
+def _members(
+    arrays: ProviderArrays, trait_ids: dict[str, int], aggregate_ids: dict[str, int], owned: Sequence[str], joined: Sequence[str]
+) -> None:
     """Fill traits, aggregates and reached."""
     which, provider = map(column_reader.numbers, owned)
     arrays.traits = {name: arrays.mask(provider[which == number]) for name, number in trait_ids.items()}
@@ -244,12 +258,12 @@ def _members(arrays: ProviderArrays, trait_ids: dict, aggregate_ids: dict, owned
         arrays.reached[place] = np.unique(np.append(arrays.roots[where[mine]], arrays.roots[place]))
 
 
-def read_rest(connection: Any, arrays: ProviderArrays, touched: Any) -> tuple:
-    """Read what an answer shows besides: the other classes and the traits of some providers.
+def read_rest(connection: Connection, arrays: ProviderArrays, touched: BoolArray) -> tuple[dict[str, list[Any]], list[list[str]]]:
+    """Read the other classes and the traits of some providers.
 
-    :param touched: bool array over the providers.
-    :returns: {class: [places, capacity, used]} of the classes that the arrays have not (arrays), and
-        a list of trait names (sorted) for each provider, for those not touched perhaps empty.
+    :param touched: marks the providers.
+    :returns: {class: [places, capacity, used]} (arrays) of the classes that are not in the arrays, and
+        the trait names of each provider, sorted; for those not touched perhaps empty.
     """
     statements = _statements(connection.dialect)
     ids = arrays.ids[touched]
@@ -263,20 +277,20 @@ def read_rest(connection: Any, arrays: ProviderArrays, touched: Any) -> tuple:
     rest = _by_class(shown, others, arrays.places)
     names = {number: name for name, number in arrays.trait_ids.items()}
     which, provider = map(column_reader.numbers, owned)
-    traits = [[] for _each in range(arrays.size)]
+    traits: list[list[str]] = [[] for _each in range(arrays.size)]
     for place, trait in zip(arrays.places[provider].tolist(), which.tolist()):
         traits[place].append(names[trait])
     return rest, traits
 
 
 @functools.lru_cache(maxsize=2)
-def _statements(dialect: Any) -> _Statements:
-    """The statements as text, made once: to make them takes as long as to run them on a small fleet."""
+def _statements(dialect: sa.Dialect) -> _Statements:
+    """Return the statements as text, made once: making them takes as long as running them on a small fleet."""
     return _Statements(dialect)
 
 
 class _Statements:
-    def __init__(self, dialect: Any) -> None:
+    def __init__(self, dialect: sa.Dialect) -> None:
         providers, inventories = tables.resource_providers.c, tables.inventories.c
         owned, joined = tables.provider_traits.c, tables.provider_aggregates.c
         classes, traits, aggregates = tables.resource_classes.c, tables.traits.c, tables.placement_aggregates.c

@@ -1,25 +1,26 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What compute nodes have of resource classes, as columns made of the arrays of providers (N10.4)."""
+"""Inventories of compute nodes as columns, derived from the arrays of providers (N10.4)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import capacity_rule
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.store.provider_arrays import Inventory, ProviderArrays
 
 #: Fields of a column, with the value of a node that has no inventory.
 EMPTY = {"total": 0, "reserved": 0, "used": 0, "min_unit": 1, "max_unit": 0, "step_size": 1, "ratio": 1.0}
 
 
-def of_nodes(arrays: ProviderArrays, nodes: Any, names: tuple) -> dict:
+def of_nodes(arrays: ProviderArrays, nodes: IntArray, names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Derive the columns of compute nodes.
 
     :param arrays: read with figures.
-    :param nodes: int64 array: the place of each node's own provider, -1 for a node without one.
+    :param nodes: the place of each node's own provider, -1 for a node without one.
     :param names: of the classes.
     :returns: {class: {field: array over the nodes}} with the fields of EMPTY. A node shows its own inventory, else that of the
         sharing provider with the most free room that it reaches. Where some node takes a class from another provider than its
@@ -33,7 +34,7 @@ def of_nodes(arrays: ProviderArrays, nodes: Any, names: tuple) -> dict:
     return {name: _column(arrays, arrays.inventories.get(name), row_of, len(nodes)) for name in names}
 
 
-def _column(arrays: ProviderArrays, inventory: Inventory | None, row_of: Any, size: int) -> dict:
+def _column(arrays: ProviderArrays, inventory: Inventory | None, row_of: IntArray, size: int) -> dict[str, Any]:
     column = {name: np.full(size, value) for name, value in EMPTY.items()}
     if inventory is None:
         return column
@@ -43,7 +44,7 @@ def _column(arrays: ProviderArrays, inventory: Inventory | None, row_of: Any, si
         values[rows[own]] = getattr(inventory, name)[own]
     if own.all() and not arrays.reached:
         return column
-    having = inventory.places[inventory.total > 0]
+    having = inventory.places[np.asarray(inventory.total) > 0]
     lent = np.zeros(arrays.size, dtype=bool)
     lent[having] = True
     roots, places = arrays.serving(having, lent)
@@ -60,8 +61,10 @@ def _column(arrays: ProviderArrays, inventory: Inventory | None, row_of: Any, si
     return {**column, "providers": found}
 
 
-def _providers(arrays: ProviderArrays, inventory: Inventory, row_of: Any, roots: Any, places: Any, size: int) -> dict:
-    """The field ``providers`` for pairs of a root and a provider."""
+def _providers(
+    arrays: ProviderArrays, inventory: Inventory, row_of: IntArray, roots: IntArray, places: IntArray, size: int
+) -> dict[str, Any]:
+    """Make the field ``providers`` for pairs of a root and a provider."""
     order = np.argsort(row_of[roots], kind="stable")
     roots, places = roots[order], places[order]
     known, provider = np.unique(places, return_inverse=True)

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import services, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from collections.abc import Mapping
+from typing import Any
 
-#: What is being done with a host, in this order. A stage is written down before it is begun.
+from ansible_collections.drover.compute.plugins.plugin_utils.store import services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
+
+#: The stages of a host, in this order. The store has a stage before it begins.
 STAGES = (
     "waiting",
     "before_drain",
@@ -24,20 +27,19 @@ STAGES = (
 _SHOWN = ("host", "stage", "boot_id", "instances", "message", "created_at", "updated_at")
 
 
-def read(connection):
-    """All hosts of the maintenance that is under way, as a list of dicts sorted by host."""
+def read(connection: Connection) -> list[dict[str, Any]]:
+    """Read the hosts of the open maintenance, sorted: host, stage, boot_id, instances, message, created_at, updated_at."""
     table = tables.rolling_hosts
     rows = connection.execute(sa.select(table).order_by(table.c.host))
     return [{name: getattr(row, name) for name in _SHOWN} for row in rows]
 
 
-def write(connection, host, values, now):
-    """Write down where a host is; a new one begins with waiting.
+def write(connection: Connection, host: str, values: Mapping[str, Any], now: float) -> bool:
+    """Record the stage of a host; a new host begins with waiting.
 
-    :param values: dict of stage, boot_id, instances and message; those that are None keep what is
-        there, an empty boot_id or message is taken away.
-    :returns: True when something changed.
-    :raises DroverError: the store does not know the host.
+    :param values: of stage, boot_id, instances and message; None keeps the stored value, an empty text removes it.
+    :returns: whether a value changed.
+    :raises DroverError: the host is not in the store.
     """
     table = tables.rolling_hosts
     services.get(connection, host)
@@ -52,8 +54,11 @@ def write(connection, host, values, now):
     return bool(changes)
 
 
-def forget(connection, host=None):
-    """Take a host out of the record, or all; True when there was one."""
+def forget(connection: Connection, host: str | None = None) -> bool:
+    """Remove the record of a host, or of all.
+
+    :returns: whether there was one.
+    """
     table = tables.rolling_hosts
     query = sa.delete(table)
     if host is not None:

@@ -5,21 +5,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import ServiceState
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, sa
 
 BINARY = "libvirtd"
 
 
-def down_reason(service, now, service_down_time):
-    """Why a service counts as down, or None when it is up.
+def down_reason(service: ServiceState, now: float, service_down_time: float) -> str | None:
+    """Explain why a service counts as down; None where it is up.
 
-    There is no agent that reports every few seconds: a heartbeat is a discovery that reached the
-    host. So a service is down once a discovery could not reach it, and its age is looked at only
-    when service_down_time (seconds) is not 0.
+    There is no agent with a heartbeat every few seconds: the heartbeat is a discovery that reached the host. So a service is
+    down after a discovery that could not reach it.
+
+    :param service_down_time: the age (seconds) from which a heartbeat counts as too old; 0 for no limit.
     """
     if service.forced_down:
         return "forced down"
@@ -27,17 +30,17 @@ def down_reason(service, now, service_down_time):
         return service.last_error
     if service.last_seen_up is None:
         return "never seen up"
-    # Absolute, as Nova has it: a clock that runs ahead is no sign of life either.
+    # Absolute, as in Nova: a time in the future is no heartbeat either.
     age = abs(now - service.last_seen_up)
     if service_down_time and age > service_down_time:
         return f"last seen {int(age)} s ago, more than service_down_time ({int(service_down_time)} s)"
     return None
 
 
-def heartbeat(connection, hosts, now):
-    """Record that ``hosts`` were reached just now, adding services that are new.
+def heartbeat(connection: Connection, hosts: Iterable[str], now: float) -> tuple[dict[str, int], set[str]]:
+    """Record that a discovery reached hosts, and add services that are new.
 
-    :returns: (dict host -> service id, set of hosts whose service is new or was not up before).
+    :returns: {host: service id}, and the hosts whose service is new or was down.
     """
     table = tables.services
     query = sa.select(table).where(table.c.binary == BINARY)
@@ -54,8 +57,11 @@ def heartbeat(connection, hosts, now):
     return ids, returned | set(new)
 
 
-def remove_without_nodes(connection, hosts):
-    """Forget those of the hosts that have no compute node; returns whether there was one."""
+def remove_without_nodes(connection: Connection, hosts: Iterable[str]) -> bool:
+    """Remove the hosts that have no compute node.
+
+    :returns: whether there was one.
+    """
     table, nodes = tables.services, tables.compute_nodes
     query = sa.select(table.c.id, table.c.host).where(~sa.exists().where(nodes.c.service_id == table.c.id))
     rows = bulk.among(connection, query, table.c.host, hosts)
@@ -63,40 +69,40 @@ def remove_without_nodes(connection, hosts):
     return bool(rows)
 
 
-def disabled_hosts(connection, hosts):
-    """Those of the hosts whose service is disabled, as a set."""
+def disabled_hosts(connection: Connection, hosts: Iterable[str]) -> set[str]:
+    """Return the hosts whose service is disabled."""
     table = tables.services
     query = sa.select(table.c.host).where(table.c.disabled.is_(True))
     return {row.host for row in bulk.among(connection, query, table.c.host, hosts)}
 
 
-def up_hosts(connection, hosts: Iterable[str], now: float) -> set[str]:
-    """Those of the hosts whose service was up when it was last read."""
+def up_hosts(connection: Connection, hosts: Iterable[str], now: float) -> set[str]:
+    """Return the hosts that were up in their last discovery."""
     table = tables.services
     query = sa.select(table).where(table.c.binary == BINARY)
     return {row.host for row in bulk.among(connection, query, table.c.host, hosts) if down_reason(row, now, 0) is None}
 
 
-def is_drained(memory):
-    """Whether a drain began and no undrain followed.
+def is_drained(memory: Mapping[str, Any] | None) -> bool:
+    """Tell whether a drain began and no undrain followed.
 
     :param memory: the column status_before_drain, see drained.py.
     """
     return "disabled" in (memory or {})
 
 
-def drained_hosts(connection):
-    """Hosts that a drain has disabled and that are not back yet, sorted."""
+def drained_hosts(connection: Connection) -> list[str]:
+    """Return the hosts that a drain has disabled and no undrain has enabled, sorted."""
     table = tables.services
     rows = connection.execute(sa.select(table.c.host, table.c.status_before_drain).order_by(table.c.host))
     return [row.host for row in rows if is_drained(row.status_before_drain)]
 
 
-def record_unreachable(connection, host, error, now, add=True):
-    """Record that discovery could not reach ``host``.
+def record_unreachable(connection: Connection, host: str, error: str, now: float, add: bool = True) -> bool:
+    """Record that a discovery could not reach a host.
 
-    :param add: whether a host that the store does not have is added.
-    :returns: True when the host was up, or not known, before.
+    :param add: whether a host that is not in the store is added.
+    :returns: whether the host was up, or unknown, before.
     """
     table = tables.services
     row = connection.execute(sa.select(table).where(table.c.host == host, table.c.binary == BINARY)).one_or_none()
@@ -105,13 +111,13 @@ def record_unreachable(connection, host, error, now, add=True):
             connection.execute(sa.insert(table).values(uuid=bulk.new_uuid(), host=host, binary=BINARY, created_at=now, last_error=error))
         return True
     connection.execute(sa.update(table).where(table.c.id == row.id).values(last_error=error))
-    return row.last_error is None
+    return bool(row.last_error is None)
 
 
-def get(connection, host):
-    """The service row of a host.
+def get(connection: Connection, host: str) -> Row:
+    """Read the service of a host.
 
-    :raises DroverError: the store does not know the host; the message lists some that it knows.
+    :raises DroverError: the host is not in the store.
     """
     table = tables.services
     row = connection.execute(sa.select(table).where(table.c.host == host, table.c.binary == BINARY)).one_or_none()
@@ -120,8 +126,8 @@ def get(connection, host):
     return row
 
 
-def unknown_host(connection, host):
-    """The DroverError that says so, with the hosts that are known."""
+def unknown_host(connection: Connection, host: str) -> DroverError:
+    """Make the error for a host that is not in the store; it names some that are."""
     known = list(connection.execute(sa.select(tables.services.c.host).order_by(tables.services.c.host).limit(11)).scalars())
     if not known:
         return DroverError(f"Host {host} is not in the store, which is empty. Run the playbook drover.compute.discover first.")
@@ -129,7 +135,7 @@ def unknown_host(connection, host):
     return DroverError(f"Host {host} is not in the store. Known hosts: {names}. Run drover.compute.discover if it is new.")
 
 
-def change(connection, row, values):
-    """Write new values of a service row; nothing is written when there are none."""
+def change(connection: Connection, row: Row, values: Mapping[str, Any]) -> None:
+    """Change columns of a service."""
     if values:
         connection.execute(sa.update(tables.services).where(tables.services.c.id == row.id).values(values))

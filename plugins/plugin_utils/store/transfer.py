@@ -1,31 +1,48 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The whole store as a file, and back, on either database; ids are kept.
+"""Export and import of the whole store, on either database; ids are kept.
 
-Rows are taken and given a few at a time, so that memory does not grow with the store.
+Rows are read and written a few at a time, so that memory does not grow with the store.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import continuity, schema, tables, transfer_file
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import exc, sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, exc, sa
 
 # Rows in memory at a time.
 _ROWS = 2000
 
 
-def export(connection, path, now, dry=False):
-    """Write every table to a file, unless the file is an export of just these rows already.
+class Transferred(TypedDict):
+    """The outcome of an import."""
+
+    changed: bool
+    #: {table: number of its rows}.
+    rows: dict[str, int]
+    #: {table: SHA-256 of its lines}.
+    checksums: dict[str, str]
+
+
+class Exported(Transferred):
+    """The outcome of an export."""
+
+    #: The rows of the export that was there; None without one.
+    before: dict[str, int] | None
+
+
+def export(connection: Connection, path: str, now: float, dry: bool = False) -> Exported:
+    """Write every table to a file, unless the file is an export of the same rows.
 
     :param connection: of a reading transaction, so that all tables are of one moment.
-    :param dry: True to write nothing.
-    :returns: a dict: changed, rows (dict table -> int), checksums (dict table -> sha256), before (rows of
-        the export that was there, or None).
+    :param dry: write nothing.
     :raises DroverError: the file cannot be written.
     """
     before = _end_of(path)
@@ -37,15 +54,13 @@ def export(connection, path, now, dry=False):
             end = _write(connection, file, now)
             if not _same(before, end):
                 commit()
-    return {"changed": not _same(before, end), "before": before and before["rows"], **_shown(end)}
+    return {"changed": not _same(before, end), "before": before and before["rows"], "rows": end["rows"], "checksums": end["checksums"]}
 
 
-def load(connection, export_file):
-    """Fill an empty store from an export, or see that it holds just these rows already.
+def load(connection: Connection, export_file: transfer_file.Export) -> Transferred:
+    """Fill an empty store from an export, or verify that the store has the same rows.
 
-    :param connection: of a writing transaction; on an error it must be rolled back.
-    :param export_file: a transfer_file.Export.
-    :returns: a dict: changed, rows, checksums.
+    :param connection: of a writing transaction, which the caller must roll back after an error.
     :raises DroverError: the store has other rows, or its database refuses a row.
     """
     check_revision(export_file)
@@ -53,7 +68,7 @@ def load(connection, export_file):
     if any(there.values()):
         end = _write(connection, _Nowhere(), 0)
         if _same(export_file.end, end):
-            return {"changed": False, **_shown(export_file.end)}
+            return {"changed": False, "rows": end["rows"], "checksums": end["checksums"]}
         names = ", ".join(f"{name} {count}" for name, count in sorted(there.items()) if count)
         raise DroverError(
             f"The store is not empty: it has {sum(there.values())} rows ({names}), and they are others than those of "
@@ -62,20 +77,21 @@ def load(connection, export_file):
     for table in tables.EXPORTED:
         try:
             _fill(connection, table, export_file)
-        except (exc.StatementError, connection.dialect.dbapi.Error, ValueError, KeyError, TypeError) as problem:
+        except (exc.StatementError, _driver_error(connection), ValueError, KeyError, TypeError) as problem:
             cause = str(getattr(problem, "orig", None) or problem).strip().partition("\n")[0]
             raise DroverError(
                 f"{export_file.path} has a row of {table.name} that the database refuses: {cause}. "
                 "Correct it in the store that was exported and export again; nothing was imported."
             ) from problem
     continuity.come_back(connection)
-    return {"changed": any(export_file.rows.values()), **_shown(export_file.end)}
+    end = export_file.end
+    return {"changed": any(export_file.rows.values()), "rows": end["rows"], "checksums": end["checksums"]}
 
 
-def check_revision(export_file):
+def check_revision(export_file: transfer_file.Export) -> None:
     """Refuse an export of another schema than this version's.
 
-    :raises DroverError: with what to do.
+    :raises DroverError: its schema or its tables differ.
     """
     found = export_file.header["revision"]
     if found == schema.LATEST:
@@ -97,13 +113,18 @@ def check_revision(export_file):
 
 
 class _Nowhere:
-    """A file for the sums alone."""
+    """Stands for a file of which only the sums are wanted."""
 
-    def write(self, data):
-        """Forget it."""
+    def write(self, data: bytes) -> None:
+        """Drop the data."""
 
 
-def _write(connection, file, now):
+def _driver_error(connection: Connection) -> type[Exception]:
+    driver: Any = connection.dialect.dbapi
+    return driver.Error
+
+
+def _write(connection: Connection, file: transfer_file.Sink, now: float) -> transfer_file.End:
     writer = transfer_file.Writer(file)
     writer.header(schema.LATEST, now)
     for table in tables.EXPORTED:
@@ -111,31 +132,29 @@ def _write(connection, file, now):
     return writer.end()
 
 
-def _rows(connection, table):
+def _rows(connection: Connection, table: sa.Table) -> Iterator[dict[str, Any]]:
     names = [column.name for column in table.columns]
     query = sa.select(table).order_by(*table.primary_key.columns).execution_options(yield_per=_ROWS)
     for row in connection.execute(query):
         yield dict(zip(names, row))
 
 
-def _fill(connection, table, export_file):
+def _fill(connection: Connection, table: sa.Table, export_file: transfer_file.Export) -> None:
     own = _own_references(table)
     rows = export_file.table(table.name)
-    if own:
-        # A row may refer to one that comes later.
-        rows = ({**row, **dict.fromkeys(own)} for row in rows)
-    _insert(connection, table, rows)
+    # A row may refer to a later one.
+    _insert(connection, table, ({**row, **dict.fromkeys(own)} for row in rows) if own else rows)
     if own:
         _refer(connection, table, own, export_file.table(table.name))
     if "id" in table.columns and connection.dialect.name == "postgresql":
-        # Ids were given, so the sequence has not moved.
+        # The rows came with ids, so the sequence has not moved.
         most = connection.execute(sa.select(sa.func.max(table.c.id))).scalar()
         if most is not None:
             sequence = sa.func.pg_get_serial_sequence(table.name, "id")
             connection.execute(sa.select(sa.func.setval(sequence, most)))
 
 
-def _insert(connection, table, rows):
+def _insert(connection: Connection, table: sa.Table, rows: Iterator[dict[str, Any]]) -> None:
     if connection.dialect.name == "postgresql":
         _copy(connection, table, rows)
         return
@@ -143,13 +162,14 @@ def _insert(connection, table, rows):
         connection.execute(sa.insert(table), some)
 
 
-def _copy(connection, table, rows):
-    """As _insert(), by COPY: several times faster than INSERT for a whole store."""
+def _copy(connection: Connection, table: sa.Table, rows: Iterable[dict[str, Any]]) -> None:
+    """Insert rows by COPY, which is several times faster than INSERT for a whole store."""
     quote = connection.dialect.identifier_preparer.quote
     columns = [(column.name, isinstance(column.type, sa.JSON), column.nullable) for column in table.columns]
     names = ", ".join(quote(name) for name, dummy, dummy2 in columns)
+    driver: Any = connection.connection
     with (
-        connection.connection.cursor() as cursor,
+        driver.cursor() as cursor,
         cursor.copy(f"COPY {quote(table.name)} ({names}) FROM STDIN") as copy,
     ):
         for row in rows:
@@ -161,24 +181,24 @@ def _copy(connection, table, rows):
             )
 
 
-def _own_references(table):
-    """Columns that refer to the table they are in."""
+def _own_references(table: sa.Table) -> list[str]:
+    """Name the columns that refer to their own table."""
     return [key.parent.name for key in table.foreign_keys if key.column.table is table]
 
 
-def _refer(connection, table, own, rows):
+def _refer(connection: Connection, table: sa.Table, own: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
     update = sa.update(table).where(table.c.id == sa.bindparam("row_id")).values({name: sa.bindparam(f"new_{name}") for name in own})
     referring = (row for row in rows if any(row[name] is not None for name in own))
     for some in iter(lambda: list(itertools.islice(referring, _ROWS)), []):
         connection.execute(update, [{"row_id": row["id"], **{f"new_{name}": row[name] for name in own}} for row in some])
 
 
-def _count(connection, table):
-    return connection.execute(sa.select(sa.func.count()).select_from(table)).scalar()
+def _count(connection: Connection, table: sa.Table) -> int:
+    return connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
 
 
-def _end_of(path):
-    """The last line of the export at a path; None when there is none that is whole and current."""
+def _end_of(path: str) -> transfer_file.End | None:
+    """Read the last line of the export at a path; None without a complete one of this schema."""
     try:
         with transfer_file.Export(path) as found:
             check_revision(found)
@@ -187,9 +207,5 @@ def _end_of(path):
         return None
 
 
-def _same(one, other):
+def _same(one: transfer_file.End | None, other: transfer_file.End) -> bool:
     return one is not None and (one["rows"], one["checksums"]) == (other["rows"], other["checksums"])
-
-
-def _shown(end):
-    return {"rows": end["rows"], "checksums": end["checksums"]}

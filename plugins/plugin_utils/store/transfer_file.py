@@ -16,6 +16,8 @@ import json
 import os
 import stat
 import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, BinaryIO, Protocol, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 
@@ -25,20 +27,38 @@ _HEADER, _END = "drover_store", "end"
 _LONGEST = 64 * 2**20
 
 
-class Writer:
-    """Writes lines to a binary file, and counts and sums what it wrote."""
+class End(TypedDict):
+    """The last line of an export, with which it is checked."""
 
-    def __init__(self, file):
+    #: {table: number of its rows}.
+    rows: dict[str, int]
+    #: {table: SHA-256 of its lines}.
+    checksums: dict[str, str]
+    #: SHA-256 of all lines before.
+    file: str
+
+
+class Sink(Protocol):
+    """A binary file, as far as an export is written to it."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+
+class Writer:
+    """Writes the lines of an export to a binary file, and counts and sums them."""
+
+    def __init__(self, file: Sink) -> None:
         self._file = file
         self._whole = hashlib.sha256()
-        self._sums = {}
-        self.rows = {}
+        self._sums: dict[str, str] = {}
+        self.rows: dict[str, int] = {}
 
-    def header(self, revision, now):
+    def header(self, revision: str, now: float) -> None:
+        """Write the first line."""
         self._line(_encoded({_HEADER: {"format": FORMAT, "revision": revision, "exported_at": now}}))
 
-    def table(self, name, rows):
-        """Write the rows of a table, dicts of plain types, which are taken one by one."""
+    def table(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write the rows of a table, of plain types, one by one."""
         digest, count = hashlib.sha256(), 0
         for row in rows:
             line = _encoded({name: row})
@@ -47,25 +67,23 @@ class Writer:
             count += 1
         self._sums[name], self.rows[name] = digest.hexdigest(), count
 
-    def end(self):
-        """Write the last line.
-
-        :returns: what stands in it: a dict rows, checksums, file.
-        """
-        end = {"rows": self.rows, "checksums": self._sums, "file": self._whole.hexdigest()}
+    def end(self) -> End:
+        """Write the last line, and return its content."""
+        end: End = {"rows": self.rows, "checksums": self._sums, "file": self._whole.hexdigest()}
         self._file.write(_encoded({_END: end}))
         return end
 
-    def _line(self, line):
+    def _line(self, line: bytes) -> None:
         self._whole.update(line)
         self._file.write(line)
 
 
 class Export:
-    """An export file that was found whole, open for reading. Use ``with``."""
+    """An export file that is complete and unchanged, open for reading. Use ``with``."""
 
-    def __init__(self, path):
-        """
+    def __init__(self, path: str) -> None:
+        """Open and check the file.
+
         :raises DroverError: there is no such file, it is no export, or it was cut or edited.
         """
         self.path = path
@@ -78,28 +96,35 @@ class Export:
             self._file.close()
             raise
 
-    def __enter__(self):
+    def __enter__(self) -> Export:
         return self
 
-    def __exit__(self, *dummy):
+    def __exit__(self, *dummy: object) -> None:
         self._file.close()
 
     @property
-    def rows(self):
-        """How many rows there are: dict table -> int."""
+    def rows(self) -> dict[str, int]:
+        """Count the rows of each table."""
         return self.end["rows"]
 
-    def table(self, name):
-        """The rows of one table as dicts, one by one."""
+    def table(self, name: str) -> Iterator[dict[str, Any]]:
+        """Read the rows of one table, one by one."""
         with readable(self.path):
             self._file.seek(self._starts[name])
             for _dummy in range(self.rows[name]):
                 yield json.loads(self._file.readline(_LONGEST))[name]
 
-    def _verified(self):
-        """Read the file once, without making anything of it but sums."""
-        whole, sums, rows, starts = hashlib.sha256(), {}, {}, {}
-        place, last, header = 0, None, None
+    def _verified(self) -> tuple[dict[str, Any], End, dict[str, int]]:
+        """Check the sums of the whole file.
+
+        :returns: its header, its end and the place of each table in it (bytes).
+        """
+        whole, place = hashlib.sha256(), 0
+        sums: dict[str, Any] = {}
+        rows: dict[str, int] = {}
+        starts: dict[str, int] = {}
+        last: bytes | None = None
+        header: dict[str, Any] | None = None
         for line in iter(lambda: self._file.readline(_LONGEST), b""):
             if header is None:
                 header = self._header(line)
@@ -123,19 +148,18 @@ class Export:
         end = self._end(last)
         if end["file"] != whole.hexdigest():
             raise self._broken("its checksum is another")
-        sums = {name: digest.hexdigest() for name, digest in sums.items()}
         for name, count in end["rows"].items():
             # A table without rows has no line.
-            if (rows.get(name, 0), sums.get(name, hashlib.sha256().hexdigest())) != (count, end["checksums"].get(name)):
+            if (rows.get(name, 0), sums.get(name, hashlib.sha256()).hexdigest()) != (count, end["checksums"].get(name)):
                 raise self._broken(f"the rows of {name} are others than its last line says")
             starts.setdefault(name, 0)
         if set(rows) - set(end["rows"]):
             raise self._broken("it has tables that its last line does not name")
         return header, end, starts
 
-    def _header(self, line):
+    def _header(self, line: bytes) -> dict[str, Any]:
         try:
-            header = json.loads(line)[_HEADER]
+            header: dict[str, Any] = json.loads(line)[_HEADER]
             header["format"], header["revision"], header["exported_at"]
         except (ValueError, KeyError, TypeError, RecursionError):
             raise DroverError(
@@ -149,9 +173,9 @@ class Export:
             )
         return header
 
-    def _end(self, line):
+    def _end(self, line: bytes) -> End:
         try:
-            end = json.loads(line)[_END]
+            end: End = json.loads(line)[_END]
             whole = isinstance(end["file"], str) and set(end["rows"]) == set(end["checksums"])
         except (ValueError, KeyError, TypeError, RecursionError):
             whole = False
@@ -159,14 +183,14 @@ class Export:
             raise self._broken("its last line is cut")
         return end
 
-    def _broken(self, how):
+    def _broken(self, how: str) -> DroverError:
         return DroverError(
             f"{self.path} is not as it was exported: {how}. Export the store again, or fetch the file again; nothing was imported."
         )
 
 
-def check_folder(path):
-    """Refuse a path where no file can be made.
+def check_folder(path: str) -> None:
+    """Refuse a path at which no file can be made.
 
     :raises DroverError: the folder is missing or may not be written, or the path is a folder.
     """
@@ -183,10 +207,10 @@ def check_folder(path):
 
 
 @contextlib.contextmanager
-def replacing(path):
-    """A new binary file, and the function that puts it in the place of ``path`` as a whole.
+def replacing(path: str) -> Iterator[tuple[BinaryIO, Callable[[], None]]]:
+    """Open a new binary file, and give a function that puts it at ``path`` in one step.
 
-    Only its owner may read it: it tells what runs where. Without the call it is thrown away.
+    Only its owner may read it. If the function is not called, the file is removed.
 
     :raises DroverError: the path cannot be written, or the disk is full.
     """
@@ -197,7 +221,7 @@ def replacing(path):
         handle, temporary = tempfile.mkstemp(prefix=f".{name[:100]}.", dir=folder)
         with os.fdopen(handle, "wb", buffering=2**20) as file:
 
-            def commit():
+            def commit() -> None:
                 file.flush()
                 os.fsync(file.fileno())
                 os.replace(temporary, path)
@@ -212,16 +236,16 @@ def replacing(path):
 
 
 @contextlib.contextmanager
-def readable(path):
-    """Errors of reading as sentences."""
+def readable(path: str) -> Iterator[None]:
+    """Turn errors of reading into DroverErrors."""
     try:
         yield
     except OSError as problem:
         raise DroverError(f"The export {path} cannot be read: {problem.strerror}. Give the path of an export.") from problem
 
 
-def _open(path):
-    # Not blocking: a named pipe would wait for a writer for ever.
+def _open(path: str) -> BinaryIO:
+    # Without blocking, as a named pipe may never have a writer.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -229,12 +253,12 @@ def _open(path):
     return os.fdopen(handle, "rb", buffering=2**20)
 
 
-def _encoded(value):
+def _encoded(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"
 
 
-def _table(line):
-    """The table that a line is a row of, without reading all of it; None when it is no row."""
+def _table(line: bytes) -> str | None:
+    """Return the name of a row's table without decoding the row; None for another line."""
     if not line.startswith(b'{"'):
         return None
     name, colon, dummy = line[2:130].partition(b'":{')
