@@ -18,8 +18,8 @@ description:
     aggregates that connect it to sharing providers. It may be below another provider, for example a GPU below its host.
   - Only the given options are compared and written. Each of O(inventories), O(traits) and O(aggregates) is the complete list;
     an empty one removes everything.
-  - Discovery creates the provider of a compute node. It owns the inventories of VCPU, PCPU, MEMORY_MB and DISK_GB and the traits that the host
-    reports; they do not change and need not be named. Discovery does not change anything else there.
+  - Discovery creates the provider of a compute node. It owns the inventories that it reads from libvirt, such as VCPU and MEMORY_MB, and the
+    traits that the host reports; they do not change and need not be named. Discovery does not change anything else there.
   - The generation rises by one for each of inventories, traits and aggregates that changes.
 options:
   name:

@@ -1,17 +1,47 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The resource classes that every host and every instance has: their keys, their units, and texts of them."""
+"""The resource classes that discovery records: one row for each, from which all packages derive their keys, units and inventories.
+
+CONTRIBUTING.md lists the files that a new one touches.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+
+class DiscoveredClass(NamedTuple):
+    """A resource class of compute nodes and instances that discovery records."""
+
+    #: Its key in the facts of domains; None where libvirt does not tell what a domain takes.
+    key: str | None = None
+    #: The path of its total in the facts of the module hypervisor_info; empty for CPUs, which the tracker divides by the CPU sets.
+    total: tuple[str, ...] = ()
+    #: The unit of an amount; pieces without one.
+    unit: str | None = None
+    #: Whether each request, flavor and instance has an amount, by ``key``, which is its column in the store too.
+    sized: bool = False
+    #: The option of compute_node for the amount kept for the host, and how many of its units are one of the class.
+    reserved: str = ""
+    reserved_unit: int = 1
+    #: The option of compute_node for its allocation ratio; without one the ratio is always ``initial_ratio``.
+    ratio: str | None = None
+    #: As Nova's initial_*_allocation_ratio: while neither the option nor the store has a value.
+    initial_ratio: float = 1.0
+
+
+DISCOVERED = {
+    "VCPU": DiscoveredClass("vcpus", (), "vCPU", True, "reserved_host_cpus", 1, "cpu_allocation_ratio", 4.0),
+    "PCPU": DiscoveredClass(),
+    "MEMORY_MB": DiscoveredClass("memory_mb", ("memory_mb",), "MiB", True, "reserved_host_memory_mb", 1, "ram_allocation_ratio"),
+    "DISK_GB": DiscoveredClass("disk_gb", ("storage", "total_gb"), "GiB", True, "reserved_host_disk_mb", 1024, "disk_allocation_ratio"),
+}
 #: Resource class -> its key in requests, flavors and instances, which is its column in the store too.
-KEYS = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
+KEYS = {name: each.key for name, each in DISCOVERED.items() if each.sized and each.key}
 #: Resource class -> its unit. The others are counted in pieces.
-UNITS = {"VCPU": "vCPU", "MEMORY_MB": "MiB", "DISK_GB": "GiB"}
+UNITS = {name: each.unit for name, each in DISCOVERED.items() if each.unit}
 
 
 def to_resources(sizes: Mapping[str, Any]) -> dict[str, int]:

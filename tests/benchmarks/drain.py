@@ -57,7 +57,7 @@ def columns_of(fleet):
         "disabled_reason": [None] * size,
         "up": [host["status"] == "up" for host in hosts],
         "down_reason": [None if host["status"] == "up" else host["status"] for host in hosts],
-        "disk_available_least_gb": [None] * size,
+        "disk_available_least": [None] * size,
         "num_instances": nothing,
         "traits": [host["traits"] for host in hosts],
         "resources": {

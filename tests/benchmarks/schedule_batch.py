@@ -58,7 +58,7 @@ def make_fleet(hosts, seed):
         "disabled_reason": [None] * hosts,
         "up": [rng.random() > 0.02 for _name in names],
         "down_reason": [None] * hosts,
-        "disk_available_least_gb": [None] * hosts,
+        "disk_available_least": [None] * hosts,
         "num_instances": [0] * hosts,
         "resources": {
             "VCPU": resource(cpus, 4.0, 0),

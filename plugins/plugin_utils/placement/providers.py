@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.inventory import InventoryFields
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
@@ -15,7 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Co
 
 DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
 #: The inventories of a compute node that discovery writes; those of other classes are the operator's.
-DISCOVERED_CLASSES = frozenset(("VCPU", "PCPU", "MEMORY_MB", "DISK_GB"))
+DISCOVERED_CLASSES = frozenset(resource_classes.DISCOVERED)
 
 
 def ensure(connection: Connection, names: Mapping[str, str]) -> dict[str, int]:

@@ -108,7 +108,10 @@ class StoredServerGroup(TypedDict):
 
 
 class FleetColumns(TypedDict):
-    """All compute nodes as lists and arrays of equal length, in no order (store.host_columns)."""
+    """All compute nodes as lists and arrays of equal length, in no order (store.host_columns).
+
+    The fields of node_fields that are read on demand are further lists, structures in them JSON text.
+    """
 
     host: list[str]
     node: list[str]
@@ -118,8 +121,8 @@ class FleetColumns(TypedDict):
     disabled_reason: list[str | None]
     up: BoolArray
     down_reason: list[str | None]
-    #: Infinite where it is not known.
-    disk_available_least_gb: FloatArray
+    #: GiB; infinite where it is not known.
+    disk_available_least: FloatArray
     num_instances: IntArray
     num_io_ops: IntArray
     failed_builds: IntArray
@@ -138,14 +141,6 @@ class FleetColumns(TypedDict):
     node_images: NotRequired[list[tuple[int, str, int]]]
     #: Names of traits.
     traits: NotRequired[list[list[str]]]
-    # Columns that are read on demand; structures are JSON text.
-    host_ip: NotRequired[list[str | None]]
-    hypervisor_type: NotRequired[list[str | None]]
-    hypervisor_version: NotRequired[list[int | None]]
-    cpu_info: NotRequired[list[str | None]]
-    supported_instances: NotRequired[list[str | None]]
-    stats: NotRequired[list[str | None]]
-    metrics: NotRequired[list[str | None]]
 
 
 class NodeStorage(TypedDict):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.records.node_fields import ALWAYS, NUMBER, ON_DEMAND, TEXT, read_when
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.categorical import Categorical
 
 if TYPE_CHECKING:
@@ -69,6 +70,11 @@ def free_disk_mb(states: HostStates) -> IntArray:
     return (1024 * free).astype(np.int64)
 
 
+_FIELDS = [each for each in read_when(ALWAYS, ON_DEMAND) if each.attribute]
+#: The fields of compute nodes that are numbers and attributes, by name.
+_FIELD_NUMBERS = {each.name: each for each in _FIELDS if each.types == NUMBER}
+_TEXTS_AND_STRUCTURES = [each.name for each in _FIELDS if each.types != NUMBER]
+
 NUMBERS: dict[str, Callable[[HostStates], np.ndarray]] = {
     "total_usable_ram_mb": _amount("MEMORY_MB", "total"),
     "free_ram_mb": _free("MEMORY_MB"),
@@ -78,8 +84,6 @@ NUMBERS: dict[str, Callable[[HostStates], np.ndarray]] = {
     "vcpus_total": _amount("VCPU", "total"),
     "vcpus_used": _taken("VCPU"),
     "num_instances": lambda states: states.num_instances,
-    "num_io_ops": lambda states: states.num_io_ops,
-    "failed_builds": lambda states: states.failed_builds,
     "cpu_allocation_ratio": _amount("VCPU", "ratio"),
     "ram_allocation_ratio": _amount("MEMORY_MB", "ratio"),
     "disk_allocation_ratio": _amount("DISK_GB", "ratio"),
@@ -92,32 +96,30 @@ COLUMNS = {
     "hypervisor_hostname": "node",
     "uuid": "uuid",
     "cell_uuid": "cell",
-    "host_ip": "host_ip",
-    "hypervisor_type": "hypervisor_type",
-    "cpu_info": "cpu_info",
-    "supported_instances": "supported_instances",
-    "stats": "stats",
-    "metrics": "metrics",
+    **{name: name for name in _TEXTS_AND_STRUCTURES},
 }
 
-#: Of the columns above, those that a fleet need not have and that are only read when asked for.
-OPTIONAL = ("host_ip", "hypervisor_type", "cpu_info", "supported_instances", "stats", "metrics", "traits")
+#: Of the columns above, those that a fleet may lack and that are read on demand.
+OPTIONAL = (*_TEXTS_AND_STRUCTURES, "traits")
+#: Those of them that hold structures.
+STRUCTURES = (*(each.name for each in _FIELDS if each.types not in (NUMBER, TEXT)), "traits")
 
-#: The attributes that are only read when asked for.
-READ_ON_WISH = (*(name for name in OPTIONAL if name != "traits"), "hypervisor_version", "num_io_ops")
+#: The attributes that are read on demand.
+READ_ON_WISH = (*(each.name for each in read_when(ON_DEMAND)), "num_io_ops")
 
 #: Keys of stats that are columns of their own.
 COUNTED = {"num_instances": "num_instances", "io_workload": "num_io_ops", "failed_builds": "failed_builds"}
 
-NAMES = tuple(sorted([*NUMBERS, *COLUMNS, "hypervisor_version"]))
+NAMES = tuple(sorted([*NUMBERS, *COLUMNS, *_FIELD_NUMBERS]))
 
 
 def lookup(states: HostStates, name: str) -> Numbers | Categorical | None:
     """The column of an attribute of host states, or None when there is no such attribute."""
     if name in NUMBERS:
         return Numbers(NUMBERS[name](states))
-    if name == "hypervisor_version":
-        return Numbers(states.hypervisor_version, states.hypervisor_version > 0)
+    if name in _FIELD_NUMBERS:
+        array, field = getattr(states, name), _FIELD_NUMBERS[name]
+        return Numbers(array, array != field.unknown if field.default is None else None)
     if name in COLUMNS:
         return states.categorical(COLUMNS[name])
     return None

@@ -8,29 +8,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, FloatArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import node_label
+from ansible_collections.drover.compute.plugins.plugin_utils.records.node_fields import ALWAYS, NUMBER, ON_DEMAND, NodeField, read_when
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.aggregates import Aggregates
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.attributes import OPTIONAL
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.attributes import OPTIONAL, STRUCTURES
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.categorical import Categorical, decoded
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import SchedulerError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.resource_columns import ResourceColumns
 
 #: The key of an aggregate's metadata that makes it a zone.
 ZONE_KEY = "availability_zone"
-#: Optional columns that hold structures.
-STRUCTURES = ("cpu_info", "supported_instances", "stats", "metrics", "traits")
+#: The fields of compute nodes that are attributes of NodeColumns, as arrays.
+NUMBERS = tuple(each for each in read_when(ALWAYS, ON_DEMAND) if each.types == NUMBER)
 
 
 class NodeColumns:
     """n compute nodes, sorted by (host, node): of nodes with equal weights the first one is taken.
 
     Columns: host, node, uuid, cell, disabled_reason, down_reason (lists); zones (list of lists, or None to take them from the
-    aggregates); enabled, up (bool); num_instances, num_io_ops, failed_builds, hypervisor_version (int64, 0 where unknown);
+    aggregates); enabled, up (bool); num_instances, num_io_ops, failed_builds, hypervisor_version and the other NUMBERS (int64, 0 where unknown);
     host_of (int64: the number of the host, equal for nodes of one host); disk_available_least (float64, GiB, +inf where unknown).
 
     :param columns: records.hosts.FleetColumns, of which all but host, node, disabled and up may be missing; structures may be JSON text.
     """
+
+    disk_available_least: FloatArray
+    num_io_ops: IntArray
+    failed_builds: IntArray
+    hypervisor_version: IntArray
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
         self.size = len(columns["host"])
@@ -43,15 +49,9 @@ class NodeColumns:
         self.down_reason = self._column(columns, "down_reason")
         self.enabled = ~np.array(columns["disabled"], dtype=bool)
         self.up = np.array(columns["up"], dtype=bool)
-        self.num_instances: IntArray = self._ints(columns, "num_instances")
-        self.num_io_ops: IntArray = self._ints(columns, "num_io_ops")
-        self.failed_builds: IntArray = self._ints(columns, "failed_builds")
-        self.hypervisor_version = self._ints(columns, "hypervisor_version")
-        least = self._column(columns, "disk_available_least_gb")
-        if isinstance(least, np.ndarray):
-            self.disk_available_least = least.astype(np.float64)
-        else:
-            self.disk_available_least = np.array([np.inf if gb is None else gb for gb in least], dtype=np.float64)
+        self.num_instances: IntArray = np.array(columns.get("num_instances", [0] * self.size), dtype=np.int64)
+        for field in NUMBERS:
+            setattr(self, field.name, self._numbers(columns.get(field.name), field))
         self._optional = {name: columns[name] for name in OPTIONAL if columns.get(name) is not None}
         self._categorical: dict[str, Categorical] = {}
         self._node_flavors = columns.get("node_flavors")
@@ -76,13 +76,11 @@ class NodeColumns:
             return [None] * self.size
         return values if isinstance(values, np.ndarray) else list(values)
 
-    def _ints(self, columns: Mapping[str, Any], key: str) -> IntArray:
-        values = columns.get(key)
-        if values is None:
-            return np.zeros(self.size, dtype=np.int64)
+    def _numbers(self, values: Any, field: NodeField) -> IntArray | FloatArray:
+        kind: Any = np.float64 if np.isinf(field.unknown) else np.int64
         if isinstance(values, np.ndarray):
-            return values.astype(np.int64)
-        return np.array([value or 0 for value in values], dtype=np.int64)
+            return values.astype(kind)
+        return np.array([field.unknown if value is None else value for value in values or [None] * self.size], dtype=kind)
 
     def _sort(self) -> None:
         """Sort the rows by (host, node), if they are not."""
@@ -95,8 +93,7 @@ class NodeColumns:
             if column is not None:
                 setattr(self, name, [column[old] for old in order])
         index = np.array(order, dtype=np.int64)
-        numbers = ("num_instances", "num_io_ops", "failed_builds", "hypervisor_version")
-        for name in ("enabled", "up", "disk_available_least", *numbers):
+        for name in ("enabled", "up", "num_instances", *(field.name for field in NUMBERS)):
             setattr(self, name, getattr(self, name)[index])
         self._optional = {name: [column[old] for old in order] for name, column in self._optional.items()}
         for resource in self.resources.values():

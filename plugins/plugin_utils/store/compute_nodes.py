@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils.records.node_fields import NODE_FIELDS
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, sa
 
@@ -65,20 +66,10 @@ def write(
     return by_host(connection, {host for host, node in wanted}), changed
 
 
-# Columns that a report need not have, with what a new node has then.
-_OPTIONAL = {"host_ip": None, "stats": None, "metrics": None, "num_io_ops": 0, "failed_builds": 0}
+# Columns that a report may lack, with their values in a new node.
+_OPTIONAL = {each.name: each.default for each in NODE_FIELDS if each.given and not each.fact}
 
-# Figures that move by themselves: a new value is no change the operator made.
-_VOLATILE = {
-    "memory_mb_used",
-    "local_gb_used",
-    "disk_available_least",
-    "facts",
-    "stats",
-    "metrics",
-    "num_io_ops",
-    "failed_builds",
-}
+_VOLATILE = {each.name for each in NODE_FIELDS if each.volatile}
 
 
 def _differs(row: Row, columns: Mapping[str, Any]) -> bool:

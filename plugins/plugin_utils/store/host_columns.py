@@ -18,6 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import resource_cla
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import BoolArray, FloatArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import FleetColumns, StoredServerGroup
 from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import InstanceAmounts, PlannedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils.records.node_fields import ALWAYS, ON_DEMAND, NodeField, read_when
 from ansible_collections.drover.compute.plugins.plugin_utils.store import (
     aggregates,
     bulk,
@@ -33,7 +34,7 @@ RESOURCE_CLASSES = tuple(resource_classes.KEYS)
 #: In place of names: all instances, all server groups with their members.
 ALL = "all"
 #: Columns of compute_nodes that are read on demand.
-ON_WISH = ("host_ip", "hypervisor_type", "hypervisor_version", "cpu_info", "supported_instances", "stats", "metrics")
+ON_WISH = tuple(each.name for each in read_when(ON_DEMAND))
 
 
 @dataclass
@@ -92,7 +93,7 @@ def _read(connection: Connection, now: float, service_down_time: float, wanted: 
 
 def _nodes(connection: Connection, now: float, service_down_time: float, wanted: ColumnQuery) -> tuple[dict[str, Any], Sequence[int]]:
     nodes = tables.compute_nodes
-    extra = [name for name in ON_WISH if name in wanted.columns]
+    fields = [each for each in read_when(ALWAYS, ON_DEMAND) if each.read == ALWAYS or each.name in wanted.columns]
 
     def column(name: str) -> sa.ColumnElement[Any]:
         found = nodes.c[name]
@@ -108,32 +109,31 @@ def _nodes(connection: Connection, now: float, service_down_time: float, wanted:
             nodes.c.hypervisor_hostname,
             nodes.c.uuid,
             nodes.c.cell,
-            nodes.c.disk_available_least,
-            nodes.c.num_io_ops,
-            nodes.c.failed_builds,
             nodes.c.reported,
-            *[column(name) for name in extra],
+            *[column(each.name) for each in fields],
         ),
     )
-    found = list(zip(*rows)) if rows else [()] * (10 + len(extra))
+    found = list(zip(*rows)) if rows else [()] * (7 + len(fields))
     size = len(rows)
-    disabled, disabled_reason, reasons = _service_states(connection, found[1], found[9], now, service_down_time)
+    disabled, disabled_reason, reasons = _service_states(connection, found[1], found[6], now, service_down_time)
     columns = {
         "host": list(found[2]),
         "node": list(found[3]),
         "uuid": list(found[4]),
         "cell": list(found[5]),
-        "disk_available_least_gb": np.nan_to_num(np.array(found[6], dtype=np.float64), nan=np.inf, posinf=np.inf),
-        "num_io_ops": np.array(found[7], dtype=np.int64),
-        "failed_builds": np.array(found[8], dtype=np.int64),
         "disabled": disabled,
         "disabled_reason": disabled_reason,
         "up": np.fromiter((reason is None for reason in reasons), dtype=bool, count=size),
         "down_reason": reasons,
     }
-    for number, name in enumerate(extra, start=10):
-        columns[name] = list(found[number])
+    for each, values in zip(fields, found[7:]):
+        columns[each.name] = _numbers(each, values) if each.read == ALWAYS else list(values)
     return columns, found[0]
+
+
+def _numbers(field: NodeField, values: Sequence[int | None]) -> IntArray | FloatArray:
+    numbers = np.nan_to_num(np.array(values, dtype=np.float64), nan=field.unknown, posinf=np.inf)
+    return numbers if np.isinf(field.unknown) else numbers.astype(np.int64)
 
 
 def _service_states(

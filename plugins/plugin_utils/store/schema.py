@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from types import ModuleType
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
@@ -89,4 +90,6 @@ def _alembic() -> ModuleType:
     return found
 
 
-LATEST = "0010"
+_FILES = os.listdir(os.path.join(os.path.dirname(__file__), "migrations", "versions"))
+#: The revision of the newest file: reading their names is much faster than asking Alembic.
+LATEST = max(name.split("_")[1] for name in _FILES if name.startswith("rev_"))

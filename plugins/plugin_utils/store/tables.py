@@ -8,6 +8,9 @@ Times are seconds since 1970 (UTC) as floating point. Sizes are MiB or GiB as th
 
 from __future__ import annotations
 
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils.records.node_fields import NODE_FIELDS, NUMBER, TEXT, NodeField
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
 # Which instances are claimed and have no domain yet; in SQL, as an index has to be asked for in its own words.
@@ -31,6 +34,14 @@ if sa:
 
     def _reference(name: str, target: str, nullable: bool = False, ondelete: str | None = None, index: bool = True) -> sa.Column[int]:
         return sa.Column(name, sa.ForeignKey(target, ondelete=ondelete), nullable=nullable, index=index)
+
+    def _field(field: NodeField) -> sa.Column[Any]:
+        kind: Any = sa.JSON(none_as_null=True)
+        if field.types in (NUMBER, TEXT):
+            kind = sa.Integer if field.types == NUMBER else sa.String(field.length)
+        if field.default is None:
+            return sa.Column(field.name, kind)
+        return sa.Column(field.name, kind, nullable=False, default=field.default, server_default=str(field.default))
 
     # One process unit on one host. Up or down is worked out from what is here, see services.py.
     services = sa.Table(
@@ -67,22 +78,7 @@ if sa:
         sa.Column("migration_address", sa.Text),
         # False once its host no longer reports it while something is still allocated on it.
         sa.Column("reported", sa.Boolean, nullable=False, default=True),
-        sa.Column("hypervisor_type", sa.String(255)),
-        sa.Column("hypervisor_version", sa.Integer),
-        sa.Column("memory_mb_used", sa.Integer),
-        sa.Column("local_gb_used", sa.Integer),
-        sa.Column("disk_available_least", sa.Integer),
-        sa.Column("cpu_info", sa.JSON(none_as_null=True)),
-        sa.Column("numa_cells", sa.JSON(none_as_null=True)),
-        sa.Column("supported_instances", sa.JSON(none_as_null=True)),
-        # For the scheduler; statistics and metrics as whoever feeds the store reports them.
-        sa.Column("host_ip", sa.String(64)),
-        sa.Column("stats", sa.JSON(none_as_null=True)),
-        sa.Column("metrics", sa.JSON(none_as_null=True)),
-        sa.Column("num_io_ops", sa.Integer, nullable=False, default=0, server_default="0"),
-        sa.Column("failed_builds", sa.Integer, nullable=False, default=0, server_default="0"),
-        # Pools, networks, devices and whatever else discovery saw.
-        sa.Column("facts", sa.JSON(none_as_null=True)),
+        *map(_field, NODE_FIELDS),
         sa.Column("created_at", sa.Double, nullable=False),
         sa.Column("updated_at", sa.Double, nullable=False),
         sa.UniqueConstraint("host", "hypervisor_hostname"),

@@ -22,6 +22,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.records.node_fields import NODE_FIELDS, NUMBER, TEXT, NodeField
 from ansible_collections.drover.compute.plugins.plugin_utils.validation import MOST, check_uuid, check_whole, is_whole, shown
 
 # The most that JSON gives back unchanged everywhere.
@@ -36,6 +37,8 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9])?")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+ -]{0,63}")
 _HARMLESS = re.compile(r"[ -~]*")
 _CPUS = 2**16
+# Facts that have a check of their own.
+_LOOSE = ("cpu", "numa_cells", "supported_instances")
 
 
 def is_host_name(text: object) -> bool:
@@ -75,11 +78,13 @@ def host(facts: Mapping[str, Any], where: str) -> None:
     :raises DroverError: one is not.
     """
     text(facts, "hypervisor_hostname", where, 2 * LONGEST_NAME)
-    _word(facts, "hypervisor_type", where)
-    for key in ("hypervisor_version", "libvirt_version", "memory_mb"):
-        amount(facts, key, where)
-    # With buffers and caches taken off it may be less than nothing.
-    amount(facts, "memory_used_mb", where, least=-MOST)
+    amount(facts, "libvirt_version", where)
+    for each in NODE_FIELDS:
+        if each.fact:
+            _field(facts, each, where)
+    for resource in resource_classes.DISCOVERED.values():
+        if resource.total:
+            amount(*_last(facts, resource.total, where))
     if facts.get("host_uuid") is not None:
         check_uuid(f"{where}: host_uuid", facts["host_uuid"])
     if facts.get("uri") is not None:
@@ -137,8 +142,9 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
     place = f"{where} ({shown(facts['name'])})"
     text(facts, "name", place)
     check_uuid(place, facts["uuid"])
-    for key in resource_classes.KEYS.values():
-        amount(facts, key, place)
+    for each in resource_classes.DISCOVERED.values():
+        if each.key:
+            amount(facts, each.key, place)
     if facts.get("state") not in (None, "", *STATES):
         raise DroverError(f"{place}: state must be {', '.join(STATES)}, not {shown(facts['state'])}.")
     for key in ("persistent", "autostart", "managed_save", "snapshots"):
@@ -215,6 +221,25 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def _field(facts: Mapping[str, Any], field: NodeField, where: str) -> None:
+    data, name, place = _last(facts, field.fact, where)
+    if field.types == NUMBER:
+        amount(data, name, place, least=-MOST if field.signed else 0)
+    elif field.types == TEXT:
+        _word(data, name, place)
+    elif data.get(name) is not None and not isinstance(data[name], field.types):
+        raise DroverError(f"{place}: {name} must be a {'mapping' if dict in field.types else 'list'}, not {shown(data[name])}.")
+    elif name not in _LOOSE:
+        _plain(data.get(name), f"{place}: {name}")
+
+
+def _last(facts: Mapping[str, Any], path: tuple[str, ...], where: str) -> tuple[Mapping[str, Any], str, str]:
+    """Follow a path of facts to its last mapping: return this, the key in it, and its place for a sentence."""
+    for key in path[:-1]:
+        facts, where = _mapping(facts, key, where), f"{where}: {key}"
+    return facts, path[-1], where
+
+
 def _cpu(cpu: Mapping[str, Any], where: str) -> None:
     for key in ("arch", "model", "vendor"):
         _word(cpu, key, where)
@@ -230,10 +255,7 @@ def _cpu(cpu: Mapping[str, Any], where: str) -> None:
 
 
 def _storage(storage: Mapping[str, Any], where: str) -> None:
-    for key in ("total_gb", "used_gb", "free_gb"):
-        amount(storage, key, where)
-    # A disk that is over-committed may have less than nothing left.
-    amount(storage, "disk_available_least_gb", where, least=-MOST)
+    amount(storage, "free_gb", where)
     for key in ("instances_path", "real_path", "shared_id"):
         if storage.get(key) is not None:
             text(storage, key, where, LONGEST_TEXT)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils import storage_identity
+from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes, storage_identity
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import checked_facts
 
 # Kept as facts of the domain; what is not here has a column of its own.
@@ -45,9 +45,13 @@ def describe(facts: Any) -> DomainReport:
             "xml": facts.get("xml"),
         },
         "resources": {
-            "VCPU": facts.get("vcpus") or 0,
-            "MEMORY_MB": facts.get("memory_mb") or 0,
+            **resource_classes.to_resources(facts),
             "DISK_GB": _disk_gb(facts.get("disks") or [], facts.get("disk_gb")),
+            **{
+                name: facts[each.key]
+                for name, each in resource_classes.DISCOVERED.items()
+                if name not in resource_classes.KEYS and each.key and facts.get(each.key) is not None
+            },
         },
         "metadata": facts.get("metadata") or {},
     }

@@ -20,7 +20,9 @@ try:
 except ImportError:
     os_traits = None
 
+from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require, some
+from ansible_collections.drover.compute.plugins.plugin_utils.records.node_fields import NODE_FIELDS, fact_at
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import checked_facts, domain, sharing_facts
 
 NODE_FACTS = (
@@ -36,10 +38,6 @@ NODE_FACTS = (
     "host_uuid",
     "cpu",
 )
-# What only whoever feeds the store knows; what is not given stays as the store has it.
-REPORTED = ("host_ip", "stats", "metrics", "num_io_ops", "failed_builds")
-# Nova's initial_*_allocation_ratio, used while neither an option nor the store has a value.
-INITIAL_RATIOS = {"VCPU": 4.0, "PCPU": 1.0, "MEMORY_MB": 1.0, "DISK_GB": 1.0}
 
 
 class InventoryReport(TypedDict):
@@ -114,15 +112,7 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
         "migration_uri": migration_uri,
         "migration_address": options.get("migration_address"),
         "reported": True,
-        "hypervisor_type": hypervisor.get("hypervisor_type"),
-        "hypervisor_version": hypervisor.get("hypervisor_version"),
-        "memory_mb_used": hypervisor.get("memory_used_mb"),
-        "local_gb_used": storage.get("used_gb"),
-        "disk_available_least": storage.get("disk_available_least_gb"),
-        "cpu_info": options.get("cpu_info") or cpu or None,
-        "numa_cells": hypervisor.get("numa_cells"),
-        "supported_instances": options.get("supported_instances") or hypervisor.get("supported_instances"),
-        **{name: options[name] for name in REPORTED if options.get(name) is not None},
+        **_fields(hypervisor, options),
         # With the traits, which the next discovery may take away again; others are the operator's.
         "facts": {
             **{key: hypervisor[key] for key in NODE_FACTS if hypervisor.get(key) is not None},
@@ -133,13 +123,25 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
     return {
         "hypervisor_hostname": name,
         "columns": columns,
-        "inventories": _inventories(name, hypervisor, storage, options),
+        "inventories": _inventories(name, hypervisor, options),
         "traits": found_traits,
         "domains": domains,
         "availability_zone": options.get("availability_zone"),
         "shared_disk_ratio": options.get("disk_allocation_ratio"),
         "warnings": [*warnings, *sharing_facts.unknown(pools, names, name)],
     }
+
+
+def _fields(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the NODE_FIELDS of a node; the store keeps its value of a field without a fact that is not given."""
+    found = {}
+    for each in NODE_FIELDS:
+        value = options.get(each.name) if each.given else None
+        if each.fact and value in (None, [], {}):
+            found[each.name] = fact_at(hypervisor, each.fact)
+        elif value is not None:
+            found[each.name] = value
+    return found
 
 
 def _shared(name: str, storage: Mapping[str, Any], pools: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,30 +221,20 @@ def flat_facts(node: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _inventories(
-    name: str, hypervisor: Mapping[str, Any], storage: Mapping[str, Any], options: Mapping[str, Any]
-) -> dict[str, InventoryReport]:
+def _inventories(name: str, hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, InventoryReport]:
     cpu = hypervisor.get("cpu") or {}
     online = cpu.get("online")
     count = len(online) if online is not None else cpu.get("count") or 0
     shared, dedicated = _cpu_sets(name, set(online) if online is not None else set(range(count)), options)
     vcpus = len(shared) if shared is not None else (0 if dedicated else count)
-    disk_reserved = math.ceil((options.get("reserved_host_disk_mb") or 0) / 1024)
-    rows = (
-        ("VCPU", vcpus, options.get("reserved_host_cpus") or 0, options.get("cpu_allocation_ratio")),
-        ("PCPU", len(dedicated or ()), 0, 1.0),
-        (
-            "MEMORY_MB",
-            hypervisor.get("memory_mb") or 0,
-            options.get("reserved_host_memory_mb") or 0,
-            options.get("ram_allocation_ratio"),
-        ),
-        ("DISK_GB", storage.get("total_gb") or 0, disk_reserved, options.get("disk_allocation_ratio")),
-    )
+    cpus = {"VCPU": vcpus, "PCPU": len(dedicated or ())}
     inventories: dict[str, InventoryReport] = {}
-    for resource, total, reserved, ratio in rows:
+    for resource, each in resource_classes.DISCOVERED.items():
+        total = fact_at(hypervisor, each.total) if each.total else cpus[resource]
         if not total:
             continue
+        reserved = math.ceil((options.get(each.reserved) or 0) / each.reserved_unit)
+        ratio = options.get(each.ratio) if each.ratio else each.initial_ratio
         if not 0 <= reserved <= total:
             raise DroverError(
                 f"Compute node {name}: {reserved} of {resource} cannot be reserved of the {total} it has. "

@@ -10,10 +10,12 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.records.node_fields import NODE_FIELDS, NUMBER, TEXT
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import checked_facts, node
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.node import NodeReport
 from ansible_collections.drover.compute.plugins.plugin_utils.validation import MOST
 
+_GIVEN = [each for each in NODE_FIELDS if each.given]
 _AMOUNTS = (
     "vcpus",
     "memory_mb",
@@ -22,8 +24,7 @@ _AMOUNTS = (
     "reserved_host_memory_mb",
     "reserved_host_disk_mb",
     "hypervisor_version",
-    "num_io_ops",
-    "failed_builds",
+    *(each.name for each in _GIVEN if each.types == NUMBER),
 )
 _RATIOS = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
 _TEXTS = (
@@ -35,10 +36,10 @@ _TEXTS = (
     "cell",
     "migration_uri",
     "migration_address",
-    "host_ip",
     "instances_path",
+    *(each.name for each in _GIVEN if each.types == TEXT),
 )
-_STRUCTURES: dict[str, Any] = {"stats": dict, "metrics": (dict, list), "cpu_info": dict, "supported_instances": list}
+_STRUCTURES = {each.name: each.types for each in _GIVEN if each.types not in (NUMBER, TEXT)}
 _OTHERS = {
     "disk_available_least_gb",
     *_STRUCTURES,
@@ -90,10 +91,10 @@ def _check(data: Mapping[str, Any], where: str) -> None:
     for name in _TEXTS:
         if data.get(name) is not None or name == "host":
             checked_facts.text(data, name, where)
-    for name, kind in _STRUCTURES.items():
+    for name, types in _STRUCTURES.items():
         value = data.get(name)
-        if value is not None and not isinstance(value, kind):
-            raise DroverError(f"{where}: {name} must be a {'list' if kind is list else 'mapping'}, not {value!r}.")
+        if value is not None and not isinstance(value, types):
+            raise DroverError(f"{where}: {name} must be a {'mapping' if dict in types else 'list'}, not {value!r}.")
     names = data.get("traits") or []
     if not isinstance(names, list) or not all(isinstance(name, str) and 0 < len(name) <= 255 for name in names):
         raise DroverError(f"{where}: traits must be a list of texts of 1 to 255 characters, not {names!r}.")

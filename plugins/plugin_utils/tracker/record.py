@@ -21,7 +21,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain as domain_facts
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record_sharing
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.domain import DomainReport
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker.node import INITIAL_RATIOS, NodeKey, NodeReport, NodeRows, Nodes
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker.node import NodeKey, NodeReport, NodeRows, Nodes
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker.reconcile import Reported, Stale, reconcile
 
 
@@ -116,7 +116,9 @@ def _write_providers(connection: Connection, wanted: Nodes, rows: NodeRows, befo
         inventories[ids[key]] = {
             name: {
                 **values,
-                "allocation_ratio": values["allocation_ratio"] or stored.get((ids[key], name)) or INITIAL_RATIOS[name],
+                "allocation_ratio": values["allocation_ratio"]
+                or stored.get((ids[key], name))
+                or resource_classes.DISCOVERED[name].initial_ratio,
             }
             for name, values in node["inventories"].items()
             # The disk of such a node is the pool's, which is counted once for all that see it.

@@ -57,7 +57,7 @@ def fleet(*hosts, instances=(), groups=None, aggregates=None):
         "disabled_reason": [each.get("disabled") for each in rows],
         "up": ["down" not in each for each in rows],
         "down_reason": [each.get("down") for each in rows],
-        "disk_available_least_gb": [each.get("disk_available_least_gb") for each in rows],
+        "disk_available_least": [each.get("disk_available_least_gb") for each in rows],
         "num_instances": [0] * len(rows),
         "instances": {},
         "instance_names": {},

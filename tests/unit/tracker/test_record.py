@@ -120,7 +120,7 @@ def test_figures_of_use_are_news_but_no_change(prepared_url):
     node = {"host": "kvm1", "vcpus": 4, "memory_mb": 4096, "local_gb": 100}
     fleets.discover(prepared_url, {**node, "disk_available_least_gb": 50})
     assert fleets.discover(prepared_url, {**node, "disk_available_least_gb": 40})["changed"] is False
-    assert fleets.columns(prepared_url)["disk_available_least_gb"] == [40]
+    assert fleets.columns(prepared_url)["disk_available_least"] == [40]
 
 
 CHANGES = (

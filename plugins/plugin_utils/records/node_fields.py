@@ -1,0 +1,88 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The properties of compute nodes that hosts report: one row for each, from which all packages derive what they do with it.
+
+The tracker checks and records them, the store has a column for each, the scheduler's host states have those that it reads.
+CONTRIBUTING.md lists the files that a new one touches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+#: When store.host_columns reads a field, for the host states.
+ALWAYS, ON_DEMAND, NEVER = "always", "on demand", "never"
+NUMBER, TEXT = (int,), (str,)
+
+
+class NodeField(NamedTuple):
+    """A property of compute nodes."""
+
+    #: Of the column in the store, and of the attribute of host states.
+    name: str
+    #: NUMBER, TEXT, or the types of a structure, which the store has as JSON.
+    types: tuple[type, ...]
+    #: Its path in the facts of the module hypervisor_info; empty where libvirt does not tell it.
+    fact: tuple[str, ...] = ()
+    #: Whether a node given as data has it by this name, with priority over the fact.
+    given: bool = False
+    read: str = NEVER
+    #: Whether requests and policies may name it.
+    attribute: bool = True
+    #: Whether it changes by itself, so that a new value is no change by the operator.
+    volatile: bool = False
+    #: Of a new node; the column may be null without it.
+    default: int | None = None
+    #: Of a number in the host states, where it is not known.
+    unknown: float = 0
+    #: Whether a number may be negative.
+    signed: bool = False
+    #: Of a text, at most.
+    length: int = 255
+
+
+NODE_FIELDS = (
+    NodeField("hypervisor_type", TEXT, ("hypervisor_type",), read=ON_DEMAND),
+    NodeField("hypervisor_version", NUMBER, ("hypervisor_version",), read=ON_DEMAND),
+    # MiB; without buffers and caches, so that it may be negative.
+    NodeField("memory_mb_used", NUMBER, ("memory_used_mb",), volatile=True, signed=True),
+    # GiB.
+    NodeField("local_gb_used", NUMBER, ("storage", "used_gb"), volatile=True),
+    # GiB; negative where the disk is overcommitted.
+    NodeField(
+        "disk_available_least",
+        NUMBER,
+        ("storage", "disk_available_least_gb"),
+        read=ALWAYS,
+        attribute=False,
+        volatile=True,
+        unknown=math.inf,
+        signed=True,
+    ),
+    NodeField("cpu_info", (dict,), ("cpu",), given=True, read=ON_DEMAND),
+    NodeField("numa_cells", (list,), ("numa_cells",)),
+    NodeField("supported_instances", (list,), ("supported_instances",), given=True, read=ON_DEMAND),
+    NodeField("host_ip", TEXT, given=True, read=ON_DEMAND, length=64),
+    NodeField("stats", (dict,), given=True, read=ON_DEMAND, volatile=True),
+    NodeField("metrics", (dict, list), given=True, read=ON_DEMAND, volatile=True),
+    NodeField("num_io_ops", NUMBER, given=True, read=ALWAYS, volatile=True, default=0),
+    NodeField("failed_builds", NUMBER, given=True, read=ALWAYS, volatile=True, default=0),
+    # Pools, networks, devices and the rest that discovery reads, see tracker.node.
+    NodeField("facts", (dict,), volatile=True),
+)
+
+
+def read_when(*when: str) -> tuple[NodeField, ...]:
+    """Return the fields that are read at some time: ALWAYS, ON_DEMAND."""
+    return tuple(each for each in NODE_FIELDS if each.read in when)
+
+
+def fact_at(facts: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    """Return the fact at a path; None where it is missing or an empty mapping."""
+    found: Any = facts
+    for key in path:
+        found = (found or {}).get(key)
+    return None if found == {} else found
