@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import NodeAddress, Sighting, StorageOfNode
 from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import EvacuatedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import BegunRestart, HostMigration, RestartOrder
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, files, instances_for_plans, power, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.compute_nodes import DEFAULT_URI
 from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import EVACUATION
@@ -70,12 +71,8 @@ def storage(connection: Connection) -> dict[str, StorageOfNode]:
     }
 
 
-def open_migrations(connection: Connection, host: str) -> list[dict[str, Any]]:
-    """Read the migrations from or to a host that run, or that a killed run left open.
-
-    :returns: dicts with uuid, instance_uuid, name, type, status, source, destination, provider
-        (the destination's).
-    """
+def open_migrations(connection: Connection, host: str) -> list[HostMigration]:
+    """Read the migrations from or to a host that run, or that a killed run left open."""
     table, nodes = tables.migrations, tables.compute_nodes
     query = (
         sa.select(table, nodes.c.uuid.label("provider"))
@@ -83,17 +80,26 @@ def open_migrations(connection: Connection, host: str) -> list[dict[str, Any]]:
         .where(table.c.status.in_(tables.OPEN_MIGRATION), sa.or_(table.c.source == host, table.c.destination == host))
         .order_by(table.c.instance_name, table.c.id)
     )
-    names = ("uuid", "instance_uuid", "type", "status", "source", "destination", "provider")
-    return [{**{name: getattr(row, name) for name in names}, "name": row.instance_name} for row in connection.execute(query)]
+    return [
+        {
+            "uuid": row.uuid,
+            "instance_uuid": row.instance_uuid,
+            "name": row.instance_name,
+            "type": row.type,
+            "status": row.status,
+            "source": row.source,
+            "destination": row.destination,
+            "provider": row.provider,
+        }
+        for row in connection.execute(query)
+    ]
 
 
-def orders(connection: Connection, migration_uuids: Sequence[str], host: str) -> list[dict[str, Any]]:
+def orders(connection: Connection, migration_uuids: Sequence[str], host: str) -> list[RestartOrder]:
     """Read the data with which a destination restarts instances.
 
     :param host: the destination; evacuations to other hosts and closed ones are left out.
-    :returns: in the order of the uuids, dicts with migration, status, orders (of all calls, see migrations.claims.running()),
-        provider, uri, uuid, name, xml, state (last seen at the source), autostart, disks, node and there (the storage of the
-        source and of the destination).
+    :returns: in the order of the uuids.
     """
     table, nodes, domains = tables.migrations, tables.compute_nodes, tables.domains
     sources = nodes.alias("source")
@@ -121,23 +127,30 @@ def orders(connection: Connection, migration_uuids: Sequence[str], host: str) ->
         )
         .where(table.c.type == EVACUATION, table.c.status.in_(tables.OPEN_MIGRATION), nodes.c.host == host)
     )
-    found = []
-    for row in bulk.among(connection, query, table.c.uuid, migration_uuids):
-        order = {**row._mapping, "uri": row.uri or DEFAULT_URI, "disks": (row.facts or {}).get("disks") or []}
-        order.pop("facts")
-        order["orders"] = (order.pop("details") or {}).get("orders") or []
-        order.update(node=files.storage_of(row.node), there=files.storage_of(row.there))
-        order.pop("among_key", None)
-        found.append(order)
+    found: list[RestartOrder] = [
+        {
+            "migration": row.migration,
+            "status": row.status,
+            "orders": (row.details or {}).get("orders") or [],
+            "provider": row.provider,
+            "uri": row.uri or DEFAULT_URI,
+            "uuid": row.uuid,
+            "name": row.name,
+            "xml": row.xml,
+            "state": row.state,
+            "autostart": row.autostart,
+            "disks": (row.facts or {}).get("disks") or [],
+            "node": files.storage_of(row.node),
+            "there": files.storage_of(row.there),
+        }
+        for row in bulk.among(connection, query, table.c.uuid, migration_uuids)
+    ]
     place = {uuid: number for number, uuid in enumerate(migration_uuids)}
     return sorted(found, key=lambda order: place[order["migration"]])
 
 
-def begun_at(connection: Connection, host: str, destination: str) -> list[dict[str, Any]]:
-    """Read the open evacuations off a host whose order was sent to a destination.
-
-    :returns: dicts with migration, uuid, name, uri, orders (of all calls, see migrations.claims.running()).
-    """
+def begun_at(connection: Connection, host: str, destination: str) -> list[BegunRestart]:
+    """Read the open evacuations off a host whose order was sent to a destination."""
     table, nodes = tables.migrations, tables.compute_nodes
     query = (
         sa.select(
@@ -153,7 +166,9 @@ def begun_at(connection: Connection, host: str, destination: str) -> list[dict[s
     )
     return [
         {
-            **{name: getattr(row, name) for name in ("migration", "uuid", "name")},
+            "migration": row.migration,
+            "uuid": row.uuid,
+            "name": row.name,
             "uri": row.uri or DEFAULT_URI,
             "orders": (row.details or {}).get("orders") or [],
         }
