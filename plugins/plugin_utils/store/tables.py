@@ -8,54 +8,29 @@ Times are seconds since 1970 (UTC) as floating point. Sizes are MiB or GiB as th
 
 from __future__ import annotations
 
-from typing import Any
-
-from ansible_collections.drover.compute.plugins.plugin_utils.records.node_fields import NODE_FIELDS, NUMBER, TEXT, NodeField
+from ansible_collections.drover.compute.plugins.plugin_utils.records.node_fields import NODE_FIELDS
+from ansible_collections.drover.compute.plugins.plugin_utils.store import columns
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
 
-# Which instances are claimed and have no domain yet; in SQL, as an index has to be asked for in its own words.
+# Instances that are claimed and have no domain yet; in SQL, as a query uses an index only by the same words.
 IS_BUILDING = "state = 'building'"
 
 if sa:
-    metadata = sa.MetaData(
-        naming_convention={
-            "ix": "ix_%(table_name)s_%(column_0_name)s",
-            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-            "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
-            "pk": "pk_%(table_name)s",
-        }
-    )
+    metadata = columns.new_metadata()
 
-    def _id() -> sa.Column[int]:
-        return sa.Column("id", sa.Integer, primary_key=True)
-
-    def _uuid() -> sa.Column[str]:
-        return sa.Column("uuid", sa.String(36), nullable=False, unique=True)
-
-    def _reference(name: str, target: str, nullable: bool = False, ondelete: str | None = None, index: bool = True) -> sa.Column[int]:
-        return sa.Column(name, sa.ForeignKey(target, ondelete=ondelete), nullable=nullable, index=index)
-
-    def _field(field: NodeField) -> sa.Column[Any]:
-        kind: Any = sa.JSON(none_as_null=True)
-        if field.types in (NUMBER, TEXT):
-            kind = sa.Integer if field.types == NUMBER else sa.String(field.length)
-        if field.default is None:
-            return sa.Column(field.name, kind)
-        return sa.Column(field.name, kind, nullable=False, default=field.default, server_default=str(field.default))
-
-    # One process unit on one host. Up or down is worked out from what is here, see services.py.
+    # One process unit on one host. services.py derives from it whether the host is up.
     services = sa.Table(
         "services",
         metadata,
-        _id(),
-        _uuid(),
+        columns.identifier(),
+        columns.uuid(),
         sa.Column("host", sa.String(255), nullable=False),
         sa.Column("binary", sa.String(255), nullable=False),
         sa.Column("disabled", sa.Boolean, nullable=False, default=False),
         sa.Column("disabled_reason", sa.Text),
         sa.Column("forced_down", sa.Boolean, nullable=False, default=False),
         sa.Column("maintenance", sa.Boolean, nullable=False, default=False),
-        # What drain found before it disabled the host, for undrain to give back (rule S5).
+        # The switches before a drain, which undrain restores (rule S5).
         sa.Column("status_before_drain", sa.JSON(none_as_null=True)),
         sa.Column("last_seen_up", sa.Double),
         sa.Column("last_error", sa.Text),
@@ -63,54 +38,56 @@ if sa:
         sa.UniqueConstraint("host", "binary"),
     )
 
-    # What the scheduler places on. Its room is in the inventories of the provider of its uuid.
+    # The provider with the same uuid has the inventories.
     compute_nodes = sa.Table(
         "compute_nodes",
         metadata,
-        _id(),
-        _uuid(),
-        _reference("service_id", "services.id"),
+        columns.identifier(),
+        columns.uuid(),
+        columns.reference("service_id", "services.id"),
         sa.Column("host", sa.String(255), nullable=False),
         sa.Column("hypervisor_hostname", sa.String(255), nullable=False),
         sa.Column("uri", sa.Text),
         sa.Column("cell", sa.String(255)),
         sa.Column("migration_uri", sa.Text),
         sa.Column("migration_address", sa.Text),
-        # False once its host no longer reports it while something is still allocated on it.
+        # False where its host no longer reports it, and allocations keep it.
         sa.Column("reported", sa.Boolean, nullable=False, default=True),
-        *map(_field, NODE_FIELDS),
+        *map(columns.of_field, NODE_FIELDS),
         sa.Column("created_at", sa.Double, nullable=False),
         sa.Column("updated_at", sa.Double, nullable=False),
         sa.UniqueConstraint("host", "hypervisor_hostname"),
     )
 
-    resource_classes = sa.Table("resource_classes", metadata, _id(), sa.Column("name", sa.String(255), nullable=False, unique=True))
-    traits = sa.Table("traits", metadata, _id(), sa.Column("name", sa.String(255), nullable=False, unique=True))
+    resource_classes = sa.Table(
+        "resource_classes", metadata, columns.identifier(), sa.Column("name", sa.String(255), nullable=False, unique=True)
+    )
+    traits = sa.Table("traits", metadata, columns.identifier(), sa.Column("name", sa.String(255), nullable=False, unique=True))
 
     resource_providers = sa.Table(
         "resource_providers",
         metadata,
-        _id(),
-        _uuid(),
+        columns.identifier(),
+        columns.uuid(),
         sa.Column("name", sa.String(512), nullable=False, unique=True),
         sa.Column("generation", sa.Integer, nullable=False, default=0),
-        _reference("parent_id", "resource_providers.id", nullable=True),
-        # Null means that the provider is a root itself.
-        _reference("root_id", "resource_providers.id", nullable=True),
+        columns.reference("parent_id", "resource_providers.id", nullable=True),
+        # Null for a root.
+        columns.reference("root_id", "resource_providers.id", nullable=True),
     )
     inventories = sa.Table(
         "inventories",
         metadata,
-        _id(),
-        _reference("provider_id", "resource_providers.id", ondelete="CASCADE"),
-        _reference("class_id", "resource_classes.id"),
+        columns.identifier(),
+        columns.reference("provider_id", "resource_providers.id", ondelete="CASCADE"),
+        columns.reference("class_id", "resource_classes.id"),
         sa.Column("total", sa.BigInteger, nullable=False),
         sa.Column("reserved", sa.BigInteger, nullable=False),
         sa.Column("min_unit", sa.BigInteger, nullable=False),
         sa.Column("max_unit", sa.BigInteger, nullable=False),
         sa.Column("step_size", sa.BigInteger, nullable=False),
         sa.Column("allocation_ratio", sa.Double, nullable=False),
-        # The sum of its allocations, kept by placement/inventory.py: a claim reads and holds this one row.
+        # The sum of its allocations, which placement/inventory.py updates: a claim locks this one row.
         sa.Column("used", sa.BigInteger, nullable=False, default=0, server_default="0"),
         sa.UniqueConstraint("provider_id", "class_id"),
     )
@@ -121,8 +98,8 @@ if sa:
         sa.Column("trait_id", sa.ForeignKey("traits.id"), primary_key=True),
     )
 
-    # Aggregates of providers (not of hosts): what a sharing provider is reached through.
-    placement_aggregates = sa.Table("placement_aggregates", metadata, _id(), _uuid())
+    # Aggregates of providers (not of hosts), which connect them to sharing providers.
+    placement_aggregates = sa.Table("placement_aggregates", metadata, columns.identifier(), columns.uuid())
     provider_aggregates = sa.Table(
         "provider_aggregates",
         metadata,
@@ -134,8 +111,8 @@ if sa:
     aggregates = sa.Table(
         "aggregates",
         metadata,
-        _id(),
-        _uuid(),
+        columns.identifier(),
+        columns.uuid(),
         sa.Column("name", sa.String(255), nullable=False, unique=True),
         sa.Column("metadata", sa.JSON, nullable=False),
     )
@@ -149,8 +126,8 @@ if sa:
     consumers = sa.Table(
         "consumers",
         metadata,
-        _id(),
-        _uuid(),
+        columns.identifier(),
+        columns.uuid(),
         sa.Column("type", sa.String(255), nullable=False),
         sa.Column("project", sa.String(255)),
         sa.Column("user", sa.String(255)),
@@ -162,11 +139,11 @@ if sa:
     allocations = sa.Table(
         "allocations",
         metadata,
-        _id(),
-        _reference("provider_id", "resource_providers.id"),
-        # Few indexes, as each claim writes into all: nothing looks for a class, and the unique one finds consumers.
-        _reference("class_id", "resource_classes.id", index=False),
-        _reference("consumer_id", "consumers.id", ondelete="CASCADE", index=False),
+        columns.identifier(),
+        columns.reference("provider_id", "resource_providers.id"),
+        # Few indexes, as each claim writes all of them: no query is by class, and the unique one finds consumers.
+        columns.reference("class_id", "resource_classes.id", index=False),
+        columns.reference("consumer_id", "consumers.id", ondelete="CASCADE", index=False),
         sa.Column("used", sa.BigInteger, nullable=False),
         sa.UniqueConstraint("consumer_id", "provider_id", "class_id"),
     )
@@ -174,20 +151,20 @@ if sa:
     server_groups = sa.Table(
         "server_groups",
         metadata,
-        _id(),
-        _uuid(),
+        columns.identifier(),
+        columns.uuid(),
         sa.Column("name", sa.String(255), nullable=False, unique=True),
         sa.Column("policy", sa.String(64), nullable=False),
         sa.Column("max_server_per_host", sa.Integer, nullable=False, default=1),
-        # How many members may be under way at one time; null for no limit.
+        # How many members may move at the same time; null for no limit.
         sa.Column("max_moving", sa.Integer),
     )
 
     flavors = sa.Table(
         "flavors",
         metadata,
-        _id(),
-        _uuid(),
+        columns.identifier(),
+        columns.uuid(),
         sa.Column("name", sa.String(255), nullable=False, unique=True),
         sa.Column("vcpus", sa.Integer, nullable=False),
         sa.Column("memory_mb", sa.Integer, nullable=False),
@@ -196,17 +173,17 @@ if sa:
         sa.Column("created_at", sa.Double, nullable=False),
     )
 
-    # What the store holds of an instance, from its claim on.
+    # In the store from its claim on.
     instances = sa.Table(
         "instances",
         metadata,
-        _id(),
-        _uuid(),
+        columns.identifier(),
+        columns.uuid(),
         sa.Column("name", sa.String(255), nullable=False, index=True),
-        _reference("compute_node_id", "compute_nodes.id", nullable=True),
+        columns.reference("compute_node_id", "compute_nodes.id", nullable=True),
         # building (claimed), active (a domain exists) or missing (its host no longer shows it).
         sa.Column("state", sa.String(32), nullable=False),
-        _reference("server_group_id", "server_groups.id", nullable=True),
+        columns.reference("server_group_id", "server_groups.id", nullable=True),
         sa.Column("vcpus", sa.Integer, nullable=False),
         sa.Column("memory_mb", sa.Integer, nullable=False),
         sa.Column("disk_gb", sa.Integer, nullable=False),
@@ -214,26 +191,21 @@ if sa:
         sa.Column("project", sa.String(255)),
         sa.Column("user", sa.String(255)),
         sa.Column("flavor", sa.String(255)),
-        # The properties of the image it was made from.
+        # The properties of its image.
         sa.Column("image", sa.JSON(none_as_null=True)),
-        # What may be done with it when its host is emptied: move, on_drain, priority.
+        # How a drain may move it: move, on_drain, priority.
         sa.Column("policy", sa.JSON(none_as_null=True)),
-        # PROJECT/NAME of the definition that it was made from, see orders.py: a definition is one instance.
+        # PROJECT/NAME of its definition, see orders.py.
         sa.Column("definition", sa.String(512)),
-        # What a hypervisor was ordered to do with it, and the name of that order, until what became of it is known.
+        # The open order to a hypervisor, see orders.py.
         sa.Column("task_state", sa.String(32)),
         sa.Column("order_uuid", sa.String(36)),
         sa.Column("created_at", sa.Double, nullable=False),
-        # Few of millions; the scheduler counts them for every decision.
+        # Few of millions, which the scheduler counts for each decision.
         sa.Index("ix_instances_definition", "definition", unique=True),
-        sa.Index(
-            "ix_instances_building",
-            "compute_node_id",
-            sqlite_where=sa.text(IS_BUILDING),
-            postgresql_where=sa.text(IS_BUILDING),
-        ),
+        sa.Index("ix_instances_building", "compute_node_id", sqlite_where=sa.text(IS_BUILDING), postgresql_where=sa.text(IS_BUILDING)),
     )
-    # What a compute node's libvirt last showed; a uuid with two rows is one domain on two hosts.
+    # The domains in a compute node's last report; a uuid with two rows is one domain on two hosts.
     domains = sa.Table(
         "domains",
         metadata,
@@ -249,18 +221,17 @@ if sa:
         sa.Column("seen_at", sa.Double, nullable=False),
     )
 
-    # The files and devices of what a compute node last showed, with all that is behind them. Who needs a file is looked for in
-    # all of them; so they are written only where they have changed, see files.py.
+    # The files and devices of these domains, with the images behind them; only changes are written, see files.py.
     domain_files = sa.Table(
         "domain_files",
         metadata,
-        _id(),
-        _reference("compute_node_id", "compute_nodes.id", ondelete="CASCADE"),
+        columns.identifier(),
+        columns.reference("compute_node_id", "compute_nodes.id", ondelete="CASCADE"),
         sa.Column("uuid", sa.String(36), nullable=False, index=True),
         sa.Column("path", sa.String(1024), nullable=False, index=True),
-        # Where it is on shared storage, the same on every host; null where that is not known.
+        # Its identity on shared storage, the same on every host; null where it is not known.
         sa.Column("identity", sa.String(1024), index=True),
-        # Whether the domain may write to it: a disk that is not read-only, not what is behind one.
+        # Whether the domain may write to it: a disk that is not read-only, no image behind one.
         sa.Column("written", sa.Boolean, nullable=False, server_default=sa.false()),
     )
 
@@ -268,29 +239,29 @@ if sa:
     migrations = sa.Table(
         "migrations",
         metadata,
-        _id(),
-        _uuid(),
+        columns.identifier(),
+        columns.uuid(),
         sa.Column("instance_uuid", sa.String(36), nullable=False, index=True),
         sa.Column("instance_name", sa.String(255), nullable=False),
-        _reference("source_node_id", "compute_nodes.id", nullable=True, ondelete="SET NULL"),
-        _reference("destination_node_id", "compute_nodes.id", nullable=True, ondelete="SET NULL"),
+        columns.reference("source_node_id", "compute_nodes.id", nullable=True, ondelete="SET NULL"),
+        columns.reference("destination_node_id", "compute_nodes.id", nullable=True, ondelete="SET NULL"),
         sa.Column("source", sa.String(512), nullable=False),
         sa.Column("destination", sa.String(512), nullable=False),
         sa.Column("type", sa.String(32), nullable=False),
         sa.Column("status", sa.String(32), nullable=False, index=True),
         sa.Column("message", sa.Text),
-        # What an undo gives back beside the place: the old flavor and sizes of a resize.
+        # The old flavor and sizes of a resize, for its undo.
         sa.Column("details", sa.JSON(none_as_null=True)),
         sa.Column("created_at", sa.Double, nullable=False),
         sa.Column("updated_at", sa.Double, nullable=False),
     )
 
-    # Who is at work on a host (rule S4): one row per host that somebody works on.
+    # The runs at work (rule S4): one row per host.
     leases = sa.Table(
         "leases",
         metadata,
         sa.Column("name", sa.String(255), primary_key=True),
-        # The holder in words for people, and the process in words for leases.py.
+        # The holder for people, and its process for leases.py.
         sa.Column("holder", sa.String(255), nullable=False),
         sa.Column("process", sa.String(255), nullable=False),
         sa.Column("purpose", sa.Text, nullable=False),
@@ -299,56 +270,56 @@ if sa:
         sa.Column("expires_at", sa.Double, nullable=False),
     )
 
-    # One power action on one host: written down before it is begun, and again with what came of it.
+    # Power actions on hosts, recorded before they begin, and again with their outcome.
     power_events = sa.Table(
         "power_events",
         metadata,
-        _id(),
-        _uuid(),
+        columns.identifier(),
+        columns.uuid(),
         sa.Column("host", sa.String(255), nullable=False, index=True),
         sa.Column("action", sa.String(32), nullable=False),
         sa.Column("driver", sa.String(32), nullable=False),
-        # running, completed or failed; one that is still running was left by a run that was killed.
+        # running (also of a killed run), completed or failed.
         sa.Column("status", sa.String(32), nullable=False),
-        # on, off or unknown, as the driver said in the end.
+        # on, off or unknown, by the driver after the action.
         sa.Column("power_state", sa.String(32)),
-        # The boot that was seen in the end; before that, the one that the action began with.
+        # After the action; while it runs, that of its begin.
         sa.Column("boot_id", sa.String(36)),
         sa.Column("message", sa.Text),
         sa.Column("created_at", sa.Double, nullable=False),
         sa.Column("updated_at", sa.Double, nullable=False),
     )
 
-    # How far a rolling maintenance has come with each of its hosts; empty when there is none.
+    # The hosts of the open rolling maintenance.
     rolling_hosts = sa.Table(
         "rolling_hosts",
         metadata,
         sa.Column("host", sa.String(255), primary_key=True),
-        # What was begun last, see rolling.py.
+        # The last one that began, see rolling.py.
         sa.Column("stage", sa.String(32), nullable=False),
-        # Its boot before the reboot.
+        # Before the reboot.
         sa.Column("boot_id", sa.String(36)),
-        # What was on it before its drain.
+        # Those on it before its drain.
         sa.Column("instances", sa.JSON(none_as_null=True)),
         sa.Column("message", sa.Text),
         sa.Column("created_at", sa.Double, nullable=False),
         sa.Column("updated_at", sa.Double, nullable=False),
     )
 
-    # What the scheduler decided and why; only the newest are kept, see decisions.py. No index: each claim writes here.
+    # Decisions of the scheduler; the newest are kept, see decisions.py. No index, as each claim writes here.
     decisions = sa.Table(
         "decisions",
         metadata,
-        _id(),
+        columns.identifier(),
         sa.Column("created_at", sa.Double, nullable=False),
-        # What for: place, resize or migrate.
+        # place, resize or migrate.
         sa.Column("purpose", sa.String(32), nullable=False),
-        # Who asked, in words for people.
+        # The user of the scheduler, for people.
         sa.Column("actor", sa.String(255)),
-        # Not a reference: what is told outlives the instance, and one that was refused never was there.
+        # Not a reference: the row outlives the instance, and a refused instance never existed.
         sa.Column("instance_uuid", sa.String(36)),
         sa.Column("instance_name", sa.String(255), nullable=False),
-        # Null when there was no valid host.
+        # Null without a valid host.
         sa.Column("host", sa.String(255)),
         sa.Column("node", sa.String(255)),
         sa.Column("alternates", sa.JSON, nullable=False),
@@ -356,8 +327,7 @@ if sa:
         sa.Column("message", sa.Text),
     )
 
-    # A migration in one of these states is under way, or was when its run was killed.
-    # One row: since when the store can know what runs, and how many claims it has seen, see continuity.py.
+    # One row: when the store was made or restored, and the number of its claims, see continuity.py.
     continuity = sa.Table(
         "continuity",
         metadata,
@@ -368,10 +338,10 @@ if sa:
         sa.Column("timeline", sa.Integer),
     )
 
-    #: What an export holds: all but what is of one database only.
+    #: The tables of an export: without the one that is about this database.
     EXPORTED = [table for table in metadata.sorted_tables if table.name != "continuity"]
 
+# The states of migrations that run, or that a killed run left open.
 OPEN_MIGRATION = ("accepted", "running")
-# In these states too both ends are held: a resize that waits to be confirmed, an evacuation whose source
-# has not come back.
+# With the states in which both ends are held too: a resize that waits to be confirmed, an evacuation whose source is not back.
 HOLDING_MIGRATION = (*OPEN_MIGRATION, "finished", "done")
