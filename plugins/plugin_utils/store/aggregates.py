@@ -40,10 +40,10 @@ def listing(connection: Connection) -> list[HostAggregate]:
     }
     if found:
         # One text per aggregate rather than a row per member.
-        joined = sa.func.aggregate_strings(members.c.host, "\n")
+        joined = sa.func.aggregate_strings(members.c.host, column_reader.SEPARATOR)
         query = sa.select(members.c.aggregate_id, joined).group_by(members.c.aggregate_id)
         for aggregate, names in column_reader.rows(connection, query):
-            found[aggregate]["hosts"] = sorted(names.split("\n"))
+            found[aggregate]["hosts"] = sorted(column_reader.words(names))
     return list(found.values())
 
 

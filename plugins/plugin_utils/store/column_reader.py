@@ -17,7 +17,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Select, sa
 
-#: Separates the values of a column; in no uuid.
+#: Separates the values of a column; in no uuid and in no name of a host.
 SEPARATOR = "\x1f"
 
 

@@ -639,10 +639,6 @@ def put(url, name, **wanted):
         return resource_providers.ensure(connection, name, **wanted)[1]
 
 
-def test_discovery_owns_what_it_writes():
-    assert set(node.INITIAL_RATIOS) == providers.DISCOVERED_CLASSES
-
-
 def test_discovery_keeps_what_an_operator_put_on_a_node(prepared_url):
     nodes = [host("kvm1", traits=["CUSTOM_REPORTED"]), host("kvm2")]
     fleets.discover(prepared_url, *nodes)
