@@ -22,7 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.records.orders impo
 from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import Move
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, clock, files, migrations_open, orders, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import EVACUATION, RESIZE
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, sa
 
 UNDER_WAY = tables.OPEN_MIGRATION
 UNMOVABLE = {
@@ -143,7 +143,7 @@ def _begin(
     return _described(_migration(connection, uuid), new=True)
 
 
-def _already(instance: sa.Row[Any], running: sa.Row[Any], destination: sa.Row[Any], move_type: str) -> OpenedMigration:
+def _already(instance: Row, running: Row, destination: Row, move_type: str) -> OpenedMigration:
     """Return the migration that is open, if it is the one that is wanted."""
     if running.status == "finished":
         raise DroverError(
@@ -246,7 +246,7 @@ def clear_source(connection: Connection, uuid: str, proof: certainty.Proof, now:
     _set_status(connection, uuid, "completed", None, now)
 
 
-def _others(connection: Connection, migration: sa.Row[Any]) -> list[str]:
+def _others(connection: Connection, migration: Row) -> list[str]:
     """Return the uuids of the migrations of the same instance that have allocations."""
     table = tables.migrations
     query = sa.select(table.c.uuid).where(table.c.instance_uuid == migration.instance_uuid, table.c.status.in_(tables.HOLDING_MIGRATION))
@@ -294,7 +294,7 @@ def note(connection: Connection, uuid: str, facts: Mapping[str, Any], now: float
     connection.execute(sa.update(table).where(table.c.uuid == uuid).values(details=details, updated_at=now))
 
 
-def _is_closed(migration: sa.Row[Any], from_status: str, to_status: str) -> bool:
+def _is_closed(migration: Row, from_status: str, to_status: str) -> bool:
     """Tell whether a step was taken already.
 
     :raises DroverError: it cannot be taken.
@@ -309,7 +309,7 @@ def _is_closed(migration: sa.Row[Any], from_status: str, to_status: str) -> bool
     return False
 
 
-def _hold_instance(connection: Connection, migration: sa.Row[Any]) -> None:
+def _hold_instance(connection: Connection, migration: Row) -> None:
     bulk.hold(connection, tables.instances, "uuid", [migration.instance_uuid])
 
 
@@ -318,7 +318,7 @@ def _set_status(connection: Connection, uuid: str, status: str, message: str | N
     connection.execute(sa.update(table).where(table.c.uuid == uuid).values(status=status, message=message, updated_at=now))
 
 
-def _migration(connection: Connection, uuid: str) -> sa.Row[Any]:
+def _migration(connection: Connection, uuid: str) -> Row:
     """Lock a migration, so that it is closed once."""
     row = bulk.hold(connection, tables.migrations, "uuid", [uuid]).get(uuid)
     if row is None:
@@ -326,12 +326,12 @@ def _migration(connection: Connection, uuid: str) -> sa.Row[Any]:
     return row
 
 
-def _node(connection: Connection, node_id: int) -> sa.Row[Any]:
+def _node(connection: Connection, node_id: int) -> Row:
     table = tables.compute_nodes
     return connection.execute(sa.select(table).where(table.c.id == node_id)).one()
 
 
-def _described(row: sa.Row[Any], new: bool) -> OpenedMigration:
+def _described(row: Row, new: bool) -> OpenedMigration:
     return {
         "uuid": row.uuid,
         "instance_uuid": row.instance_uuid,

@@ -22,7 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.records.claims impo
 from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import ResizeTarget
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, files, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import EVACUATION, RESIZE
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, sa
 
 #: Before or after the move.
 Which = Literal["old", "new"]
@@ -32,9 +32,9 @@ def swap(
     connection: Connection,
     uuid: str,
     move_type: str,
-    instance: sa.Row[Any],
-    ends: tuple[sa.Row[Any], sa.Row[Any]],
-    groups: Sequence[sa.Row[Any]],
+    instance: Row,
+    ends: tuple[Row, Row],
+    groups: Sequence[Row],
     now: float,
     target: ResizeTarget | None = None,
     given: Allocations | None = None,
@@ -84,7 +84,7 @@ def _added(one: Amounts, other: Amounts) -> Amounts:
     return {key: one.get(key, 0) + other.get(key, 0) for key in {*one, *other}}
 
 
-def settle(connection: Connection, migration: sa.Row[Any], which: Which, now: float) -> None:
+def settle(connection: Connection, migration: Row, which: Which, now: float) -> None:
     """Give the instance its allocations before or after the move, and the migration none."""
     instance, uuid = migration.instance_uuid, migration.uuid
     amounts = recorded(connection, migration, which)
@@ -103,7 +103,7 @@ def settle(connection: Connection, migration: sa.Row[Any], which: Which, now: fl
     holdings.write({instance: amounts, uuid: {}})
 
 
-def place(connection: Connection, migration: sa.Row[Any], which: Which, domain_state: str | None, now: float) -> None:
+def place(connection: Connection, migration: Row, which: Which, domain_state: str | None, now: float) -> None:
     """Record where the instance is before or after the move, and its size there.
 
     The record of its domain moves as in the next discovery, so that it is not on two hosts until then.
@@ -125,7 +125,7 @@ def place(connection: Connection, migration: sa.Row[Any], which: Which, domain_s
     files.move(connection, uuid, left, there)
 
 
-def recorded(connection: Connection, migration: sa.Row[Any], which: Which) -> Amounts | None:
+def recorded(connection: Connection, migration: Row, which: Which) -> Amounts | None:
     """Read allocations from the details of a migration; None if they are not there.
 
     Providers that are gone are left out.

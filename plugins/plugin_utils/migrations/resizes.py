@@ -13,7 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.migrations import o
 from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import Resize, Size
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.compute_nodes import DEFAULT_URI
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, sa
 
 
 def describe(connection: Connection, migration_uuid: str) -> Resize:
@@ -64,7 +64,7 @@ def _size(columns: Mapping[str, Any], size: Mapping[str, int]) -> Size:
     return {"flavor": found.get("flavor"), "vcpus": found["vcpus"], "memory_mb": found["memory_mb"], "disk_gb": found["disk_gb"]}
 
 
-def _order(row: sa.Row[Any], destination: str, uri: str | None, address: str | None) -> dict[str, Any]:
+def _order(row: Row, destination: str, uri: str | None, address: str | None) -> dict[str, Any]:
     """Return the arguments of the module domain_migration for a move."""
     order = {
         "uuid": row.instance_uuid,

@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import in
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.inventory import Amounts, InventoryKey
 from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Resources
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, sa
 
 INSTANCE, MIGRATION = "INSTANCE", "MIGRATION"
 
@@ -78,7 +78,7 @@ class Holdings:
         table = tables.consumers
         self.ids: dict[str, int] = bulk.add(connection, table, "uuid", consumer_rows(keep, now)) if made is None else dict(made)
         self.new = set(self.ids)
-        self.rows: dict[str, sa.Row[Any]] = bulk.hold(connection, table, "uuid", (set(keep) | set(drop)) - self.new)
+        self.rows: dict[str, Row] = bulk.hold(connection, table, "uuid", (set(keep) | set(drop)) - self.new)
         self.ids.update({uuid: row.id for uuid, row in self.rows.items()})
         for uuid in keep:
             if uuid not in self.ids:

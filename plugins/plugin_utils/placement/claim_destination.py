@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import in
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.inventory import Amounts, ProviderInventory
 from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Allocations, ClaimRequest, Resources
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row
 
 
 class Place:
@@ -28,7 +28,7 @@ class Place:
 
     __slots__ = ("node", "given", "number", "amounts")
 
-    def __init__(self, node: sa.Row[Any], given: Allocations | None = None, number: int = 0) -> None:
+    def __init__(self, node: Row, given: Allocations | None = None, number: int = 0) -> None:
         self.node, self.given, self.number = node, given or {}, number
         self.amounts: Amounts = {}
 
@@ -49,9 +49,7 @@ class ClaimDestinations:
     :param free: allocations that are given up in this transaction; their consumers are locked.
     """
 
-    def __init__(
-        self, connection: Connection, places: Sequence[Place], found: Mapping[str, sa.Row[Any]], free: Amounts | None = None
-    ) -> None:
+    def __init__(self, connection: Connection, places: Sequence[Place], found: Mapping[str, Row], free: Amounts | None = None) -> None:
         self.connection, self.places, self.free = connection, places, free or {}
         self.supplies = provider_trees.read(connection, {place.node.provider_id: place.node for place in places}.values())
         self.uuids = provider_ids(connection, {uuid for place in places for uuid in place.given})
@@ -91,7 +89,7 @@ class ClaimDestinations:
         name: str,
         resources: Resources,
         places: Sequence[Place],
-        group: sa.Row[Any] | None = None,
+        group: Row | None = None,
         leaving: str | None = None,
     ) -> Place:
         """Choose the first place that is enabled, allowed by the server group and has room.
@@ -151,7 +149,7 @@ class ClaimDestinations:
             for each in held.values():
                 each.used -= self.free.get(each.key, 0)
 
-    def _check_host(self, uuid: str, place: Place, group: sa.Row[Any] | None, leaving: str | None) -> None:
+    def _check_host(self, uuid: str, place: Place, group: Row | None, leaving: str | None) -> None:
         if place.node.disabled:
             raise _Refused(f"disabled ({place.node.disabled_reason or 'no reason given'})")
         if place.node.forced_down:

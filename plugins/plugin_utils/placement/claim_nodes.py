@@ -6,22 +6,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import provider_trees
 from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Alternate
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, services, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, Select, sa
 
 #: Rows of compute nodes by host.
-Nodes = Mapping[str, Sequence[sa.Row[Any]]]
+Nodes = Mapping[str, Sequence[Row]]
 
 
 def read(connection: Connection, places: Iterable[Alternate]) -> Nodes:
     """Read the compute nodes of the hosts that places name."""
     hosts = sorted({place["host"] for place in places})
-    nodes: dict[str, list[sa.Row[Any]]] = {}
+    nodes: dict[str, list[Row]] = {}
     for start in range(0, len(hosts), bulk.NAMED_VALUES):
         some = hosts[start : start + bulk.NAMED_VALUES]
         for row in bulk.run(connection, bulk.numbered("host", some), _of_hosts, len(some)):
@@ -29,7 +28,7 @@ def read(connection: Connection, places: Iterable[Alternate]) -> Nodes:
     return nodes
 
 
-def find(connection: Connection, host: str, node: str | None = None) -> sa.Row[Any]:
+def find(connection: Connection, host: str, node: str | None = None) -> Row:
     """Return the compute node of a host by name.
 
     :raises DroverError: unknown host, unknown node, or several nodes and none named.
@@ -41,7 +40,7 @@ def find(connection: Connection, host: str, node: str | None = None) -> sa.Row[A
     return _only(rows)
 
 
-def named(nodes: Nodes, place: Alternate) -> sa.Row[Any]:
+def named(nodes: Nodes, place: Alternate) -> Row:
     """Return the compute node of a place."""
     host, node = place["host"], place.get("node")
     found = matching(nodes, host, node)
@@ -55,19 +54,19 @@ def named(nodes: Nodes, place: Alternate) -> sa.Row[Any]:
     )
 
 
-def matching(nodes: Nodes, host: str, node: str | None) -> list[sa.Row[Any]]:
+def matching(nodes: Nodes, host: str, node: str | None) -> list[Row]:
     """Return the compute nodes of a host, or the one that is named."""
     return [row for row in nodes.get(host, ()) if node is None or row.hypervisor_hostname == node]
 
 
-def _only(rows: Sequence[sa.Row[Any]]) -> sa.Row[Any]:
+def _only(rows: Sequence[Row]) -> Row:
     if len(rows) > 1:
         names = ", ".join(row.hypervisor_hostname for row in rows)
         raise DroverError(f"Host {rows[0].host} has several compute nodes: {names}. Say which one with node.")
     return rows[0]
 
 
-def of_instances(connection: Connection, uuids: Iterable[str]) -> dict[str, sa.Row[Any] | None]:
+def of_instances(connection: Connection, uuids: Iterable[str]) -> dict[str, Row | None]:
     """Return the compute nodes (or None) of instances by their uuids."""
     instances = tables.instances
     query = sa.select(instances.c.uuid, instances.c.compute_node_id)
@@ -76,7 +75,7 @@ def of_instances(connection: Connection, uuids: Iterable[str]) -> dict[str, sa.R
     return {uuid: nodes.get(node) for uuid, node in where.items()}
 
 
-def _query() -> sa.Select[Any]:
+def _query() -> Select:
     nodes, known, providers = tables.compute_nodes, tables.services, tables.resource_providers
     return (
         sa.select(
@@ -100,5 +99,5 @@ def _query() -> sa.Select[Any]:
     )
 
 
-def _of_hosts(hosts: int) -> sa.Select[Any]:
+def _of_hosts(hosts: int) -> Select:
     return _query().where(bulk.one_of(tables.compute_nodes.c.host, "host", hosts))

@@ -25,7 +25,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.claim_destination import ClaimDestinations, Place
 from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Alternate, Claim, ClaimRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, decisions, files, orders, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, sa
 
 BUILDING = "building"
 #: The purpose of a decision that is claimed, see decisions.row().
@@ -106,7 +106,7 @@ def _choose(
     holdings: allocations.Holdings,
     keep: Mapping[str, Mapping[str, Any]],
     nodes: claim_nodes.Nodes,
-    found: Mapping[str, sa.Row[Any]],
+    found: Mapping[str, Row],
 ) -> dict[str, Place]:
     """Find and write the room of new instances: {uuid: place}."""
     if not selections:
@@ -264,9 +264,7 @@ def _unknown_instance(uuid: str) -> DroverError:
     return DroverError(f"Instance {uuid} is not in the store. Run drover.compute.discover if it exists.", cause="unknown_instance")
 
 
-def _instance(
-    selection: ClaimRequest, nodes: claim_nodes.Nodes, found: Mapping[str, sa.Row[Any]], now: float, defined: bool
-) -> dict[str, Any]:
+def _instance(selection: ClaimRequest, nodes: claim_nodes.Nodes, found: Mapping[str, Row], now: float, defined: bool) -> dict[str, Any]:
     """Make the row of an instance that is built."""
     node = claim_nodes.matching(nodes, selection["host"], selection.get("node"))
     group = found.get(server_groups.name_of(selection.get("server_group")) or "")
@@ -287,7 +285,7 @@ def _instance(
     }
 
 
-def _claimed(selection: ClaimRequest, node: sa.Row[Any], alternates: Sequence[Alternate]) -> Claim:
+def _claimed(selection: ClaimRequest, node: Row, alternates: Sequence[Alternate]) -> Claim:
     claimed = _answer(selection, node)
     claimed["new"] = True
     for place in alternates:
@@ -300,7 +298,7 @@ def _claimed(selection: ClaimRequest, node: sa.Row[Any], alternates: Sequence[Al
     return claimed
 
 
-def _answer(selection: ClaimRequest, node: sa.Row[Any] | None) -> Claim:
+def _answer(selection: ClaimRequest, node: Row | None) -> Claim:
     """Return the claim of an instance that had it already."""
     answer: Claim = {
         "uuid": selection["uuid"],
@@ -328,7 +326,7 @@ def _answer(selection: ClaimRequest, node: sa.Row[Any] | None) -> Claim:
     }
 
 
-def require_claim(row: sa.Row[Any], node: sa.Row[Any] | None, host: str) -> None:
+def require_claim(row: Row, node: Row | None, host: str) -> None:
     """Refuse to build an instance on a host without its claim there.
 
     :param row: of the instance.

@@ -17,7 +17,7 @@ from typing import Any, TypedDict
 from ansible_collections.drover.compute.plugins.plugin_utils import capacity_rule, validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, Select, sa
 from ansible_collections.drover.compute.plugins.plugin_utils.validation import MOST
 
 #: (provider id, class id).
@@ -37,7 +37,7 @@ class InventoryFields(TypedDict):
     allocation_ratio: float
 
 
-def fields_of(row: sa.Row[Any] | ProviderInventory) -> InventoryFields:
+def fields_of(row: Row | ProviderInventory) -> InventoryFields:
     """Return the fields of an inventory."""
     return {
         "total": row.total,
@@ -54,7 +54,7 @@ class ProviderInventory:
 
     __slots__ = ("key", "total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "used")
 
-    def __init__(self, row: sa.Row[Any]) -> None:
+    def __init__(self, row: Row) -> None:
         self.key: InventoryKey = (row.provider_id, row.class_id)
         self.total: int = row.total
         self.reserved: int = row.reserved
@@ -108,7 +108,7 @@ def hold(connection: Connection, provider_ids: Collection[int], names: Iterable[
     return held
 
 
-def _held(providers: int, names: int | None) -> sa.Select[Any]:
+def _held(providers: int, names: int | None) -> Select:
     """Make the statement that locks the rows of so many providers and so many classes; None for all classes."""
     inventories, classes = tables.inventories, tables.resource_classes
     query = (
@@ -142,7 +142,7 @@ def _counted(size: int, limited: bool) -> sa.Update:
     return sa.update(table).where(sa.or_(*where)).values(used=table.c.used + more)
 
 
-def _allocated(size: int, changes: int) -> sa.Select[Any]:
+def _allocated(size: int, changes: int) -> Select:
     """Make PostgreSQL's statement that inserts so many allocations, changes the use of so many rows and counts these."""
     table = tables.allocations
     names = [column.name for column in table.c if column.name != "id"]

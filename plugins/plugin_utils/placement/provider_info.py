@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import classes_and_traits, provider_query, providers
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates.query import Group
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.inventory import InventoryFields, ProviderInventory, fields_of
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, Select, sa
 
 
 class InventoryDescription(InventoryFields):
@@ -71,7 +71,7 @@ def listing(
     return found
 
 
-def _providers(name: str | None, uuid: str | None, in_tree: str | None) -> sa.Select[Any]:
+def _providers(name: str | None, uuid: str | None, in_tree: str | None) -> Select:
     table, nodes = tables.resource_providers, tables.compute_nodes
     parent, root = table.alias("parent"), table.alias("root")
     query = (
@@ -129,9 +129,7 @@ def _fits(held: Mapping[str, ProviderInventory], name: str, amount: int) -> bool
     return name in held and held[name].refusal(name, amount) is None
 
 
-def _described(
-    row: sa.Row[Any], held: Mapping[str, ProviderInventory], traits: Iterable[str], aggregates: Iterable[str]
-) -> ProviderDescription:
+def _described(row: Row, held: Mapping[str, ProviderInventory], traits: Iterable[str], aggregates: Iterable[str]) -> ProviderDescription:
     return {
         "uuid": row.uuid,
         "name": row.name,

@@ -16,7 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import pr
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.providers import grouped, inventories
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.provider_arrays import SHARES
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, sa
 
 
 class Supply:
@@ -48,7 +48,7 @@ def has_more(providers: sa.Table) -> tuple[sa.Label[bool], sa.Label[bool]]:
     )
 
 
-def read(connection: Connection, nodes: Collection[sa.Row[Any]]) -> dict[int, Supply]:
+def read(connection: Connection, nodes: Collection[Row]) -> dict[int, Supply]:
     """Read the supplies of compute nodes; a node with one provider needs no query.
 
     :param nodes: rows with provider_id, nested, in_aggregates.
@@ -111,7 +111,7 @@ def _classes(connection: Connection, provider_ids: Iterable[int]) -> dict[int, s
     return grouped((row.provider_id, row.name) for row in inventories(connection, provider_ids))
 
 
-def below(connection: Connection, provider: sa.Row[Any]) -> list[int]:
+def below(connection: Connection, provider: Row) -> list[int]:
     """Return the ids of all providers below one, parents before their children, by one query."""
     table = tables.resource_providers
     query = sa.select(table.c.id, table.c.parent_id).where(table.c.root_id == (provider.root_id or provider.id))
@@ -126,7 +126,7 @@ def below(connection: Connection, provider: sa.Row[Any]) -> list[int]:
     return found
 
 
-def move(connection: Connection, provider: sa.Row[Any], parent: sa.Row[Any] | None) -> None:
+def move(connection: Connection, provider: Row, parent: Row | None) -> None:
     """Hang a provider with everything below it under another one, which is not below it.
 
     :param parent: None to make the provider a root.

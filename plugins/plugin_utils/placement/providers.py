@@ -12,7 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import resource_cla
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.inventory import InventoryFields
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, sa
 
 DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
 #: The inventories of a compute node that discovery writes; those of other classes are the operator's.
@@ -47,7 +47,7 @@ def ids(connection: Connection, uuids: Iterable[str]) -> dict[str, int]:
     return bulk.ids_by(connection, tables.resource_providers.c.uuid, uuids, make=False)
 
 
-def inventories(connection: Connection, provider_ids: Iterable[int]) -> list[sa.Row[Any]]:
+def inventories(connection: Connection, provider_ids: Iterable[int]) -> list[Row]:
     """Return the inventories of providers, each with the resource class as ``name``."""
     table, classes = tables.inventories, tables.resource_classes
     query = sa.select(table, classes.c.name).join(classes, classes.c.id == table.c.class_id)
@@ -80,22 +80,22 @@ def set_inventories(
     """
     table = tables.inventories
     classes = bulk.ids_by(connection, tables.resource_classes.c.name, {name for inventories in wanted.values() for name in inventories})
-    current: dict[int, dict[int, sa.Row[Any]]] = {}
+    current: dict[int, dict[int, Row]] = {}
     for row in bulk.among(connection, sa.select(table), table.c.provider_id, wanted):
         current.setdefault(row.provider_id, {})[row.class_id] = row
     new: list[dict[str, Any]] = []
     different: list[dict[str, Any]] = []
-    surplus: dict[int, sa.Row[Any]] = {}
+    surplus: dict[int, Row] = {}
     changed: set[int] = set()
     for provider, inventories in wanted.items():
         rows = current.get(provider, {})
         for name, values in inventories.items():
-            row = rows.pop(classes[name], None)
-            if row is None:
+            known = rows.pop(classes[name], None)
+            if known is None:
                 new.append({"provider_id": provider, "class_id": classes[name], **values})
                 changed.add(provider)
-            elif any(getattr(row, field) != value for field, value in values.items()):
-                different.append({"id": row.id, **values})
+            elif any(getattr(known, field) != value for field, value in values.items()):
+                different.append({"id": known.id, **values})
                 changed.add(provider)
         surplus.update({row.id: row for row in rows.values()})
     if surplus and owned is not None:
@@ -110,7 +110,7 @@ def set_inventories(
     return changed
 
 
-def _remove_unused(connection: Connection, surplus: Mapping[int, sa.Row[Any]]) -> set[int]:
+def _remove_unused(connection: Connection, surplus: Mapping[int, Row]) -> set[int]:
     """Remove inventories (rows by id) that are not in use; return the ids of their providers."""
     if not surplus:
         return set()

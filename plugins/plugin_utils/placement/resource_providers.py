@@ -24,7 +24,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import in
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.inventory import InventoryFields, fields_of
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.provider_info import ProviderDescription
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, sa
 from ansible_collections.drover.compute.plugins.plugin_utils.validation import did_you_mean, read_uuid
 
 MAX_NAME = 200
@@ -116,7 +116,7 @@ def delete(
     return before
 
 
-def owned_by_discovery(node: sa.Row[Any], traits: Iterable[str]) -> set[str]:
+def owned_by_discovery(node: Row, traits: Iterable[str]) -> set[str]:
     """Return those traits of a compute node's provider that discovery owns, and writes again."""
     reported = (node.facts or {}).get("traits")
     return {trait for trait in traits if providers.is_discovered(trait, reported)}
@@ -154,7 +154,7 @@ def _check_name(name: str) -> None:
         raise DroverError(f"The name {name[:60]}... of a resource provider has {len(name)} characters; {MAX_NAME} are the most.")
 
 
-def _find(connection: Connection, name: str | None, uuid: str | None) -> sa.Row[Any] | None:
+def _find(connection: Connection, name: str | None, uuid: str | None) -> Row | None:
     """Find a provider by name, uuid or both.
 
     :raises DroverError: name and uuid are of two providers.
@@ -176,7 +176,7 @@ def _find(connection: Connection, name: str | None, uuid: str | None) -> sa.Row[
     return by_uuid
 
 
-def _check_generation(where: str, row: sa.Row[Any] | None, generation: int | None) -> None:
+def _check_generation(where: str, row: Row | None, generation: int | None) -> None:
     if generation is None:
         return
     if row is None:
@@ -192,12 +192,12 @@ def _check_generation(where: str, row: sa.Row[Any] | None, generation: int | Non
         )
 
 
-def _described(connection: Connection, row: sa.Row[Any]) -> ProviderDescription:
+def _described(connection: Connection, row: Row) -> ProviderDescription:
     (found,) = provider_info.listing(connection, uuid=row.uuid)
     return found
 
 
-def _hold(connection: Connection, row: sa.Row[Any]) -> None:
+def _hold(connection: Connection, row: Row) -> None:
     """Lock a provider and its inventories, so that no claim changes their use until the transaction ends."""
     for table, column in (
         (tables.resource_providers, tables.resource_providers.c.id),
@@ -206,7 +206,7 @@ def _hold(connection: Connection, row: sa.Row[Any]) -> None:
         connection.execute(sa.select(table.c.id).where(column == row.id).order_by(table.c.id).with_for_update()).all()
 
 
-def _create(connection: Connection, name: str | None, uuid: str | None) -> sa.Row[Any]:
+def _create(connection: Connection, name: str | None, uuid: str | None) -> Row:
     if name is None:
         raise DroverError(f"There is no resource provider {uuid}. Give a name to make it.")
     table = tables.resource_providers
@@ -215,7 +215,7 @@ def _create(connection: Connection, name: str | None, uuid: str | None) -> sa.Ro
     return connection.execute(sa.select(table).where(table.c.uuid == uuid)).one()
 
 
-def _rename(connection: Connection, where: str, row: sa.Row[Any], name: str | None) -> sa.Row[Any]:
+def _rename(connection: Connection, where: str, row: Row, name: str | None) -> Row:
     if name is None or name == row.name:
         return row
     node = _compute_node(connection, row)
@@ -229,13 +229,13 @@ def _rename(connection: Connection, where: str, row: sa.Row[Any], name: str | No
     return connection.execute(sa.select(table).where(table.c.id == row.id)).one()
 
 
-def _compute_node(connection: Connection, row: sa.Row[Any]) -> sa.Row[Any] | None:
+def _compute_node(connection: Connection, row: Row) -> Row | None:
     table = tables.compute_nodes
     query = sa.select(table.c.host, table.c.hypervisor_hostname, table.c.facts).where(table.c.uuid == row.uuid)
     return connection.execute(query).one_or_none()
 
 
-def _reparent(connection: Connection, where: str, row: sa.Row[Any], given: str, node: sa.Row[Any] | None) -> None:
+def _reparent(connection: Connection, where: str, row: Row, given: str, node: Row | None) -> None:
     parent = _parent(connection, where, given) if given else None
     if row.parent_id == (None if parent is None else parent.id):
         return
@@ -251,7 +251,7 @@ def _reparent(connection: Connection, where: str, row: sa.Row[Any], given: str, 
     provider_trees.move(connection, row, parent)
 
 
-def _parent(connection: Connection, where: str, given: str) -> sa.Row[Any]:
+def _parent(connection: Connection, where: str, given: str) -> Row:
     table = tables.resource_providers
     for column, value in ((table.c.uuid, given.strip().lower()), (table.c.name, given)):
         found = connection.execute(sa.select(table).where(column == value)).one_or_none()
@@ -261,9 +261,7 @@ def _parent(connection: Connection, where: str, given: str) -> sa.Row[Any]:
     raise DroverError(f"{where}: there is no resource provider {given[:MAX_NAME]} to be its parent{near}. Make the parent first.")
 
 
-def _set_inventories(
-    connection: Connection, where: str, row: sa.Row[Any], wanted: dict[str, InventoryFields], node: sa.Row[Any] | None
-) -> list[str]:
+def _set_inventories(connection: Connection, where: str, row: Row, wanted: dict[str, InventoryFields], node: Row | None) -> list[str]:
     """Write inventories; return warnings."""
     stored = {each.name: each for each in providers.inventories(connection, [row.id])}
     if node is not None:
@@ -288,9 +286,7 @@ def _set_inventories(
     return warnings
 
 
-def _with_discovered(
-    where: str, stored: Mapping[str, sa.Row[Any]], wanted: Mapping[str, InventoryFields], node: sa.Row[Any]
-) -> dict[str, InventoryFields]:
+def _with_discovered(where: str, stored: Mapping[str, Row], wanted: Mapping[str, InventoryFields], node: Row) -> dict[str, InventoryFields]:
     """Add to the wanted inventories those that discovery owns, as they are stored.
 
     :raises DroverError: one of those would change.
@@ -306,7 +302,7 @@ def _with_discovered(
     return {**wanted, **kept}
 
 
-def _set_traits(connection: Connection, where: str, row: sa.Row[Any], wanted: set[str], node: sa.Row[Any] | None) -> None:
+def _set_traits(connection: Connection, where: str, row: Row, wanted: set[str], node: Row | None) -> None:
     if node is not None:
         stored = set(provider_info.listing(connection, uuid=row.uuid)[0]["traits"])
         for name in sorted(wanted - stored):

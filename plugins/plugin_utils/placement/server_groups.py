@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import GroupDescription
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, sa
 
 AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
 POLICIES = (AFFINITY, ANTI_AFFINITY, "soft-affinity", "soft-anti-affinity")
@@ -20,7 +19,7 @@ POLICIES = (AFFINITY, ANTI_AFFINITY, "soft-affinity", "soft-anti-affinity")
 
 def ensure(
     connection: Connection, name: str, policy: str, max_server_per_host: int | None = None, max_moving: int | None = None
-) -> tuple[sa.Row[Any], bool]:
+) -> tuple[Row, bool]:
     """Make a server group, or find it with this policy.
 
     :param max_moving: the most members that move at the same time, which may change; None leaves it as it is, 0 is no limit.
@@ -86,7 +85,7 @@ def delete(connection: Connection, name: str) -> bool:
     return True
 
 
-def find(connection: Connection, group: str | GroupDescription) -> sa.Row[Any]:
+def find(connection: Connection, group: str | GroupDescription) -> Row:
     """Return the row of a server group by its name or description; by a description it is made if it is new."""
     if isinstance(group, dict):
         return ensure(connection, group["name"], group["policy"], group.get("max_server_per_host"))[0]
@@ -101,12 +100,12 @@ def name_of(group: str | GroupDescription | None) -> str | None:
     return group["name"] if isinstance(group, dict) else group or None
 
 
-def hold(connection: Connection, wanted: Iterable[str | GroupDescription | None]) -> dict[str, sa.Row[Any]]:
+def hold(connection: Connection, wanted: Iterable[str | GroupDescription | None]) -> dict[str, Row]:
     """Find or make the server groups of selections, and lock them.
 
     :returns: {name: row}.
     """
-    found: dict[str, sa.Row[Any]] = {}
+    found: dict[str, Row] = {}
     for name, group in sorted(((name_of(group) or "", group) for group in wanted if group), key=lambda pair: pair[0]):
         if isinstance(group, dict) or name not in found:
             found[name] = find(connection, group)
@@ -115,7 +114,7 @@ def hold(connection: Connection, wanted: Iterable[str | GroupDescription | None]
     return found
 
 
-def of_instance(connection: Connection, uuid: str) -> list[sa.Row[Any]]:
+def of_instance(connection: Connection, uuid: str) -> list[Row]:
     """Lock the server group of an instance; return at most one row."""
     groups, instances = tables.server_groups, tables.instances
     query = sa.select(groups).join(instances, instances.c.server_group_id == groups.c.id)
@@ -125,7 +124,7 @@ def of_instance(connection: Connection, uuid: str) -> list[sa.Row[Any]]:
     return found
 
 
-def lock(connection: Connection, found: Iterable[sa.Row[Any]]) -> None:
+def lock(connection: Connection, found: Iterable[Row]) -> None:
     """Lock groups until the end of the transaction: two claims must not both be the first of a group on a host.
 
     A writer locks them before all other rows, in the order of their ids.
@@ -133,7 +132,7 @@ def lock(connection: Connection, found: Iterable[sa.Row[Any]]) -> None:
     bulk.hold(connection, tables.server_groups, "id", {group.id for group in found})
 
 
-def members(connection: Connection, group: sa.Row[Any]) -> dict[str, set[str]]:
+def members(connection: Connection, group: Row) -> dict[str, set[str]]:
     """Return the hosts where the members are and, while they move, will be: {instance uuid: hosts}."""
     migrations, nodes = tables.migrations, tables.compute_nodes
     where: dict[str, set[str]] = {row.uuid: {row.host} if row.host else set() for row in _member_rows(connection, group)}
@@ -156,7 +155,7 @@ def members(connection: Connection, group: sa.Row[Any]) -> dict[str, set[str]]:
     return where
 
 
-def refusal(group: sa.Row[Any], where: Mapping[str, set[str]], uuid: str, host: str, leaving: str | None = None) -> str | None:
+def refusal(group: Row, where: Mapping[str, set[str]], uuid: str, host: str, leaving: str | None = None) -> str | None:
     """Say why the group's policy keeps an instance off a host; None when it does not.
 
     As in Nova a group knows hosts: members on two compute nodes of one host are on one host.
@@ -174,13 +173,13 @@ def refusal(group: sa.Row[Any], where: Mapping[str, set[str]], uuid: str, host: 
     return None
 
 
-def _by_name(connection: Connection, name: str) -> sa.Row[Any] | None:
+def _by_name(connection: Connection, name: str) -> Row | None:
     """Return the row of a server group, or None."""
     table = tables.server_groups
     return connection.execute(sa.select(table).where(table.c.name == name)).one_or_none()
 
 
-def _member_rows(connection: Connection, group: sa.Row[Any]) -> list[sa.Row[Any]]:
+def _member_rows(connection: Connection, group: Row) -> list[Row]:
     instances, nodes = tables.instances, tables.compute_nodes
     query = (
         sa.select(instances.c.uuid, instances.c.name, nodes.c.host)

@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, providers
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.provider_arrays import SHARES
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, sa
 
 PREFIXES = ("pool/", "ip/")
 #: Of the name of a provider that an operator makes.
@@ -98,7 +98,7 @@ def members(connection: Connection, uuids: Iterable[str]) -> dict[str, set[int]]
     return providers.grouped(bulk.among(connection, query, aggregates.c.uuid, uuids))
 
 
-def latest_reporter(connection: Connection, uuid: str, hosts: Iterable[str]) -> sa.Row[Any] | None:
+def latest_reporter(connection: Connection, uuid: str, hosts: Iterable[str]) -> Row | None:
     """Return the compute node in an aggregate that reported last, of other hosts than these."""
     table, aggregates, known = tables.provider_aggregates, tables.placement_aggregates, tables.resource_providers
     nodes = tables.compute_nodes

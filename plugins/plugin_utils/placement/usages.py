@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, some
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, Select, sa
 
 NOBODY = "(none)"
 GROUPS = ("provider", "project", "user", "consumer_type")
@@ -70,7 +70,7 @@ def holders(connection: Connection, provider_id: int, class_names: Iterable[str]
     return some(texts, _SOME)
 
 
-def _joined() -> sa.Select[Any]:
+def _joined() -> Select:
     allocations, consumers = tables.allocations, tables.consumers
     providers, classes = tables.resource_providers, tables.resource_classes
     return (
@@ -89,7 +89,7 @@ def _joined() -> sa.Select[Any]:
     )
 
 
-def _grouped(query: sa.Select[Any]) -> sa.Select[Any]:
+def _grouped(query: Select) -> Select:
     """Have the database add allocations up that are not listed."""
     *groups, used = query.selected_columns
     return query.with_only_columns(*groups, sa.func.sum(used).label("used")).group_by(*groups)
@@ -114,7 +114,7 @@ def _provider_id(connection: Connection, given: str) -> int:
     return found
 
 
-def _sums(rows: Iterable[sa.Row[Any]]) -> dict[str, Any]:
+def _sums(rows: Iterable[Row]) -> dict[str, Any]:
     usages: dict[str, int] = {}
     groups: dict[str, dict[str, dict[str, int]]] = {group: {} for group in GROUPS}
     for row in rows:
@@ -129,7 +129,7 @@ def _sums(rows: Iterable[sa.Row[Any]]) -> dict[str, Any]:
     }
 
 
-def _by_consumer(connection: Connection, rows: Sequence[sa.Row[Any]]) -> list[dict[str, Any]]:
+def _by_consumer(connection: Connection, rows: Sequence[Row]) -> list[dict[str, Any]]:
     consumers: dict[str, dict[str, Any]] = {}
     names = _names(connection, {row.consumer for row in rows})
     for row in rows:

@@ -258,11 +258,13 @@ def _members(
         arrays.reached[place] = np.unique(np.append(arrays.roots[where[mine]], arrays.roots[place]))
 
 
-def read_rest(connection: Connection, arrays: ProviderArrays, touched: BoolArray) -> tuple[dict[str, list[Any]], list[list[str]]]:
+def read_rest(
+    connection: Connection, arrays: ProviderArrays, touched: BoolArray
+) -> tuple[dict[str, tuple[IntArray, IntArray, IntArray]], list[list[str]]]:
     """Read the other classes and the traits of some providers.
 
     :param touched: marks the providers.
-    :returns: {class: [places, capacity, used]} (arrays) of the classes that are not in the arrays, and
+    :returns: {class: (places, capacity, used)} of the classes that are not in the arrays, and
         the trait names of each provider, sorted; for those not touched perhaps empty.
     """
     statements = _statements(connection.dialect)
@@ -274,7 +276,7 @@ def read_rest(connection: Connection, arrays: ProviderArrays, touched: BoolArray
         column_reader.where(statements.shown, column_reader.among("class_id", others.values()), few),
         column_reader.where(statements.owned, None, few),
     )
-    rest = _by_class(shown, others, arrays.places)
+    rest = {name: (places, capacity, used) for name, (places, capacity, used) in _by_class(shown, others, arrays.places).items()}
     names = {number: name for name, number in arrays.trait_ids.items()}
     which, provider = map(column_reader.numbers, owned)
     traits: list[list[str]] = [[] for _each in range(arrays.size)]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import capacity_rule
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.allocations import INSTANCE, MIGRATION, Held
@@ -19,7 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement.audit.fin
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.audit.snapshot import Snapshot
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.claims import BUILDING
 from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Resources
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Row
 
 CPU, MEMORY, DISK = "VCPU", "MEMORY_MB", "DISK_GB"
 #: A dedicated CPU counts as a CPU, as a shared one does.
@@ -55,7 +54,7 @@ def examine_instances(seen: Snapshot, found: Findings) -> None:
         found.add(*problem, f"gives it {_words(seen, should)}, over capacity or not", what, safe=True)
 
 
-def _size(instance: sa.Row[Any]) -> Resources:
+def _size(instance: Row) -> Resources:
     return {CPU: instance.vcpus, MEMORY: instance.memory_mb, DISK: instance.disk_gb}
 
 
@@ -70,7 +69,7 @@ def _sums(held: Held) -> Resources:
     return sums
 
 
-def _problem(seen: Snapshot, instance: sa.Row[Any], held: Held, where: int | None, shown: int) -> tuple[str, str] | None:
+def _problem(seen: Snapshot, instance: Row, held: Held, where: int | None, shown: int) -> tuple[str, str] | None:
     """Return the kind of the gravest problem with an instance, and what is wrong; None if nothing is.
 
     :param where: the id of the node that it is on.
@@ -99,7 +98,7 @@ def _problem(seen: Snapshot, instance: sa.Row[Any], held: Held, where: int | Non
     return "allocation_wrong", f"It takes {_amounts(size)} and holds {_amounts(sums)}."
 
 
-def _remedy(seen: Snapshot, instance: sa.Row[Any], held: Held, shown: Mapping[int, sa.Row[Any]]) -> tuple[Held, None] | tuple[None, str]:
+def _remedy(seen: Snapshot, instance: Row, held: Held, shown: Mapping[int, Row]) -> tuple[Held, None] | tuple[None, str]:
     """Return the allocations that an instance should have, where its domain is; or why heal leaves it."""
     if not shown:
         return None, "no host shows its domain"
@@ -213,7 +212,7 @@ def _nobody(seen: Snapshot, found: Findings, uuid: str, what: What) -> None:
         found.add("allocation_of_nobody", why, "drops it", what, safe=True)
 
 
-def _expired(seen: Snapshot, found: Findings, consumer: sa.Row[Any], now: float, release_expired: bool, what: What) -> None:
+def _expired(seen: Snapshot, found: Findings, consumer: Row, now: float, release_expired: bool, what: What) -> None:
     """Find a claim that has expired and whose domain was never seen."""
     if consumer.expires_at is None or consumer.expires_at >= now or consumer.uuid in seen.domains:
         return

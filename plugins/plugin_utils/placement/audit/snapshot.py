@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement.allocatio
 from ansible_collections.drover.compute.plugins.plugin_utils.placement.providers import grouped
 from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.provider_arrays import SHARES
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, Select, sa
 
 #: Each provider of a compute node has it, and keeps it when the node is removed.
 NODE_TRAIT = "COMPUTE_NODE"
@@ -29,15 +29,15 @@ class Snapshot:
     ids by provider.
     """
 
-    instances: dict[str, sa.Row[Any]]
-    nodes: dict[int, sa.Row[Any]]
+    instances: dict[str, Row]
+    nodes: dict[int, Row]
     services: dict[int, str]
-    providers: dict[int, sa.Row[Any]]
-    inventories: list[sa.Row[Any]]
-    consumers: dict[str, sa.Row[Any]]
+    providers: dict[int, Row]
+    inventories: list[Row]
+    consumers: dict[str, Row]
     held: dict[str, Held]
-    migrations: dict[str, sa.Row[Any]]
-    domains: dict[str, dict[int, sa.Row[Any]]]
+    migrations: dict[str, Row]
+    domains: dict[str, dict[int, Row]]
     traits: dict[int, set[str]]
     aggregates: dict[int, set[int]]
 
@@ -48,7 +48,7 @@ class Snapshot:
         # The node that a provider belongs to; none for a sharing provider and for a node that is gone.
         self.node_of: dict[int, int | None] = {key: by_uuid.get(self.providers[root].uuid) for key, root in roots.items()}
         self.former = {key for key, root in roots.items() if self.node_of[key] is None and NODE_TRAIT in self.traits.get(root, ())}
-        self.open: dict[str, list[sa.Row[Any]]] = {}
+        self.open: dict[str, list[Row]] = {}
         for row in self.migrations.values():
             if row.status in tables.HOLDING_MIGRATION:
                 self.open.setdefault(row.instance_uuid, []).append(row)
@@ -100,15 +100,15 @@ def read(connection: Connection) -> Snapshot:
     )
 
 
-def _columns(table: sa.Table, names: str) -> sa.Select[Any]:
+def _columns(table: sa.Table, names: str) -> Select:
     return sa.select(*(table.c[name] for name in names.split()))
 
 
-def _by(connection: Connection, query: sa.Select[Any], name: str) -> dict[Any, sa.Row[Any]]:
+def _by(connection: Connection, query: Select, name: str) -> dict[Any, Row]:
     return {getattr(row, name): row for row in connection.execute(query)}
 
 
-def _inventories(connection: Connection) -> list[sa.Row[Any]]:
+def _inventories(connection: Connection) -> list[Row]:
     table, classes = tables.inventories, tables.resource_classes
     query = sa.select(table, classes.c.name).join(classes, classes.c.id == table.c.class_id)
     return list(connection.execute(query))
@@ -127,7 +127,7 @@ def _held(connection: Connection) -> dict[str, Held]:
     return held
 
 
-def _migrations(connection: Connection) -> dict[str, sa.Row[Any]]:
+def _migrations(connection: Connection) -> dict[str, Row]:
     table = tables.migrations
     query = _columns(
         table,
@@ -136,8 +136,8 @@ def _migrations(connection: Connection) -> dict[str, sa.Row[Any]]:
     return _by(connection, query, "uuid")
 
 
-def _domains(connection: Connection) -> dict[str, dict[int, sa.Row[Any]]]:
-    found: dict[str, dict[int, sa.Row[Any]]] = {}
+def _domains(connection: Connection) -> dict[str, dict[int, Row]]:
+    found: dict[str, dict[int, Row]] = {}
     for row in connection.execute(_columns(tables.domains, "uuid compute_node_id name state")):
         found.setdefault(row.uuid, {})[row.compute_node_id] = row
     return found
