@@ -28,7 +28,7 @@ class ActionModule(DroverAction):
         with self.store(args, task_vars).write() as connection:
             before = aggregates.find(connection, name)
             if args["state"] == "absent":
-                result = {"changed": aggregates.delete(connection, name)}
+                result: dict[str, Any] = {"changed": aggregates.delete(connection, name)}
             else:
                 found, changed = aggregates.ensure(connection, name, args["metadata"], args["hosts"] or (), args["remove_hosts"] or ())
                 result = {"changed": changed, "aggregate": found}

@@ -34,7 +34,7 @@ class ActionModule(DroverAction):
         with self.store(args, task_vars).write() as connection:
             before = flavors.find(connection, name)
             if args["state"] == "absent":
-                result = {"changed": flavors.delete(connection, name)}
+                result: dict[str, Any] = {"changed": flavors.delete(connection, name)}
             else:
                 found, changed = flavors.ensure(connection, name, {**args, "extra_specs": values}, time.time())
                 result = {"changed": changed, "flavor": found}

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import HostStatus
 from ansible_collections.drover.compute.plugins.plugin_utils.report import text
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, hosts, services
 
@@ -25,6 +26,7 @@ class ActionModule(DroverAction):
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         host, result = args["host"], {}
+        found: Sequence[HostStatus]
         with self.store(args, task_vars).read() as connection:
             now = clock.now(connection)
             if not args["capacity"]:
@@ -32,9 +34,9 @@ class ActionModule(DroverAction):
                 if host is not None and not found:
                     raise services.unknown_host(connection, host)
             else:
-                found = hosts.listing(connection, now, args["service_down_time"])
+                found = listed = hosts.listing(connection, now, args["service_down_time"])
                 if host is not None:
                     services.get(connection, host)
-                    result["resources"] = hosts.resource_rows(connection, host, found)
-                    found = [each for each in found if each["host"] == host]
+                    result["resources"] = hosts.resource_rows(connection, host, listed)
+                    found = [each for each in listed if each["host"] == host]
         return {"hosts": found, "table": text.hosts_table(found), **result}

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
@@ -15,8 +15,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_pla
 from ansible_collections.drover.compute.plugins.plugin_utils.report import text
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instance_lookup, instances
 from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
-
-NAMED = ("uri", "flavor", "nodes", "migration")
 
 
 class ActionModule(DroverAction):
@@ -32,7 +30,7 @@ class ActionModule(DroverAction):
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         with self.store(args, task_vars).read() as connection:
-            found = instances.listing(connection, args["host"], args["name"], args["uuid"])
+            found: Sequence[Mapping[str, Any]] = instances.listing(connection, args["host"], args["name"], args["uuid"])
             unknown: list[Any] | None = [] if args["allow_unknown"] else None
             if args["instances"] is not None:
                 found = self._named(connection, found, args["instances"], unknown)
@@ -44,14 +42,14 @@ class ActionModule(DroverAction):
         """Return the named instances, in that order, with the properties that operations on them need."""
         listed = {each["uuid"]: each for each in found}
         rows = [row for row in instance_lookup.find(connection, wanted, unknown) if row["uuid"] in listed]
-        for row in rows:
-            if row["migration"] is not None:
-                del row["migration"]["details"]
         return [
             to_plain(
                 {
                     **listed[row["uuid"]],
-                    **{key: row[key] for key in NAMED},
+                    "uri": row["uri"],
+                    "flavor": row["flavor"],
+                    "nodes": row["nodes"],
+                    "migration": row["migration"] and {key: value for key, value in row["migration"].items() if key != "details"},
                     "asked": instance_lookup.as_named(row),
                     "request": resize_destination.request(connection, row),
                     **by_policy(row),

@@ -64,8 +64,8 @@ class ActionModule(DroverAction):
     def _exported(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
         with store.read() as connection:
             found = transfer.export(connection, args["path"], time.time(), dry=self._task.check_mode)
-        shown = (_counted(found.pop("before")), _counted(found["rows"]))
-        return {**found, "path": args["path"], "shown": shown}
+        shown = (_counted(found["before"]), _counted(found["rows"]))
+        return {"changed": found["changed"], "rows": found["rows"], "checksums": found["checksums"], "path": args["path"], "shown": shown}
 
     def _imported(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
         # Read as a whole before the store is touched.
