@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import provider_trees
@@ -66,8 +66,11 @@ def _only(rows: Sequence[Row]) -> Row:
     return rows[0]
 
 
-def of_instances(connection: Connection, uuids: Iterable[str]) -> dict[str, Row | None]:
+def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, Row | None]:
     """Return the compute nodes (or None) of instances by their uuids."""
+    if not uuids:
+        # As in nearly every claim: only to make the queries would cost it a third more.
+        return {}
     instances = tables.instances
     query = sa.select(instances.c.uuid, instances.c.compute_node_id)
     where = {row.uuid: row.compute_node_id for row in bulk.among(connection, query, instances.c.uuid, uuids)}
