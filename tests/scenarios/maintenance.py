@@ -5,16 +5,15 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import DrainRequest
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.host_moves import HostMoves
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion, RollingQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling import Rolling
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling_request import RollingRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.undrain import Undrain, UndrainRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
-from ansible_collections.drover.compute.plugins.plugin_utils.store import drained, rolling, services
+from ansible_collections.drover.compute.plugins.plugin_utils.store import rolling
 from ansible_collections.drover.compute.tests.scenarios import together
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken, Violation
 
@@ -99,7 +98,7 @@ class _Role:
             if "power" in do:
                 self._power(host, do["power"])
             if do.get("undrain"):
-                self._undrain(host)
+                Undrain(self.run, UndrainRequest(host, self.moves)).run()
         except (DroverError, Broken) as problem:
             self.failed.add(host)
             self.order.fail(host, step["name"], str(problem))
@@ -121,17 +120,6 @@ class _Role:
         self.run.hosts.fate.call(lambda: self.scenario.do_power_on(host))
         self.scenario.clock.sleep(BOOT)
         self.run.hosts.discover(host)
-
-    def _undrain(self, host):
-        """Role drain, tasks undrain.yml."""
-        with self.run.leasing.held([host], "undrain"):
-            self.run.hosts.discover(host)
-            HostMoves(self.run, host, self.moves).carry_out(begin=False)
-            with self.run.store.write() as connection:
-                host_state.change(connection, host, "restored")
-                found = drained.left_to_start(connection, host, services.get(connection, host).status_before_drain)
-            for each in found:
-                self.fleet.hosts[host].domains[each["uuid"]].state = "running"
 
     def _refuse_running(self, host, what):
         names = [each.name for each in self.fleet.hosts[host].domains.values() if each.active]

@@ -71,7 +71,13 @@ class Fate:
             within(self._call["moment"])
         if here and self._call["moment"] != "after":
             self._end()
-        answer = act()
+        try:
+            answer = act()
+        except Exception:
+            # It is killed before it hears of the failure.
+            if here:
+                self._end()
+            raise
         if here:
             self._end()
         return answer
