@@ -10,23 +10,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
 
 from ansible_collections.drover.compute.plugins.plugin_utils.store import leases
 from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection, Store
-
-
-class Actor(Protocol):
-    """A run that takes leases: for people, and as a process."""
-
-    @property
-    def holder(self) -> str: ...
-
-    @property
-    def process(self) -> str: ...
-
-    def lives(self, process: str) -> bool | None:
-        """Find out whether the process of a holder lives; None where that cannot be told."""
 
 
 class Leasing:
@@ -35,7 +21,7 @@ class Leasing:
     :param say: show a line to the person who watches.
     """
 
-    def __init__(self, store: Store, actor: Actor, say: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, actor: leases.Actor, say: Callable[[str], None]) -> None:
         self._store, self._actor, self._say = store, actor, say
         # The hosts whose leases this run has taken and not given back.
         self._hosts: set[str] = set()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import RollingRecord
 from ansible_collections.drover.compute.plugins.plugin_utils.store import services, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
@@ -24,14 +25,23 @@ STAGES = (
     "back",
     "done",
 )
-_SHOWN = ("host", "stage", "boot_id", "instances", "message", "created_at", "updated_at")
 
 
-def read(connection: Connection) -> list[dict[str, Any]]:
-    """Read the hosts of the open maintenance, sorted: host, stage, boot_id, instances, message, created_at, updated_at."""
+def read(connection: Connection) -> list[RollingRecord]:
+    """Read the hosts of the open maintenance, sorted."""
     table = tables.rolling_hosts
-    rows = connection.execute(sa.select(table).order_by(table.c.host))
-    return [{name: getattr(row, name) for name in _SHOWN} for row in rows]
+    return [
+        {
+            "host": row.host,
+            "stage": row.stage,
+            "boot_id": row.boot_id,
+            "instances": row.instances,
+            "message": row.message,
+            "created_at": row.created_at,
+            "updated_at": row.updated_at,
+        }
+        for row in connection.execute(sa.select(table).order_by(table.c.host))
+    ]
 
 
 def write(connection: Connection, host: str, values: Mapping[str, Any], now: float) -> bool:
