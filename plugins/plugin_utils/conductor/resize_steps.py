@@ -329,7 +329,7 @@ def _again(resize: Resize) -> str:
 
 
 def _command(resize: Resize) -> str:
-    return migrations_open.how_to_end(resize["old"]["flavor"], resize["new"]["flavor"], resize["destination"])
+    return migrations_open.how_to_end({"old": resize["old"], "new": resize["new"]}, resize["destination"])
 
 
 def _refuse_by_policy(instance: NamedInstance, host: str) -> None:

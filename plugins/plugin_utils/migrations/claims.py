@@ -154,8 +154,8 @@ def _already(instance: Row, running: Row, destination: Row, move_type: str) -> O
         return _described(running, new=False)
     if running.type == RESIZE:
         raise DroverError(
-            f"Instance {instance.name} is being resized, from {running.source} to {running.destination}. Run "
-            "drover.compute.instance_resize for it again: that ends it."
+            f"Instance {instance.name} is being resized or moved cold, from {running.source} to {running.destination}. Run "
+            f"{migrations_open.how_to_end(running.details, running.destination)} again: that ends it."
         )
     raise DroverError(
         f"Instance {instance.name} has an open migration from {running.source} to {running.destination}. "

@@ -186,8 +186,7 @@ def refuse(instance: NamedInstance, doing: str, settled: bool = True, order: str
     if migration["status"] in tables.OPEN_MIGRATION:
         again = "what moves it"
         if migration["type"] == migrations_open.RESIZE:
-            old, new = (((migration["details"] or {}).get(which) or {}).get("flavor") for which in ("old", "new"))
-            again = migrations_open.how_to_end(old, new, migration["destination"])
+            again = migrations_open.how_to_end(migration["details"], migration["destination"])
         raise DroverError(f"Instance {name} has an open {migration['type']} {way}. {doing}: run {again} again first, which ends that.")
     if settled and migration["status"] == "finished":
         raise DroverError(

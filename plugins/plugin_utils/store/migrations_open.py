@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import OpenMove
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
@@ -16,11 +17,15 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Co
 RESIZE, EVACUATION = "resize", "evacuation"
 
 
-def how_to_end(old_flavor: str | None, new_flavor: str | None, destination: str) -> str:
-    """Return the command that goes on with an open resize. A cold migration is a resize that keeps the flavor."""
-    if old_flavor == new_flavor:
+def how_to_end(details: Mapping[str, Any] | None, destination: str) -> str:
+    """Return the command that goes on with an open resize. A cold migration is a resize that keeps the flavor.
+
+    :param details: of the migration: old and new, each with its flavor.
+    """
+    old, new = (((details or {}).get(which) or {}).get("flavor") for which in ("old", "new"))
+    if old == new:
         return f"drover.compute.instance_migrate with drover_host={destination} and drover_cold=true"
-    return f"drover.compute.instance_resize with drover_flavor={new_flavor}"
+    return f"drover.compute.instance_resize with drover_flavor={new}"
 
 
 def open_moves(connection: Connection) -> list[OpenMove]:
