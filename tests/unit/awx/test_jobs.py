@@ -132,14 +132,14 @@ def test_audit_leaves_its_data_as_artifact(fleet):
 
 def test_drain_shows_its_plan_and_changes_nothing(fleet):
     job = succeeded(fleet("drain", drover_host="kvm1", drover_unmovable="skip", drover_plan_only="true"))
-    assert "Show the plan" in job.results
-    assert "Disable the host" not in job.results
+    assert "Nothing was changed: this is the plan of a drain of kvm1." in job.stdout
     assert "disabled" not in succeeded(fleet("hosts")).stdout
 
 
 def test_drain_as_a_check(fleet):
     job = succeeded(fleet("drain", check=True, drover_host="kvm1", drover_unmovable="skip"))
-    assert "Show the plan" in job.results and "Disable the host" not in job.results
+    assert "Nothing was changed: this is the plan of a drain of kvm1." in job.stdout
+    assert "disabled" not in succeeded(fleet("hosts")).stdout
 
 
 def test_rolling_maintenance_shows_its_batches(fleet):

@@ -317,7 +317,7 @@ def test_kvm_that_does_not_work_is_a_warning(prepared_url, monkeypatch, variable
     found = run("compute_node", {"inventory_hostname": "kvm1", **variables}, store_url=prepared_url)
     assert {key: value for key, value in given[0].items() if key.startswith("probe")} == asked
     words = " ".join(found.get("warnings", []))
-    assert ("Host kvm1 offers KVM, and a guest does not start with it: failed to set MSR 0x10a" in words) is warned
+    assert ("Host kvm1 offers KVM, but no guest starts with it: failed to set MSR 0x10a" in words) is warned
 
 
 def test_nonsense_for_guests_is_refused_where_the_host_is_read(prepared_url):
