@@ -1,0 +1,64 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``--limit`` with each playbook: it does what is meant, or fails with a sentence; no green run that did nothing."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+import yaml
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.drover.compute.plugins.filter.on_localhost import on_localhost
+from ansible_collections.drover.compute.tests.unit.action.running import ansible
+
+PLAYBOOKS = sorted((pathlib.Path(__file__).resolve().parents[3] / "playbooks").glob("*.yml"))
+#: Those that read or stop the hosts that the limit names.
+OF_HOSTS = {"discover", "migration_abort"}
+GROUPS = {"all": ["kvm1", "kvm2"], "hypervisors": ["kvm1", "kvm2"]}
+WITH_LOCALHOST = {"all": ["kvm1", "localhost"], "controllers": ["localhost"], "hypervisors": ["kvm1"]}
+
+
+@pytest.mark.parametrize("path", PLAYBOOKS, ids=lambda path: path.stem)
+def test_a_limit_without_localhost_is_refused(path, tmp_path):
+    if path.stem in OF_HOSTS:
+        assert any("hypervisors" in play.get("hosts", "") for play in yaml.safe_load(path.read_text(encoding="utf-8")))
+        return
+    (tmp_path / "hosts.yml").write_text("hypervisors: {hosts: {kvm1: {}, kvm2: {}}}\n", encoding="utf-8")
+    words = ("-i", "hosts.yml", f"drover.compute.{path.stem}", "--limit", "kvm1", "-e", "drover_host=kvm1")
+    status, output = ansible(tmp_path, "playbook", *words)
+    said = " ".join(output.split())
+    assert status != 0 and "TASK" not in output, output
+    assert "Nothing was done: --limit kvm1 leaves out localhost, where this playbook works. Run it without --limit" in said
+
+
+@pytest.mark.parametrize(
+    "limit, groups, works",
+    [
+        (None, GROUPS, True),
+        ("", GROUPS, True),
+        ("localhost", GROUPS, True),
+        ("kvm1,localhost", GROUPS, True),
+        ("kvm1:127.0.0.1", GROUPS, True),
+        ("kvm1", GROUPS, False),
+        # Ansible's own localhost is in no group.
+        ("all", GROUPS, False),
+        ("hypervisors,!kvm2", GROUPS, False),
+        ("all", WITH_LOCALHOST, True),
+        ("*", WITH_LOCALHOST, True),
+        ("local*", WITH_LOCALHOST, True),
+        ("controllers", WITH_LOCALHOST, True),
+        ("hypervisors", WITH_LOCALHOST, False),
+        ("all:!localhost", WITH_LOCALHOST, False),
+        ("!kvm1", WITH_LOCALHOST, True),
+        ("!kvm1", GROUPS, False),
+    ],
+)
+def test_which_limits_have_localhost(limit, groups, works):
+    if works:
+        assert on_localhost(limit, groups) == "localhost"
+    else:
+        with pytest.raises(AnsibleFilterError, match="leaves out localhost"):
+            on_localhost(limit, groups)
