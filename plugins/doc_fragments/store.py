@@ -25,7 +25,6 @@ requirements:
     PLUGIN = r"""
 options:
   store_url:
-    default: sqlite:///ANSIBLE_HOME/drover/store.db
     env:
       - name: DROVER_STORE_URL
     ini:

@@ -82,6 +82,7 @@ from ansible.utils.unsafe_proxy import wrap_var
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import instance_names, options
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, clock, inventory
+from ansible_collections.drover.compute.plugins.plugin_utils.validation import check_keys
 
 HOSTS = "hypervisors"
 INSTANCES = "instances"
@@ -100,7 +101,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache)
-        self._read_config_data(path)
+        known = C.config.get_configuration_definitions("inventory", self._load_name)
+        check_keys(path, self._read_config_data(path), known, refuse=AnsibleParserError)
         contents = self._contents(path, cache)
         members: dict[str, list[str]] = {}
         for host in contents["hosts"]:

@@ -12,6 +12,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import known_variables, options
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
@@ -42,6 +43,10 @@ class DroverAction(ActionBase):
     def run(self, tmp: Any = None, task_vars: Mapping[str, Any] | None = None) -> dict[str, Any]:
         task_vars = task_vars or {}
         result = super().run(tmp, task_vars)
+        # On the command line a wrong name is a wish that is not heard, such as to see the plan alone.
+        typed = known_variables.unknown(load_extra_vars(self._loader))
+        if typed:
+            raise AnsibleActionFail(f"Nothing was done. {' '.join(typed)}")
         # Ansible shows equal warnings of all tasks and hosts once.
         for sentence in known_variables.unknown({*task_vars, *self.variables(task_vars)}):
             Display().warning(sentence)

@@ -84,8 +84,16 @@ def test_known_variables_are_not_named(prepared_url, warned):
 def test_a_run_says_it_once(tmp_path, prepared_url):
     """However many tasks and hosts have the variable."""
     tasks = [{"drover.compute.host_info": {"store_url": prepared_url}, "delegate_to": "localhost"}] * 2
-    status, output = play(tmp_path, tasks, hosts="all", options=("-i", "kvm1,kvm2,", "-e", "drover_uri=x"))
+    status, output = play(tmp_path, tasks, hosts="all", options=("-i", "kvm1,kvm2,"), vars={"drover_uri": "x"})
     assert status == 0, output
     # Of more hosts and tasks than one.
     assert output.count("ok: [kvm") == 4, output
     assert " ".join(output.split()).count("(did you mean drover_uris?)") == 1, output
+
+
+def test_a_wrong_name_on_the_command_line_stops_the_run(tmp_path, prepared_url):
+    """``-e drover_plan_onyl=true`` began a real drain."""
+    tasks = [{"drover.compute.host": {"name": "kvm1", "disabled": True, "store_url": prepared_url}}]
+    status, output = play(tmp_path, tasks, options=("-e", "drover_plan_onyl=true"))
+    said = " ".join(output.split())
+    assert status == 2 and "Nothing was done. drover.compute has no variable drover_plan_onyl (did you mean drover_plan_only?)" in said

@@ -88,6 +88,20 @@ def members(found):
     return {name: group["hosts"] for name, group in found.items() if "hosts" in group}
 
 
+def test_the_default_store_is_found(tmp_path):
+    """In Ansible's home, as by modules and lookups, wherever the inventory file is."""
+    home = tmp_path / ".ansible" / "drover"
+    home.mkdir(parents=True)
+    fleets.discover(f"sqlite:///{home}/store.db", fleets.host("kvm1"), now=time.time())
+    code, text = inventory(tmp_path, "", environment={"DROVER_STORE_URL": ""})
+    assert code == 0 and members(unwrapped(text))["hypervisors"] == ["kvm1"], text
+
+
+def test_an_unknown_key_of_the_file_is_refused(url, tmp_path):
+    code, text = inventory(tmp_path, url, service_down_tiem=5)
+    assert "unknown key service_down_tiem (did you mean service_down_time?)" in " ".join(text.split()), text
+
+
 def test_hosts_with_their_groups_and_figures(url, tmp_path):
     with Store.open(url).write() as connection:
         aggregates.ensure(connection, "ssd", hosts=["kvm1"])
