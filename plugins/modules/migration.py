@@ -124,7 +124,7 @@ migrations:
     destination: {description: The host it moved to., type: str, returned: always}
     provider: {description: The uuid of the resource provider it moved to., type: str, returned: always}
     status: {description: "C(completed), C(failed), C(cancelled), C(conflict) or C(lost).", type: str, returned: always}
-    message: {description: A message, mostly the cause of a failure., type: str, returned: always}
+    message: {description: "A message, mostly the cause of a failure.", type: str, returned: always}
     storage: {description: "C(shared), C(copied) or C(none).", type: str, returned: always}
     elapsed_s: {description: "How long it took, in seconds.", type: float, returned: always}
 failed_moves:
