@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from ansible.constants import LOCALHOST
 from ansible.errors import AnsibleFilterError
@@ -42,5 +43,5 @@ def _includes_localhost(patterns: Iterable[str], groups: Mapping[str, Iterable[s
 class FilterModule:
     """What Ansible finds."""
 
-    def filters(self):
+    def filters(self) -> dict[str, Callable[..., Any]]:
         return {"on_localhost": on_localhost}
