@@ -91,9 +91,11 @@ def options(playbook):
     """dict variable -> its options (type, choices, default, required) of a playbook.
 
     They are in the argument specs of the roles it runs, in the documentation of the lookups it uses, and in
-    the playbook itself where that has a default for them.
+    the playbook itself, and the task files it imports, where these have a default for them.
     """
     text = PLAYBOOKS[playbook].read_text()
+    plays = yaml.safe_load(text)
+    text += "".join((ROOT / "playbooks" / path).read_text() for path in re.findall(r"import_tasks: (\S+)", text))
     found = {}
     for name, default, is_bool in DEFAULT.findall(text):
         value = {} if default.startswith("omit") or default in ("''", "[]", "{}") else {"default": yaml.safe_load(default)}
@@ -105,7 +107,7 @@ def options(playbook):
         for option in [option for each in (documented, *shared) for option in each.get("options", {}).values()]:
             for variable in option.get("vars", ()):
                 found[variable["name"]] = option
-    for play in yaml.safe_load(text):
+    for play in plays:
         for task in play.get("tasks", ()):
             role = task.get("ansible.builtin.import_role") or task.get("ansible.builtin.include_role")
             if role:
