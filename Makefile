@@ -33,7 +33,7 @@ test-all: test test-matrix test-operations  ## those and the long ones
 
 quick:  ## the engine's unit tests, without root, PostgreSQL or a browser: under 90 seconds
 	@$(SETUP) env
-	$(PYTEST) -m 'not long' -k 'not postgresql' $(QUICK)
+	$(PYTEST) --dist worksteal -m 'not long' -k 'not postgresql' $(QUICK)
 
 test-unit: setup  ## unit tests, the store on SQLite and on PostgreSQL; a sample of the fault matrix and of the golden scenarios
 	$(PYTEST) -m 'not long' tests/unit
