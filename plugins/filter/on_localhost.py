@@ -5,39 +5,33 @@
 
 from __future__ import annotations
 
-import fnmatch
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ansible.constants import LOCALHOST
 from ansible.errors import AnsibleFilterError
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
 
 
 def on_localhost(limit: str | None, groups: Mapping[str, Iterable[str]]) -> str:
     """See on_localhost.yml."""
-    if limit and not _includes_localhost(re.split(r"[,:]", limit), groups):
+    if limit and not _includes_localhost(limit, groups):
         raise AnsibleFilterError(
-            f"Nothing was done: --limit {limit} leaves out localhost, where this playbook works. Run it without --limit, and say with "
-            "variables what it is to work on, such as -e drover_host=kvm1 or -e drover_instance=web1."
+            f"Nothing was done: --limit {limit} leaves out localhost, where this playbook works. Run it without --limit. Name the "
+            "host or the instance with a variable, such as -e drover_host=kvm1 or -e drover_instance=web1."
         )
     return "localhost"
 
 
-def _includes_localhost(patterns: Iterable[str], groups: Mapping[str, Iterable[str]]) -> bool:
-    """Tell whether patterns of hosts have localhost; groups and wildcards have it only if the inventory names it."""
-    named = "localhost" in groups.get("all", ())
-    patterns = [pattern.strip() for pattern in patterns]
-    # As Ansible does: exclusions alone are made from all hosts.
-    found = named and all(pattern.startswith("!") for pattern in patterns)
-    for pattern in patterns:
-        if pattern in LOCALHOST:
-            found = True
-        elif pattern.lstrip("!&") in LOCALHOST and pattern.startswith("!"):
-            return False
-        elif named and not pattern.startswith(("!", "&")):
-            found = found or fnmatch.fnmatch("localhost", pattern) or pattern == "all" or "localhost" in groups.get(pattern, ())
-    return found
+def _includes_localhost(limit: str, groups: Mapping[str, Iterable[str]]) -> bool:
+    """Ask Ansible itself whether a play on localhost has a host under this limit."""
+    inventory = InventoryManager(DataLoader(), parse=False)
+    for group, hosts in groups.items():
+        inventory.add_group(group)
+        for host in hosts:
+            inventory.add_host(host, group)
+    inventory.subset(limit)
+    return bool(inventory.get_hosts("localhost"))
 
 
 class FilterModule:
