@@ -21,8 +21,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.staged_moves import StagedMoves
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import Arrival, Occupant, Occupants
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import InstanceSummary
 from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import DrainResult, MoveOutcome, PrecheckReport
-from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import DrainMove, DrainPlan, InstanceSummary, UnmovableInstance
+from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import DrainMove, DrainPlan, UnmovableInstance
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances, occupancy, services
 
 #: What may be done about instances that cannot move.

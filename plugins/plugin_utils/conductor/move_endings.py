@@ -15,7 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports imp
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.progress import Progress
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.restarting import ACTIVE, Restarts
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MoveOrder, UnopenedOrder
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MoveEnds, MoveOrder
 from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import MoveAnswer, MoveOutcome
 from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import Move
 from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Store
@@ -76,19 +76,14 @@ class MoveEndings:
 
         :param provider: of the destination; None where a plan may choose that again.
         """
-        self._add(
-            {
-                "uuid": move["uuid"],
-                "name": move["name"],
-                "source": move["from_host"],
-                "destination": move["host"],
-                "provider": provider,
-                "status": status,
-                "message": message,
-                "storage": None,
-                "elapsed_s": None,
-            }
-        )
+        ends: MoveEnds = {
+            "uuid": move["uuid"],
+            "name": move["name"],
+            "source": move["from_host"],
+            "destination": move["host"],
+            "provider": provider,
+        }
+        self._end(ends, status, message)
 
     def note_nowhere(self, orders: Sequence[MoveOrder], nowhere: bool) -> None:
         """Write down whether neither end of moves has the instance: then a discovery that finds it elsewhere ends them."""
@@ -123,25 +118,23 @@ class MoveEndings:
         running: MoveAnswer = {**answer, "destination_state": "running"} if there else {**answer, "source_state": "running"}
         return status, message, running
 
-    def _end(self, order: MoveOrder, status: str, message: str, answer: MoveAnswer | None = None) -> None:
-        self._add(outcome_of(order, status, message, answer), answer.get("destination_state") if answer else None)
-
-    def _add(self, outcome: MoveOutcome, state: str | None = None) -> None:
+    def _end(self, ends: MoveEnds, status: str, message: str, answer: MoveAnswer | None = None) -> None:
+        outcome = outcome_of(ends, status, message, answer)
         self.outcomes.append(outcome)
-        self._progress.ended(outcome, state)
+        self._progress.ended(outcome, answer.get("destination_state") if answer else None)
 
 
-def outcome_of(order: UnopenedOrder, status: str, message: str, answer: MoveAnswer | None = None) -> MoveOutcome:
+def outcome_of(ends: MoveEnds, status: str, message: str, answer: MoveAnswer | None = None) -> MoveOutcome:
     """Return the outcome of a move.
 
     :param answer: the last one of its source, None where there is none.
     """
     return {
-        "uuid": order["uuid"],
-        "name": order["name"],
-        "source": order["source"],
-        "destination": order["destination"],
-        "provider": order["provider"],
+        "uuid": ends["uuid"],
+        "name": ends["name"],
+        "source": ends["source"],
+        "destination": ends["destination"],
+        "provider": ends["provider"],
         "status": status,
         "message": message,
         "storage": answer.get("storage") if answer else None,

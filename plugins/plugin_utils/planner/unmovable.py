@@ -11,10 +11,9 @@ from dataclasses import replace
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import greedy, infeasibility, packing, relocation_search
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain_solver import DrainSolver, Solution, undo_all
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.migration_candidates import MigrationCandidate, Unit
-from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import PlannedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import InstanceSummary, PlannedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import (
     Exclusions,
-    InstanceSummary,
     NearestHost,
     UnmovableInstance,
 )

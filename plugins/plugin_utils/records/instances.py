@@ -50,8 +50,8 @@ class HostDevice(TypedDict, total=False):
     address: str | None
 
 
-class Instance(TypedDict):
-    """The properties that every reading of instances has."""
+class InstanceSummary(TypedDict):
+    """What a plan shows of an instance that it does not move."""
 
     uuid: str
     name: str
@@ -62,6 +62,11 @@ class Instance(TypedDict):
     memory_mb: int
     #: GiB.
     disk_gb: int
+
+
+class Instance(InstanceSummary):
+    """The properties that every reading of instances has."""
+
     #: The name of its server group.
     server_group: str | None
     availability_zone: str | None

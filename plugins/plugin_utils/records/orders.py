@@ -21,19 +21,24 @@ class MovedInstance(TypedDict):
     migration_options: NotRequired[dict[str, Any]]
 
 
-class UnopenedOrder(MovedInstance):
-    """What a hypervisor needs to know of a move, to check it before it is in the store."""
+class MoveEnds(MovedInstance):
+    """A move of an instance from a host to another one."""
 
     #: Hosts.
     source: str
     destination: str
+    #: Uuid of the destination's resource provider; None if its compute node is gone.
+    provider: str | None
+
+
+class UnopenedOrder(MoveEnds):
+    """What a hypervisor needs to know of a move, to check it before it is in the store."""
+
     source_uri: str
     #: Of libvirt at the destination, as the source reaches it; None for the usual one.
     destination_uri: str | None
     #: The address that the memory is sent to; None for the one that libvirt at the destination names.
     migration_address: str | None
-    #: Uuid of the destination's resource provider; None if its compute node is gone.
-    provider: str | None
     live: bool
     #: Arguments of the module domain_migration: what the source has to know of other hosts' storage and files.
     files: NotRequired[dict[str, Any]]
@@ -107,7 +112,7 @@ class MigrationLimits:
 
 
 class BegunRestart(TypedDict):
-    """An evacuation that its destination was told of."""
+    """A restart of an evacuated instance that was ordered at its destination."""
 
     #: Uuids of the migration and of the instance.
     migration: str

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import InstanceSummary
 from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import (
     DrainPlan,
     EvacuationPlan,
-    InstanceSummary,
     StayingInstance,
     UnmovableInstance,
 )

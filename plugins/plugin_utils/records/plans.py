@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Literal, NotRequired, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Allocations
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import InstanceSummary
 
 #: Where instances cannot go: uuid of the instance -> nodes (names or provider uuids), as a list or as a mapping node -> reason.
 Exclusions = Mapping[str, Collection[str]]
@@ -95,18 +96,6 @@ class RebalanceMove(PlannedMove):
     #: How much the score falls, and how much of that the move must gain to be worth it.
     gain: float
     cost: float
-
-
-class InstanceSummary(TypedDict):
-    """An instance in a plan that does not move it."""
-
-    uuid: str
-    name: str
-    #: Of the domain, or building or missing.
-    state: str
-    vcpus: int
-    memory_mb: int
-    disk_gb: int
 
 
 class NearestHost(TypedDict):
