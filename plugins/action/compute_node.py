@@ -187,7 +187,7 @@ class ActionModule(DroverAction):
         return {**found, "uri": uri} if isinstance(found, dict) else found
 
     def _record_down(self, host: str, reason: str, args: dict[str, Any], task_vars: Mapping[str, Any]) -> None:
-        # A name in no inventory, such as that of the controller or a wrong one, is not a host that is down.
+        # A name in no inventory, such as localhost or a misspelt one, is not added as a host that is down.
         named = host in ((task_vars.get("groups") or {}).get("all") or ())
         with self.store(args, task_vars).write() as connection:
             services.record_unreachable(connection, host, " ".join(reason.split())[:500], clock.now(connection), add=named)

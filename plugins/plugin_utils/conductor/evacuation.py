@@ -31,7 +31,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import
 LEASE = 3600
 #: Seconds that the service manager of the host may take to restart libvirt.
 SERVICE = 120
-#: Seconds for which a host that was silent counts as silent. A dead one is asked again before each start that comes later.
+#: Seconds for which the last probe of the dead host counts. A start that comes later probes it again.
 SILENCE = 15
 #: How often, and how many seconds apart, a libvirt that was restarted is asked.
 TRIES, DELAY = 6, 2

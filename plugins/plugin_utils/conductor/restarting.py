@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Instances that are shut down for a cold move and started again after it.
 
-Before an instance is shut down, the store has that it is to run again (migrations.claims.begin()). So the next run knows it,
-wherever this one is killed; libvirt shows what is left to do.
+Before an instance is shut down, migrations.claims.begin() records that it must be started again. If the run is killed, the next run
+reads that from the store, and the state of the instance from libvirt.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def swap(
     :param groups: the server group of the instance, if it has one.
     :param target: of a resize.
     :param given: the allocations that the plan chose at the destination.
-    :returns: the details of the migration; empty if both ends are told apart by uuid.
+    :returns: the details of the migration; empty if the allocations of each end have a uuid of their own.
     """
     source, destination = ends
     owner = {"type": allocations.MIGRATION, "project": instance.project, "user": instance.user}

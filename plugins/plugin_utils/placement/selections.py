@@ -46,7 +46,7 @@ def check_alternates(where: str, alternates: Any, resources: Resources | None = 
     """Refuse alternates that name no host, and return the alternates.
 
     :param where: what begins the error.
-    :param resources: what is asked for, if that is known.
+    :param resources: the requested amounts; None if they are not known.
     """
     for number, place in enumerate(alternates if isinstance(alternates, list) else [alternates], start=1):
         if not isinstance(place, dict) or not place.get("host"):
@@ -57,7 +57,7 @@ def check_alternates(where: str, alternates: Any, resources: Resources | None = 
 
 
 def _check_allocations(where: str, place: Mapping[str, Any], resources: Resources | None) -> None:
-    """Refuse allocations that are malformed, or are not what is asked for."""
+    """Refuse allocations that are malformed, or whose sums are not the requested amounts."""
     given = place.get("allocations")
     if given is None:
         return

@@ -48,8 +48,7 @@ class CandidateCapacity:
     def choose(self, query: Query, node: int) -> Allocations | None:
         """Return what a query would take on a node, by its number; None if it does not fit.
 
-        Of several candidates it is the one that takes most from the node's own tree, and of these the one that leaves
-        the most room on the providers that it takes from.
+        Prefer the candidate with the fewest providers outside the node's own tree, then the one that leaves the most capacity free.
         """
         if self._places[node] < 0:
             return None
