@@ -43,7 +43,7 @@ class DroverAction(ActionBase):
     def run(self, tmp: Any = None, task_vars: Mapping[str, Any] | None = None) -> dict[str, Any]:
         task_vars = task_vars or {}
         result = super().run(tmp, task_vars)
-        # A misspelt variable on the command line, such as drover_plan_onyl, must not begin a real run.
+        # A misspelt variable on the command line, such as one for the plan alone, must not begin a real run.
         typed = known_variables.unknown(load_extra_vars(self._loader))
         if typed:
             raise AnsibleActionFail(f"Nothing was done. {' '.join(typed)}")
