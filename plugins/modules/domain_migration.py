@@ -185,13 +185,14 @@ finished:
 """
 
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
-from ansible_collections.drover.compute.plugins.module_utils._migration import control as migration_control
+from ansible_collections.drover.compute.plugins.module_utils._migration import following
 from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 
@@ -245,6 +246,32 @@ def _followed(module: AnsibleModule, item: Any) -> dict[str, Any]:
     return {"uuid": _libvirt.domain_uuid(module, str(item), "started")}
 
 
+def _check(moves: Sequence[Mapping[str, Any]], uri: str, records: Records) -> list[dict[str, Any]]:
+    """Check moves."""
+    # Here, as a call that only follows need not compile it.
+    from ansible_collections.drover.compute.plugins.module_utils._migration import control
+
+    return control.check(moves, uri, records)
+
+
+def _begin(
+    moves: Sequence[Mapping[str, Any]],
+    unwanted: Sequence[Mapping[str, Any]],
+    orphans: Sequence[Mapping[str, Any]],
+    uri: str,
+    records: Records,
+    most: int | None,
+) -> bool:
+    """Start moves, abort others, and look after those whose worker died; tell whether anything changed."""
+    # Here, as a call that only follows need not compile it.
+    from ansible_collections.drover.compute.plugins.module_utils._migration import control
+
+    words = control.launch(moves, uri, records, most=most)
+    aborted = control.abort(unwanted, uri, records)
+    control.launch(orphans, uri, records, may_start=False)
+    return aborted or any(word in ("started", None) for word in words.values())
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
@@ -282,22 +309,21 @@ def main() -> None:
     changed = False
     try:
         if checking:
-            answers = migration_control.check(moves, uri, records) if moves else []
+            answers = _check(moves, uri, records) if moves else []
             changed = module.check_mode and any(answer.get("would_start") for answer in answers)
             looked_at = unwanted + followed
-            reports = migration_control.follow(looked_at, uri, records, 0) if looked_at else []
+            reports = following.follow(looked_at, uri, records, 0) if looked_at else []
             answers += reports
             aborts = [move["uuid"] for move in unwanted]
             changed = changed or (module.check_mode and any(r["uuid"] in aborts and r["status"] == "running" for r in reports))
         else:
-            # Processes first: libvirt must not have been touched when they are made.
-            words = migration_control.launch(moves, uri, records, most=most)
-            changed = any(word in ("started", None) for word in words.values())
-            changed = migration_control.abort(unwanted, uri, records) or changed
-            migration_control.revive(followed, uri, records)
-            news = migration_control.News(module.params["news_within"], waiting)
+            orphans = following.orphans(followed, records)
+            if started or orphans:
+                # Processes first: libvirt must not have been touched when they are made.
+                changed = _begin(moves, unwanted, orphans, uri, records, most)
+            news = following.News(module.params["news_within"], waiting)
             wait, until = module.params["wait"], module.params["until"]
-            reports = answers = migration_control.follow(started + followed, uri, records, wait, until, news)
+            reports = answers = following.follow(started + followed, uri, records, wait, until, news)
     except LibvirtProblem as exc:
         module.fail_json(msg=str(exc))
     except _libvirt.libvirt.libvirtError as exc:

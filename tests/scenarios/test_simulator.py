@@ -11,7 +11,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils._migration import control as migration_control
+from ansible_collections.drover.compute.plugins.module_utils._migration import following
 from ansible_collections.drover.compute.tests.scenarios.clock import BEGIN, Clock, Endless
 from ansible_collections.drover.compute.tests.scenarios.migrating import Module
 from ansible_collections.drover.compute.tests.scenarios.simulated import Domain, Fleet, Violation
@@ -60,7 +60,7 @@ def really(fleet, state, behave):
         fleet.domain().destroy()
     fleet.behave = behave or fleet.succeed
     fleet.move()
-    return migration_control.report({"uuid": real.UUID}, fleet.records, None)
+    return following.report({"uuid": real.UUID}, fleet.records, None)
 
 
 @pytest.mark.parametrize("state", ["running", "paused", "shutoff"])
@@ -125,7 +125,7 @@ def test_an_abort_in_the_copy_and_asking_again(slow, monkeypatch):
     slow.move(migration="m1")
     simulated = Simulated("running")
     assert simulated.move(seconds=4)["phase"] == "migrating"
-    found, wanted = simulated.abort(), migration_control.report({"uuid": real.UUID}, slow.records, None)
+    found, wanted = simulated.abort(), following.report({"uuid": real.UUID}, slow.records, None)
     assert [found[key] for key in COMPARED] == [wanted[key] for key in COMPARED] == ["cancelled", "running", "absent"]
     assert simulated.move()["status"] == slow.move(migration="m1")[0]["status"] == "cancelled"
     simulated.order, slow.behave = {**simulated.order, "migration": "m2"}, slow.succeed

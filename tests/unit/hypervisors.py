@@ -31,8 +31,8 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.module_utils import basic
 
 from ansible_collections.drover.compute.plugins.module_utils import _child, _detach, _files, _libvirt, _libvirt_calls
-from ansible_collections.drover.compute.plugins.module_utils._migration import control as migration_control
 from ansible_collections.drover.compute.plugins.module_utils._migration import record as migration_record
+from ansible_collections.drover.compute.plugins.module_utils._migration import state
 from ansible_collections.drover.compute.plugins.module_utils._migration import worker as migration_worker
 from ansible_collections.drover.compute.plugins.modules import domain_power, domain_restart, hypervisor_info
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import delegation
@@ -128,8 +128,7 @@ class Host:
 
     def states(self):
         """dict name -> state, of all domains."""
-        words = migration_control.state
-        return {each.name(): words.state_word(words.look(self.connection, uuid)) for uuid, each in self.domains().items()}
+        return {each.name(): state.state_word(state.look(self.connection, uuid)) for uuid, each in self.domains().items()}
 
     def define(self, name, uuid, state="running", disks=(), memory_mb=64):
         """A domain that is there before anything begins."""

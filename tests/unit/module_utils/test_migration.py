@@ -21,8 +21,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils._migration import control as migration_control
-from ansible_collections.drover.compute.plugins.module_utils._migration import state
+from ansible_collections.drover.compute.plugins.module_utils._migration import control, following, state
 from ansible_collections.drover.compute.plugins.module_utils._migration import worker as worker_module
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 from ansible_collections.drover.compute.plugins.module_utils._migration.turn import Turn
@@ -376,7 +375,7 @@ def test_safety_a_domain_that_libvirt_would_forget_is_not_shut_down_for_a_cold_m
     """Somebody has undefined it while it ran."""
     fleet.domain().undefine()
     move = {"uuid": UUID, "destination": "kvm2", "destination_uri": "test:///kvm2", "live": False, "will_stop": True}
-    (found,) = migration_control.check([move], "test:///kvm1", fleet.records)
+    (found,) = control.check([move], "test:///kvm1", fleet.records)
     assert not found["ok"] and "it is transient, so that libvirt forgets it once it is shut off: define it first" in found["message"]
 
 
@@ -498,7 +497,7 @@ def test_another_migration_of_what_has_moved_already_is_answered_as_its_own(flee
     record, word = fleet.move(migration="m2")
     assert (record["status"], word, record["move"]["migration"], len(fleet.calls)) == ("completed", "completed", "m2", 1)
     wanted = {"uuid": record["uuid"], "migration": "m2"}
-    told = migration_control.report(wanted, fleet.records, None)
+    told = following.report(wanted, fleet.records, None)
     assert (told["status"], told["source_state"], told["destination_state"]) == ("completed", "absent", "running")
 
 
@@ -518,10 +517,10 @@ def test_a_migration_that_has_ended_is_never_begun_again(fleet):
 def test_safety_16_the_record_of_another_move_is_not_this_ones(fleet):
     fleet.move(migration="m1")
     mine = {"uuid": UUID, "migration": "m1", "destination_uri": "test:///kvm2"}
-    assert migration_control.report(mine, fleet.records, None)["status"] == "completed"
-    assert migration_control.report({"uuid": UUID}, fleet.records, None)["status"] == "completed"
+    assert following.report(mine, fleet.records, None)["status"] == "completed"
+    assert following.report({"uuid": UUID}, fleet.records, None)["status"] == "completed"
     for other in ({"migration": "m2"}, {"migration": None, "destination_uri": "test:///kvm3"}):
-        found = migration_control.report({**mine, **other}, fleet.records, None)
+        found = following.report({**mine, **other}, fleet.records, None)
         assert found["status"] == "lost" and found["source_state"] is None and found["destination_state"] is None
         assert "Another move of it is recorded on this host" in found["message"]
 
@@ -658,9 +657,9 @@ def test_following_ends_when_so_few_are_under_way(fleet, monkeypatch, until, lef
         over = (len(looks) - 1) // 3
         return {"uuid": uuid, "status": "completed" if int(uuid) < over else "running"}
 
-    monkeypatch.setattr(migration_control, "report", report)
-    monkeypatch.setattr(migration_control, "POLL", 0.001)
-    answers = migration_control.follow([{"uuid": each} for each in "012"], "test:///kvm1", fleet.records, 60, until)
+    monkeypatch.setattr(following, "report", report)
+    monkeypatch.setattr(following, "POLL", 0.001)
+    answers = following.follow([{"uuid": each} for each in "012"], "test:///kvm1", fleet.records, 60, until)
     assert sum(answer["status"] == "running" for answer in answers) == left
 
 
@@ -685,10 +684,10 @@ def test_following_ends_soon_after_news(fleet, monkeypatch, event):
         status, phase = states[wanted["uuid"]]
         return {"uuid": wanted["uuid"], "status": status, "phase": phase}
 
-    monkeypatch.setattr(migration_control, "report", report)
-    monkeypatch.setattr(migration_control, "time", types.SimpleNamespace(monotonic=lambda: now[0], sleep=pass_time))
-    news = migration_control.News(1, ["1"])
-    migration_control.follow([{"uuid": "0"}, {"uuid": "1"}], "test:///kvm1", fleet.records, 60, 0, news)
+    monkeypatch.setattr(following, "report", report)
+    monkeypatch.setattr(following, "time", types.SimpleNamespace(monotonic=lambda: now[0], sleep=pass_time))
+    news = following.News(1, ["1"])
+    following.follow([{"uuid": "0"}, {"uuid": "1"}], "test:///kvm1", fleet.records, 60, 0, news)
     expected = {"ends": 6, "ended before": 1, "begins": 6, "begins unknown": 60, "nothing": 60}
     assert now[0] == pytest.approx(expected[event], abs=0.3)
 
