@@ -239,8 +239,8 @@ class Fleet:
         """dict name -> sorted list of (host, state), hosts that are off included."""
         found = {}
         for host in self.hosts.values():
-            for name, state in host.states().items():
-                found.setdefault(name, []).append((host.name, state))
+            for name, word in host.states().items():
+                found.setdefault(name, []).append((host.name, word))
         return {name: sorted(places) for name, places in found.items()}
 
     def running(self, uuid):
