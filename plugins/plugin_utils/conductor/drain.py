@@ -239,7 +239,7 @@ class Drain:
             # Before it is done: undrain starts what ran.
             self._set_state("draining", shuts_down=[instance["uuid"]])
             self._say(f"{instance['name']}: shutting down on {self.host}, {instance.get('reason') or 'as its policy wants'}")
-            answer = self._hosts.hand(self.host).act("domain", {"uuid": instance["uuid"], "state": "shutoff", "timeout": timeout})
+            answer = self._hosts.hand(self.host).act("domain", {"uuid": instance["uuid"], "state": "stopped", "timeout": timeout})
             if answer.outcome != certainty.DONE:
                 raise DroverError(
                     f"Instance {instance['name']} on {self.host} was not shut down: {answer.message} {self.host} stays disabled. Correct the "
