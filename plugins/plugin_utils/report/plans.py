@@ -103,11 +103,14 @@ def estimate_lines(plan: DrainPlan | RebalancePlan | HomePlan) -> list[str]:
             copied.setdefault(of_disks if each["what"] == DISKS else each["what"], []).append((hosts, each))
     if copied:
         total = memory(sum(move["copies_mib"] for move in moves))
-        lines.append(f"Copies {total}: {'; '.join(f'{what} {_rates(parts)}' for what, parts in copied.items())}.")
+        same: dict[str, list[str]] = {}
+        for what, parts in copied.items():
+            same.setdefault(_rates(parts), []).append(what)
+        parted = [f"{', '.join(kinds)} {rates}" for rates, kinds in same.items()]
+        lines.append(f"Copies {total}: {'; '.join(parted)}.")
     unknown: dict[str, list[str]] = {}
     for move in moves:
-        what = [*move["unknown"], *(["how long it takes to shut down and to start"] if _stops(move) else [])]
-        for words in what:
+        for words in [*move["unknown"], *(["how long it takes to shut down and to start"] if _stops(move) else [])]:
             unknown.setdefault(words, []).append(move["name"])
     if unknown:
         lines.append(f"Not known, so not counted: {'; '.join(f'{what} ({_names(names)})' for what, names in unknown.items())}.")

@@ -124,8 +124,8 @@ def test_what_is_assumed_measured_and_unknown_is_said():
     plan = {"moves": moves, "seconds": expect(moves, Rates(measured(2048, 20, count=12)), disks)}
     assert estimate_lines(plan) == [
         "Expected to take about 2 h 39 min.",
-        "Copies 1 TiB: memory at 102 MiB/s, measured over 12 moves between these hosts; disks of running instances at 110 MiB/s, assumed; "
-        "disks of instances that are shut off at 110 MiB/s, assumed.",
+        "Copies 1 TiB: memory at 102 MiB/s, measured over 12 moves between these hosts; "
+        "disks of running instances, disks of instances that are shut off at 110 MiB/s, assumed.",
         "Not known, so not counted: the size of its disk vdb (web3); how long it takes to shut down and to start (web3).",
     ]
     moves = [move("web1", 2048), move("web2", 1024, host="kvm3")]
@@ -215,3 +215,9 @@ def test_what_is_copied_adds_up_and_every_rate_has_its_reason(recorded, moves, s
 def test_a_file_of_variables_beside_the_memory_is_no_measurement_of_disks():
     rates = Rates(measured(4096, 40, 1, count=PAIR_MOVES))
     assert one(move(), rates, LocalDisks(1100))[1] == [("memory", 1100, 102.4, "hosts", 3), ("disks", 1100, 110, "assumed", 0)]
+
+
+def test_of_many_names_only_the_first_are_in_the_line():
+    moves = [move(f"vm{number}", live=False, state="running") for number in range(12)]
+    plan = {"moves": moves, "seconds": expect(moves, Rates(), {})}
+    assert estimate_lines(plan)[1].endswith("(vm0, vm1, vm2, vm3, vm4, vm5, vm6, vm7, vm8, vm9 and 2 more).")

@@ -123,8 +123,7 @@ def test_a_drain_counts_disks_and_cold_moves_by_measured_rates(prepared_url):
         == plan["estimate"]
         == [
             "Expected to take about 3 h 13 min.",
-            "Copies 1.2 TiB: memory at 110 MiB/s, assumed; disks of running instances at 110 MiB/s, assumed; "
-            "disks of instances that are shut off at 110 MiB/s, assumed.",
+            "Copies 1.2 TiB: memory, disks of running instances, disks of instances that are shut off at 110 MiB/s, assumed.",
         ]
     )
     for to, disk_mib in (("kvm1", 0), ("kvm2", 50_000), ("kvm1", 0)):
