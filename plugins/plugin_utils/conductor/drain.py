@@ -143,7 +143,9 @@ class Drain:
             refused = [each for each in reports if not each["ok"]]
             if not refused:
                 # The hypervisors have seen the disks; the store has what they showed last.
-                count_disks(self.plan, {each["uuid"]: each["copies_disk_mib"] for each in reports if each["copies_disk_mib"] is not None})
+                copied = {each["uuid"]: each["copies_disk_mib"] for each in reports if each["copies_disk_mib"] is not None}
+                with self._store.read() as connection:
+                    count_disks(connection, self.plan, copied)
                 return
             for report in refused:
                 self._exclude(report, report["why"] or report["message"], report["reached"])
