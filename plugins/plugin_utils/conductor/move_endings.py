@@ -8,7 +8,7 @@ Room is given back only with a proof of where the instance is. Without one the m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Clock
@@ -16,7 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.progress 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.restarting import ACTIVE, Restarts
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MoveEnds, MoveOrder
-from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import MoveAnswer, MoveOutcome
+from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import Copies, MoveAnswer, MoveOutcome
 from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import Move
 from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Store
 
@@ -24,6 +24,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import
 UNDONE = ("failed", "cancelled")
 #: How it ends where it is certain on which host the instance is.
 CERTAIN = ("completed", *UNDONE)
+
+
+#: More than these (an exbibyte, 100 days) no move copies or takes.
+MOST_MIB, MOST_SECONDS = 1 << 40, 100 * 86400.0
 
 
 class MoveEndings:
@@ -55,15 +59,8 @@ class MoveEndings:
         if proof is not None:
             with self._store.write(together=True) as connection:
                 if status == "completed":
-                    migration_claims.finish(
-                        connection,
-                        order["migration"],
-                        proof,
-                        answer["destination_state"],
-                        self._clock.time(),
-                        answer.get("copies"),
-                        answer.get("elapsed_s"),
-                    )
+                    now, uuid = self._clock.time(), order["migration"]
+                    migration_claims.finish(connection, uuid, proof, answer["destination_state"], now, *_measured(answer))
                 else:
                     migration_claims.undo(connection, order["migration"], proof, message, self._clock.time(), status)
         else:
@@ -148,6 +145,17 @@ def outcome_of(ends: MoveEnds, status: str, message: str, answer: MoveAnswer | N
         "storage": answer.get("storage") if answer else None,
         "elapsed_s": answer.get("elapsed_s") if answer else None,
     }
+
+
+def _measured(answer: MoveAnswer) -> tuple[Copies | None, float | None]:
+    """Return what a completed move copied and its seconds, as its source says; none of it where that makes no sense."""
+    copies, seconds = answer.get("copies"), answer.get("elapsed_s")
+    amounts = [copies.get(key) for key in ("memory_mib", "disk_mib")] if isinstance(copies, Mapping) else []
+    if len(amounts) != 2 or any(type(each) is not int or not 0 <= each < MOST_MIB for each in amounts):
+        return None, None
+    if type(seconds) not in (int, float) or not 0 < seconds < MOST_SECONDS:
+        return None, None
+    return {"memory_mib": amounts[0], "disk_mib": amounts[1]}, float(seconds)
 
 
 def _whereabouts(order: MoveOrder, answer: MoveAnswer) -> str:

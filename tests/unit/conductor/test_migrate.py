@@ -49,6 +49,7 @@ class World:
         self.jobs, self.calls, self.most, self.begun = {}, 0, 0, []
         self.killed_at, self.after = None, False
         self.limit, self.starts = None, []
+        self.copies, self.seconds = {"memory_mib": 64, "disk_mib": 5}, 1.5
 
     def __call__(self, start, follow, wait, until):
         """As domain_migration's start, follow, wait and until; the orders are the journal's."""
@@ -106,8 +107,8 @@ class World:
             "percent": 50 if status == "running" else 100,
             "total_mib": 64,
             "remaining_mib": 32,
-            "elapsed_s": 1.5,
-            "copies": {"memory_mib": 64, "disk_mib": 5},
+            "elapsed_s": self.seconds,
+            "copies": self.copies,
             "message": "" if status in ("running", "completed") else f"the world says {status}",
             "storage": "shared",
             "source_state": states[0],
@@ -156,6 +157,29 @@ def agree(url, world):
 
 def statuses(outcomes):
     return {outcome["name"]: outcome["status"] for outcome in outcomes}
+
+
+@pytest.mark.parametrize(
+    "copies, seconds",
+    [
+        (None, 1.5),
+        ("much", 1.5),
+        ({"memory_mib": 64}, 1.5),
+        ({"memory_mib": "64", "disk_mib": 5}, 1.5),
+        ({"memory_mib": -64, "disk_mib": 500}, 1.5),
+        ({"memory_mib": 1 << 80, "disk_mib": 5}, 1.5),
+        ({"memory_mib": 64, "disk_mib": 5}, None),
+        ({"memory_mib": 64, "disk_mib": 5}, -1.5),
+        ({"memory_mib": 64, "disk_mib": 5}, float("nan")),
+    ],
+)
+def test_a_measurement_that_makes_no_sense_ends_no_move_and_is_not_kept(fleet_url, copies, seconds):
+    world = World()
+    world.copies, world.seconds = copies, seconds
+    (outcome,) = mover(fleet_url, world).run(plan("web1"))
+    assert outcome["status"] == "completed" and open_moves(fleet_url) == set()
+    with Store.open(fleet_url).read() as connection:
+        assert measured_moves.read(connection) == []
 
 
 def test_all_moves_in_the_order_of_the_plan(fleet_url):
