@@ -38,6 +38,7 @@ extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.store.plugin
 seealso:
+  - module: drover.compute.allocation_candidates_info
   - module: drover.compute.allocation
   - plugin: drover.compute.schedule
     plugin_type: lookup

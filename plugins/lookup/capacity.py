@@ -32,6 +32,7 @@ extends_documentation_fragment:
   - drover.compute.scheduler
   - drover.compute.scheduler.plugin
 seealso:
+  - module: drover.compute.capacity_info
   - plugin: drover.compute.schedule
     plugin_type: lookup
 """

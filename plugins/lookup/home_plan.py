@@ -28,6 +28,7 @@ extends_documentation_fragment:
   - drover.compute.scheduler.plugin
   - drover.compute.scheduler.waves
 seealso:
+  - module: drover.compute.plan_home_info
   - plugin: drover.compute.rolling_plan
     plugin_type: lookup
 """

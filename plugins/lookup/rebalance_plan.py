@@ -71,6 +71,7 @@ extends_documentation_fragment:
   - drover.compute.scheduler.plugin
   - drover.compute.scheduler.waves
 seealso:
+  - module: drover.compute.plan_rebalance_info
   - plugin: drover.compute.drain_plan
     plugin_type: lookup
 """
