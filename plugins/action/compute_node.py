@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.plugin_utils import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty, sizes
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand
@@ -24,8 +24,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.tracker.node import
 NODE_SPEC: dict[str, dict[str, Any]] = {
     "instances_path": {"type": "path", "default": "/var/lib/libvirt/images"},
     "reserved_host_cpus": {"type": "int", "default": 0},
-    "reserved_host_memory_mb": {"type": "int", "default": 512},
-    "reserved_host_disk_mb": {"type": "int", "default": 0},
+    "reserved_host_memory_mb": {"type": "raw", "default": 512},
+    "reserved_host_disk_mb": {"type": "raw", "default": 0},
     "cpu_allocation_ratio": {"type": "float"},
     "ram_allocation_ratio": {"type": "float"},
     "disk_allocation_ratio": {"type": "float"},
@@ -81,6 +81,8 @@ class ActionModule(DroverAction):
 
     def _act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> dict[str, Any]:
         host = args["host"] or self.target(task_vars)
+        for name in ("reserved_host_memory_mb", "reserved_host_disk_mb"):
+            args[name] = sizes.read(f"Host {host}: drover_{name}", args[name], sizes.MIB)
         args["domain_type"] = guest.checked_type(args["domain_type"], f"Host {host} (drover_domain_type)")
         args["cpu"] = guest.checked_cpu(args["cpu"], f"Host {host} (drover_cpu)")
         if args["nodes"] is not None:

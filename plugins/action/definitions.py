@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import check, differences, document, identity
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils.report import text
 from ansible_collections.drover.compute.plugins.plugin_utils.store import instances
@@ -38,13 +39,16 @@ class ActionModule(DroverAction):
             items, groups, where = read.section("instances"), read.section("server_groups"), read.where
         groups = to_plain(check.server_groups(groups, where))
         checked = to_plain(check.instances(items, where))
+        places = {item["name"]: where(item) for item in items}
         if args["mark_absent"]:
             return self._mark_absent(read, args["mark_absent"])
         wanted = [item for item in checked if item.get("state") != "absent"]
         absent = [item for item in checked if item.get("state") == "absent"]
         with self.store(args, task_vars).read() as connection:
             known = instances.listing(connection)
+            stored = server_groups.names(connection)
             resolved = identity.resolve(wanted, known, groups)
+            check.known_groups(zip(wanted, resolved), {*stored, *(group["name"] for group in groups)}, places)
             policies = instances.policies(connection, [each["uuid"] for each in resolved])
         result = {"changed": False, "instances": resolved, "server_groups": groups}
         result["absent"] = sorted(item["name"] for item in absent)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import sizes
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction, difference
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_fields import extra_specs
 from ansible_collections.drover.compute.plugins.plugin_utils.store import flavors
@@ -19,8 +20,8 @@ class ActionModule(DroverAction):
         "name": {"type": "str", "required": True},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         "vcpus": {"type": "int"},
-        "memory_mb": {"type": "int"},
-        "disk_gb": {"type": "int"},
+        "memory_mb": {"type": "raw"},
+        "disk_gb": {"type": "raw"},
         "extra_specs": {"type": "dict"},
         **STORE_SPEC,
     }
@@ -31,6 +32,8 @@ class ActionModule(DroverAction):
         given = {key: value for key, value in (args["extra_specs"] or {}).items() if value is not None}
         # Checked here, so that a mistake is found before a request names the flavor.
         values = {**(args["extra_specs"] or {}), **extra_specs({"extra_specs": given}, f"Flavor {name}")}
+        given_sizes = [(key, unit) for key, unit in (("memory_mb", sizes.MIB), ("disk_gb", sizes.GIB)) if args[key] is not None]
+        args.update({key: sizes.read(f"Flavor {name}: {key}", args[key], unit) for key, unit in given_sizes})
         with self.store(args, task_vars).write() as connection:
             before = flavors.find(connection, name)
             if args["state"] == "absent":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Documentation fragments ``drover.compute.scheduler`` and, for lookups, ``.plugin`` and ``.waves``."""
+    """Documentation fragments ``drover.compute.scheduler``; for lookups, ``.plugin`` and ``.waves``; for modules, ``.show``."""
 
     DOCUMENTATION = r"""
 options:
@@ -55,6 +55,15 @@ options:
   service_down_time:
     vars:
       - name: drover_service_down_time
+"""
+
+    # Modules that plan, schedule or count.
+    SHOW = r"""
+options:
+  show:
+    description: Show the lines of the answer in the terminal or job log, too.
+    type: bool
+    default: false
 """
 
     # Plans whose moves are put into waves.

@@ -38,6 +38,7 @@ extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.store.plugin
 seealso:
+  - module: drover.compute.allocation_candidates_info
   - module: drover.compute.allocation
   - plugin: drover.compute.schedule
     plugin_type: lookup
@@ -100,12 +101,12 @@ _raw:
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import query, query_string, response
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import query_string, response
 
 
 class LookupModule(DroverLookup):
     def answer(self, terms: list[Any]) -> list[Any]:
-        queries = [query_string.parse(term) if isinstance(term, str) else query.from_mapping(term) for term in terms]
+        queries = [query_string.read(term) for term in terms]
         if not queries:
             return []
         with self.store().read() as connection:

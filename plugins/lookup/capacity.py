@@ -32,6 +32,7 @@ extends_documentation_fragment:
   - drover.compute.scheduler
   - drover.compute.scheduler.plugin
 seealso:
+  - module: drover.compute.capacity_info
   - plugin: drover.compute.schedule
     plugin_type: lookup
 """
@@ -87,12 +88,7 @@ _raw:
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
-from ansible_collections.drover.compute.plugins.plugin_utils.store import clock
-from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import ALL, read_columns
-from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_amounts
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import capacity
 
 
 class LookupModule(DroverLookup):
@@ -102,23 +98,4 @@ class LookupModule(DroverLookup):
     def answer(self, terms: list[Any]) -> list[Any]:
         policy = self.policy()
         with self.store().read() as connection:
-            found = [scheduling.read_specs(connection, [_request(term)]) for term in terms]
-            if any(len(each) != 1 for each in found):
-                raise DroverError("num_instances of a request for capacity must be 1, because the lookup counts how many fit.")
-            specs = [each[0] for each in found]
-            wanted = scheduling.columns_for_specs(specs, policy)
-            instances = None
-            if self.get_option("loss"):
-                wanted.groups = wanted.instances = ALL
-                instances = read_amounts(connection)
-                wanted.classes |= scheduling.classes_of(instances)
-            columns = read_columns(connection, clock.now(connection), self.get_option("service_down_time"), wanted)
-        return [{"name": spec.name, **plan_capacity(columns, spec, policy, instances)} for spec in specs]
-
-
-def _request(term: Any) -> dict[str, Any]:
-    """Return a request, for a term that is a request or the name of a flavor."""
-    if isinstance(term, dict):
-        flavor = term.get("flavor")
-        return {"name": flavor if isinstance(flavor, str) else "one more", **term}
-    return {"name": term, "flavor": term}
+            return capacity.count(connection, terms, policy, self.get_option("loss"), self.get_option("service_down_time"))

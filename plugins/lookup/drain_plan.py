@@ -70,6 +70,7 @@ extends_documentation_fragment:
   - drover.compute.scheduler
   - drover.compute.scheduler.plugin
 seealso:
+  - module: drover.compute.plan_drain_info
   - module: drover.compute.migration
 """
 

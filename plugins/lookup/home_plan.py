@@ -28,6 +28,7 @@ extends_documentation_fragment:
   - drover.compute.scheduler.plugin
   - drover.compute.scheduler.waves
 seealso:
+  - module: drover.compute.plan_home_info
   - plugin: drover.compute.rolling_plan
     plugin_type: lookup
 """
@@ -82,8 +83,7 @@ _raw:
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup, flat
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import plan_home
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import homes_of, plan_home
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import limits as migration_limits
 
 
@@ -98,10 +98,6 @@ class LookupModule(DroverLookup):
     def answer(self, terms: list[Any]) -> list[Any]:
         policy, most = self.policy(), self.get_option("max_migrations")
         migration_limits.of_options({"max_migrations": most})
-        homes = {}
-        for each in flat(terms):
-            if not isinstance(each, dict) or not all(isinstance(each.get(key), str) for key in ("uuid", "host", "node")):
-                raise DroverError(f"home_plan takes mappings with uuid, host and node, not {each!r}.")
-            homes[each["uuid"]] = (each["host"], each["node"])
+        homes = homes_of(flat(terms))
         with self.store().read() as connection:
             return [plan_home(connection, homes, policy, most, self.get_option("service_down_time"))]

@@ -71,6 +71,7 @@ extends_documentation_fragment:
   - drover.compute.scheduler.plugin
   - drover.compute.scheduler.waves
 seealso:
+  - module: drover.compute.plan_rebalance_info
   - plugin: drover.compute.drain_plan
     plugin_type: lookup
 """
@@ -120,61 +121,29 @@ _raw:
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import estimate
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import read_whole_fleet
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import RebalanceQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
-from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import rebalance_lines
-from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, services
-from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import moved_since
+
+#: Options that are fields of RebalanceQuestion, and variables by the same name.
+SAME = (
+    "max_moves",
+    "threshold",
+    "margin",
+    "cost_per_gib",
+    "cooldown",
+    "despite_maintenance",
+    "weights",
+    "max_migrations",
+    "service_down_time",
+)
 
 
 class LookupModule(DroverLookup):
-    VARIABLES = {
-        name: name
-        for name in (
-            "max_moves",
-            "threshold",
-            "margin",
-            "cost_per_gib",
-            "cooldown",
-            "despite_maintenance",
-            "weights",
-            "max_migrations",
-            "service_down_time",
-        )
-    } | {"policy": "scheduler", "policy_file": "scheduler_file"}
+    VARIABLES = {"policy": "scheduler", "policy_file": "scheduler_file", **{name: name for name in SAME}}
 
     def answer(self, terms: list[Any]) -> list[Any]:
         if terms:
             raise DroverError("rebalance_plan takes no terms: it plans for the whole fleet.")
-        policy = self.policy()
-        most = self.get_option("max_migrations")
-        for option, least in (("max_migrations", 1), ("cooldown", 0)):
-            if self.get_option(option) < least:
-                raise DroverError(f"{option} must be {least} or more, not {self.get_option(option)}.")
+        question = RebalanceQuestion(self.policy(), **{name: self.get_option(name) for name in SAME})
         with self.store().read() as connection:
-            now = clock.now(connection)
-            columns, instances = read_whole_fleet(connection, policy, now, self.get_option("service_down_time"))
-            moved = moved_since(connection, now - self.get_option("cooldown"))
-            drained = [] if self.get_option("despite_maintenance") else services.drained_hosts(connection)
-        plan = plan_rebalance(
-            columns,
-            [each for each in instances if each["uuid"] not in moved],
-            policy,
-            0 if drained else self.get_option("max_moves"),
-            self.get_option("threshold"),
-            self.get_option("margin"),
-            self.get_option("cost_per_gib"),
-            {"per_source": most, "per_destination": most},
-            self.get_option("weights"),
-        )
-        if drained:
-            plan["reason"] = (
-                f"{', '.join(drained)} is drained, and nothing moves until it is back; drover_despite_maintenance lifts this rule"
-            )
-        plan["cooling"] = sorted(each["name"] for each in instances if each["uuid"] in moved)
-        with self.store().read() as connection:
-            estimate(connection, plan, instances)
-        plan["lines"] = rebalance_lines(plan)
-        return [plan]
+            return [question.plan(connection)]

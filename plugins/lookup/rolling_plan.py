@@ -54,6 +54,7 @@ extends_documentation_fragment:
   - drover.compute.scheduler
   - drover.compute.scheduler.plugin
 seealso:
+  - module: drover.compute.plan_rolling_info
   - plugin: drover.compute.drain_plan
     plugin_type: lookup
 """

@@ -59,12 +59,12 @@ options:
     type: int
     default: 0
   reserved_host_memory_mb:
-    description: Memory kept for the host, in MiB.
-    type: int
+    description: Memory kept for the host, in MiB, or a size such as V(2GiB).
+    type: raw
     default: 512
   reserved_host_disk_mb:
-    description: Disk kept for the host, in MiB.
-    type: int
+    description: Disk kept for the host, in MiB, or a size such as V(20GiB).
+    type: raw
     default: 0
   cpu_allocation_ratio:
     description:

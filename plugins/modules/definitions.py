@@ -25,9 +25,10 @@ options:
     type: path
   instances:
     description:
-      - Definitions as data instead of a file. Each has C(name) and C(memory_mb) (MiB), and may have C(vcpus) (default 1), C(disks) (each
-        C(size_gb), and optionally C(image), C(image_format), C(path)), C(networks) (each a C(bridge) or a C(network), and optionally
-        C(mac), C(model)), C(server_group), C(availability_zone), C(hints), C(project), C(user), C(cloud_init) (C(user_data), C(meta_data),
+      - Definitions as data instead of a file. Each has C(name) and C(memory_mb) (MiB, or a size such as V(4GiB)), and may have C(vcpus) (default 1),
+        C(disks) (each C(size_gb) (GiB, or a size), and optionally C(image), C(image_format), C(path)), C(networks) (each a C(bridge)
+        or a C(network), and optionally C(mac), C(model)), C(server_group), C(availability_zone), C(hints), C(project), C(user),
+        C(cloud_init) (C(user_data), C(meta_data),
         C(network_config)), C(autostart), C(uuid), C(policy) (C(move), C(on_drain), C(priority), C(migration), see the role place),
         C(domain_type), C(cpu) (C(mode), C(model)), C(state). A definition with the C(state) V(absent) is left out of RV(instances) and is
         not built.

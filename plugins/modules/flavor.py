@@ -32,12 +32,12 @@ options:
     type: int
   memory_mb:
     description:
-      - Memory in MiB. Required for a new flavor.
-    type: int
+      - Memory in MiB, or a size such as V(4GiB). Required for a new flavor.
+    type: raw
   disk_gb:
     description:
-      - Disk in GiB. A new flavor has V(0).
-    type: int
+      - Disk in GiB, or a size such as V(1TiB). A new flavor has V(0).
+    type: raw
   extra_specs:
     description:
       - Requirements for hosts, such as C(aggregate_instance_extra_specs:ssd) or C(capabilities:hypervisor_version). A key with the value
@@ -65,7 +65,7 @@ EXAMPLES = r"""
       drover.compute.flavor:
         name: db
         vcpus: 4
-        memory_mb: 16384
+        memory_mb: 16GiB
         disk_gb: 100
         extra_specs:
           "aggregate_instance_extra_specs:ssd": "true"

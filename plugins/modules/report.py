@@ -29,8 +29,8 @@ options:
     default: drover-report.html
   plans:
     description:
-      - Plans to draw as before, moves and after, each a result of P(drover.compute.drain_plan#lookup),
-        P(drover.compute.rebalance_plan#lookup), P(drover.compute.rolling_plan#lookup) or P(drover.compute.home_plan#lookup).
+      - Plans to draw as before, moves and after, each RV(ignore:plan) of M(drover.compute.plan_drain_info),
+        M(drover.compute.plan_rebalance_info), M(drover.compute.plan_rolling_info) or M(drover.compute.plan_home_info).
       - A plan that no longer fits the store is drawn with a warning.
     type: list
     elements: dict
@@ -74,11 +74,15 @@ EXAMPLES = r"""
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: Write the report with the drain of a host
+    - name: Plan the drain of a host
+      drover.compute.plan_drain_info:
+        host: kvm1
+      register: drain
+
+    - name: Write the report with it
       drover.compute.report:
         path: drain-kvm1.html
-        plans:
-          - "{{ lookup('drover.compute.drain_plan', 'kvm1') }}"
+        plans: ["{{ drain.plan }}"]
 """
 
 RETURN = r"""

@@ -5,8 +5,13 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NoReturn
+
+_DIGITS = re.compile(r"([0-9]+)")
 
 
 class DroverError(Exception):
@@ -39,6 +44,12 @@ class Late(DroverError):
         super().__init__(f"Host {host} did not answer in time, which is {seconds} s.", host=host)
 
 
+def natural(name: str) -> tuple[list[int | str], str]:
+    """Return what names are sorted by, so that kvm2 comes before kvm10."""
+    parts = _DIGITS.split(name)
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)], name
+
+
 def some(names: Sequence[str], most: int = 8) -> str:
     """The first of a list of names for a sentence, and how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
@@ -56,6 +67,10 @@ def refuse_unknown_rules(lifted: Iterable[str], rules: Collection[str]) -> None:
         raise DroverError(f"There is no rule named {', '.join(unknown)} to lift; the rules are {', '.join(rules)}. Nothing was changed.")
 
 
+#: Of the collection as it is installed.
+_REQUIREMENTS = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "requirements.txt"))
+
+
 def require(name: str, module: object) -> None:
     """Raise DroverError when a guarded import left nothing behind.
 
@@ -68,8 +83,8 @@ def require(name: str, module: object) -> None:
 
 def _missing(name: str) -> DroverError:
     return DroverError(
-        f"The Python package {name} is missing on this controller. Install what drover.compute "
-        "needs with: pip install -r requirements.txt (the file is in the collection's folder)."
+        f"The Python package {name} is missing on this controller. Install what drover.compute needs, into the Python that runs Ansible: "
+        f"{sys.executable} -m pip install -r {_REQUIREMENTS}"
     )
 
 

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, PlanError, natural, some
 
 #: The most that a column of whole numbers in the database holds.
 MOST = 2**31 - 1
@@ -94,6 +94,32 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     by_lower = {each.lower().removeprefix(prefix): each for each in known}
     near = difflib.get_close_matches(name.lower().removeprefix(prefix), sorted(by_lower), 1)
     return f" (did you mean {by_lower[near[0]]}?)" if near else ""
+
+
+def which_name(name: str, known: Iterable[str]) -> str:
+    """Return did_you_mean() for the name of a host, an instance or the like: kvm9 is no slip for kvm1, but kmv1 and kvm01 are."""
+    numbers = _numbers(name)
+    return did_you_mean(name, [each for each in known if _numbers(each) == numbers])
+
+
+def _numbers(name: str) -> list[int]:
+    return [int(each) for each in re.findall("[0-9]+", name)]
+
+
+def unknown_host(host: str, known: Iterable[str], refuse: Refusal = PlanError) -> Exception:
+    """Return the error for a host that is not in the store, or has no compute node there.
+
+    :param known: the names of the others.
+    """
+    names = sorted(set(known), key=natural)
+    if not names:
+        return refuse(f"Host {host} is not in the store, which is empty. Run the playbook drover.compute.discover first.")
+    several = [each for each in re.split(r"[\s,:;]+", host) if each]
+    if len(several) > 1 and set(several) & set(names):
+        return refuse(f"{host} names {len(several)} hosts, and one host is wanted here. Run it once for each host; nothing was done.")
+    return refuse(
+        f"Host {host} is not in the store{which_name(host, names)}. Known hosts: {some(names, 10)}. Run drover.compute.discover if it is new."
+    )
 
 
 def shown(value: object) -> str:

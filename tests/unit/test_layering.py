@@ -151,11 +151,13 @@ TREE = (
     "plugin_utils/report/part.py",
     "plugin_utils/scheduler/host_filters/deep.py",
     "plugin_utils/scheduler/part.py",
+    "plugin_utils/sizes.py",
     "plugin_utils/storage_identity.py",
     "plugin_utils/store/part.py",
     "plugin_utils/store/sql.py",
     "plugin_utils/tracker/part.py",
     "plugin_utils/validation.py",
+    "plugin_utils/yaml_errors.py",
 )
 
 

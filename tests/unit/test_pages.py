@@ -33,8 +33,8 @@ PAGES = [
 RUN, SYNTAX, GUIDED, EXISTS, SHOWN = "run", "syntax", "guided", "exists", "shown"
 # First that matches.
 LEVELS = (
-    (r"ansible-playbook .*drover\.compute\.(hosts|audit)\b", RUN),
-    (r"ansible-playbook .*drover\.compute\.report$", RUN),
+    (r"ansible-playbook .*drover\.compute\.(hosts|audit|capacity|schedule)\b", RUN),
+    (r"ansible-playbook .*drover\.compute\.report($| .*plan_drain)", RUN),
     (r"ansible-playbook .*drover\.compute\.rebalance\b(?!.*(apply|plan_file))", RUN),
     (r"ansible-playbook ", SYNTAX),
     (r"ansible localhost -m drover\.compute\.lease\b", RUN),

@@ -24,7 +24,7 @@ power_driver power_force power_mac power_password power_reboot_command power_res
 power_validate_certs probe_kvm ram_allocation_ratio reason reboot reboot_sentinel release_expired report reserved_host_cpus
 reserved_host_disk_mb reserved_host_memory_mb resize rolling rolling_restart scheduler scheduler_file server_groups service_down_time
 shared_block_devices shared_pools shutdown_timeout solver_seconds spare_hosts start_timeout store_url threshold timeout unmovable uris
-weights
+weights disk_gb memory_mb num_instances plan_drain vcpus
 """
 KNOWN = frozenset(PREFIX + name for name in _NAMES.split())
 

@@ -15,6 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.migrations import l
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import move_times
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movability import why_unmovable
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.return_home import plan_return
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
 from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import PlannedInstance
@@ -32,13 +33,19 @@ from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import
     drain_lines,
     estimate_lines,
     home_lines,
+    rebalance_lines,
     rolling_lines,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, local_disks, measured_moves
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, local_disks, measured_moves, services
 from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_host_instances, read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import (
+    moved_since,
+    read_host_instances,
+    read_instances,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import left_open_for
+from ansible_collections.drover.compute.plugins.plugin_utils.validation import shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,6 +168,71 @@ class RollingQuestion:
             instances = [each for each in instances if why_unmovable(each) is None]
         plan: RollingPlan = plan_rolling(columns, instances, self.policy, hosts, self.spare_hosts, self.batch_size or None, self.back)
         return {**plan, "lines": rolling_lines(plan)}
+
+
+@dataclasses.dataclass(frozen=True)
+class RebalanceQuestion:
+    """What the plan of a rebalance goes by.
+
+    max_moves: the most moves. threshold, margin, cost_per_gib, weights: see plan_rebalance(). cooldown: seconds after a move in which an
+    instance stays. despite_maintenance: whether a drained host does not keep the others from moving. max_migrations: most migrations at a
+    time from and to one host. service_down_time: seconds.
+    """
+
+    policy: Policy
+    max_moves: int = 10
+    threshold: float = 0.01
+    margin: float = 0.0005
+    cost_per_gib: float = 0.0
+    cooldown: int = 3600
+    weights: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    despite_maintenance: bool = False
+    max_migrations: int = 2
+    service_down_time: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_migrations", 1), ("cooldown", 0)):
+            if getattr(self, name) < least:
+                raise DroverError(f"{name} must be {least} or more, not {getattr(self, name)}.")
+
+    def plan(self, connection: Connection) -> RebalancePlan:
+        """Plan the moves that even out the load."""
+        now = clock.now(connection)
+        columns, instances = read_whole_fleet(connection, self.policy, now, self.service_down_time)
+        moved = moved_since(connection, now - self.cooldown)
+        drained = [] if self.despite_maintenance else services.drained_hosts(connection)
+        plan: RebalancePlan = plan_rebalance(
+            columns,
+            [each for each in instances if each["uuid"] not in moved],
+            self.policy,
+            0 if drained else self.max_moves,
+            self.threshold,
+            self.margin,
+            self.cost_per_gib,
+            {"per_source": self.max_migrations, "per_destination": self.max_migrations},
+            self.weights,
+        )
+        if drained:
+            plan["reason"] = (
+                f"{', '.join(drained)} is drained, and nothing moves until it is back; drover_despite_maintenance lifts this rule"
+            )
+        plan["cooling"] = sorted(each["name"] for each in instances if each["uuid"] in moved)
+        estimate(connection, plan, instances)
+        plan["lines"] = rebalance_lines(plan)
+        return plan
+
+
+def homes_of(instances: Iterable[Any]) -> dict[str, tuple[str, str]]:
+    """Return the homes for plan_home() from mappings with uuid, host and node.
+
+    :raises DroverError: one is no such mapping.
+    """
+    homes = {}
+    for each in instances:
+        if not isinstance(each, dict) or not all(isinstance(each.get(key), str) for key in ("uuid", "host", "node")):
+            raise DroverError(f"The earlier compute node of an instance is a mapping with uuid, host and node, not {shown(each)}.")
+        homes[each["uuid"]] = (each["host"], each["node"])
+    return homes
 
 
 def plan_home(

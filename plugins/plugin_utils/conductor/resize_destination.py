@@ -18,6 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors im
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import flavors
 from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils.validation import which_name
 
 # What a flavor sets; all else that an instance holds stays with it.
 SIZED = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
@@ -100,8 +101,9 @@ def _size(connection: Connection, instance: NamedInstance, name: str | None) -> 
         return size_of(instance)
     found = flavors.find(connection, name)
     if found is None:
+        near = which_name(name, flavors.read_all(connection))
         raise DroverError(
-            f"Flavor {name} is not in the store, so {instance['name']} is not resized. Make it with drover.compute.flavor, or "
+            f"Flavor {name} is not in the store{near}, so {instance['name']} is not resized. Make it with drover.compute.flavor, or "
             "correct the name."
         )
     # A flavor without a disk leaves the disks as they are.

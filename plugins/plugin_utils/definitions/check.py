@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import validation
+from ansible_collections.drover.compute.plugins.plugin_utils import sizes, validation
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import disk_files, guest
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, natural, some
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import policy as move_policy
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups as placement_groups
 
@@ -20,7 +20,8 @@ KEYS = {
     "uuid": str,
     "host": str,
     "vcpus": int,
-    "memory_mb": int,
+    # Of a size sizes.read() says what is wrong.
+    "memory_mb": object,
     "disks": list,
     "networks": list,
     "server_group": str,
@@ -36,11 +37,11 @@ KEYS = {
     "state": str,
 }
 STATES = ("present", "absent")
-DISK_KEYS = {"size_gb": int, "image": str, "image_format": str, "path": str}
+DISK_KEYS = {"size_gb": object, "image": str, "image_format": str, "path": str}
 NETWORK_KEYS = {"bridge": str, "network": str, "mac": str, "model": str}
 GROUP_KEYS = {"name": str, "policy": str, "max_server_per_host": int, "max_moving": int}
 CLOUD_INIT_KEYS = {"user_data": (str, dict), "meta_data": (str, dict), "network_config": (str, dict)}
-_WORDS = {str: "a text", int: "a whole number", list: "a list", dict: "a mapping", bool: "true or false"}
+_WORDS = {str: "a text", int: "a whole number", list: "a list", dict: "a mapping", bool: "true or false", object: "a size such as 4GiB"}
 
 
 def instances(items: Any, where: Callable[[Any], str]) -> list[dict[str, Any]]:
@@ -65,7 +66,7 @@ def instances(items: Any, where: Callable[[Any], str]) -> list[dict[str, Any]]:
         _keys(item, KEYS, place)
         _name(item["name"], place)
         _at_least(item, "vcpus", 1, place, default=1)
-        _at_least(item, "memory_mb", 1, place)
+        memory_mb = sizes.read(f"{place}: memory_mb", item.get("memory_mb"), sizes.MIB, 1)
         if item.get("state") not in (None, *STATES):
             raise DroverError(f"{place}: state must be {' or '.join(STATES)}, not {item['state']!r}.")
         if item.get("uuid"):
@@ -85,6 +86,7 @@ def instances(items: Any, where: Callable[[Any], str]) -> list[dict[str, Any]]:
             {
                 **item,
                 "vcpus": item.get("vcpus", 1),
+                "memory_mb": memory_mb,
                 "disks": disks,
                 "networks": item.get("networks") or [],
                 "policy": move_policy.checked(item.get("policy") or {}, place),
@@ -115,6 +117,26 @@ def server_groups(items: Any, where: Callable[[Any], str]) -> list[dict[str, Any
         if item.get("max_moving") is not None:
             _at_least(item, "max_moving", 1, place)
     return [dict(item) for item in items]
+
+
+def known_groups(
+    instances: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]], known: Collection[str], places: Mapping[str, str]
+) -> None:
+    """Refuse an unknown server group of an instance that is not built yet.
+
+    :param instances: each with what identity.resolve() made of it.
+    :param known: the names of the server groups of the file and of the store.
+    :param places: where each instance stands, by name.
+    """
+    for item, resolved in instances:
+        group = item.get("server_group")
+        if group and group not in known and resolved["state"] in ("new", "building"):
+            has = f"There are: {some(sorted(known, key=natural))}" if known else "There is none"
+            raise DroverError(
+                f"{places[item['name']]}: instance {item['name']}: server group {group} is neither under server_groups nor in the "
+                f"store{validation.which_name(group, known)}. {has}. Correct the name, or add the group with name and policy to "
+                "server_groups. Nothing was placed."
+            )
 
 
 def _keys(item: Any, known: Mapping[str, Any], place: str) -> None:
@@ -151,10 +173,10 @@ def _unique(seen: dict[Any, str], value: Any, place: str, what: str) -> None:
 
 def _disk(disk: Mapping[str, Any], place: str) -> dict[str, Any]:
     _keys(disk, DISK_KEYS, place)
-    _at_least(disk, "size_gb", 1, place)
+    size_gb = sizes.read(f"{place}: size_gb", disk.get("size_gb"), sizes.GIB, 1)
     if disk.get("path") and not str(disk["path"]).startswith("/"):
         raise DroverError(f"{place}: path must be absolute, not {disk['path']!r}.")
-    return dict(disk)
+    return {**disk, "size_gb": size_gb}
 
 
 def _network(network: Mapping[str, Any], place: str) -> None:

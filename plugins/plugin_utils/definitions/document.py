@@ -19,7 +19,7 @@ try:
 except ImportError:
     YAML = None  # type: ignore[assignment,misc]  # require() says that it is missing
 
-from ansible_collections.drover.compute.plugins.plugin_utils import validation
+from ansible_collections.drover.compute.plugins.plugin_utils import validation, yaml_errors
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 
@@ -76,7 +76,7 @@ class Document:
         mark = getattr(problem, "problem_mark", None)
         position = getattr(problem, "position", None)
         if mark is not None:
-            return f", line {mark.line + 1}, column {mark.column + 1}: {problem.problem or problem}."
+            return f", line {mark.line + 1}, column {mark.column + 1}: {yaml_errors.in_words(problem)}. Nothing was changed."
         if position is not None:
             return f", line {self.before.count(chr(10), 0, position) + 1}: it holds a character that YAML forbids."
         return f": {problem}."

@@ -95,6 +95,11 @@ def find(connection: Connection, group: str | GroupDescription) -> Row:
     return row
 
 
+def names(connection: Connection) -> list[str]:
+    """Return the names of all server groups."""
+    return list(connection.execute(sa.select(tables.server_groups.c.name)).scalars())
+
+
 def name_of(group: str | GroupDescription | None) -> str | None:
     """Return the name of a server group that is given by name or description; None without one."""
     return group["name"] if isinstance(group, dict) else group or None

@@ -28,7 +28,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.records.plans impor
 )
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.validation import check_keys, check_whole
+from ansible_collections.drover.compute.plugins.plugin_utils.validation import check_keys, check_whole, unknown_host
 
 LIMITS = ("per_source", "per_destination", "total", "bandwidth_mib")
 
@@ -129,8 +129,7 @@ def _sources(states: HostStates, names: Sequence[str]) -> list[int]:
     rows = [index for index in range(states.size) if states.host[index] in names]
     missing = sorted(set(names) - {states.host[index] for index in rows})
     if missing or not rows:
-        known = ", ".join(sorted(set(states.host))) or "none at all"
-        raise PlanError(f"The store has no compute node of host '{(missing or ['none'])[0]}'; it has hosts: {known}.")
+        raise unknown_host((missing or ["none"])[0], states.host)
     return rows
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import packing_state_of
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.maintenance_batches import LargeBatch, MaintenanceFleet, new_batch
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movability import is_to_shut_down, why_unmovable
@@ -17,6 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.records.instances i
 from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import RollingPlan
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.validation import unknown_host
 
 
 def plan_rolling(
@@ -47,7 +47,7 @@ def plan_rolling(
     wanted = names if hosts is None else sorted(set(hosts))
     unknown = [name for name in wanted if name not in names]
     if unknown:
-        raise PlanError(f"The store has no compute node of host '{unknown[0]}'; it has hosts: {', '.join(names) or 'none at all'}.")
+        raise unknown_host(unknown[0], names)
     moving: list[PlannedInstance] = []
     blocked: dict[str, str] = {}
     for each in sorted(instances, key=lambda found: (found["name"], found["uuid"])):

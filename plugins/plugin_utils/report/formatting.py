@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Sequence
+
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import natural as natural
 
 #: From this much on the next larger unit is used.
 _NEXT = 1024
@@ -15,15 +16,6 @@ _NEXT = 1024
 _HIDDEN = dict.fromkeys(
     [*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd"
 ) | {0x9: " ", 0xA: " ", 0xD: " "}
-
-
-_DIGITS = re.compile(r"([0-9]+)")
-
-
-def natural(name: str) -> tuple[list[int | str], str]:
-    """What names are sorted by, so that kvm2 comes before kvm10."""
-    parts = _DIGITS.split(name)
-    return [int(part) if place % 2 else part for place, part in enumerate(parts)], name
 
 
 def clean(text: str) -> str:

@@ -15,6 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors im
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.node_columns import NodeColumns, image_pairs
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_fields import ServerGroupRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
+from ansible_collections.drover.compute.plugins.plugin_utils.validation import which_name
 
 
 class ProviderCapacity(Protocol):
@@ -124,7 +125,8 @@ class HostStates(NodeColumns):
                 names = sorted(set(self._stored_groups) | set(self._groups))
                 has = f"it has: {', '.join(names)}" if names else "it has none"
                 raise RequestError(
-                    f"Server group '{request.name}' is not in the store ({has}); give name and policy to make it, or correct the name."
+                    f"Server group '{request.name}' is not in the store{which_name(request.name, names)} ({has}); "
+                    "give name and policy to make it, or correct the name."
                 )
             self._groups[request.name] = GroupState(
                 request.name, request.policy, request.max_server_per_host or 1, set(), self._count(()), False

@@ -136,14 +136,15 @@ class Policy:
         driver = mapping.get("driver") or DEFAULT_DRIVER
         if driver not in DRIVERS:
             raise PolicyError(
-                f"The scheduler policy names the driver {driver!r}, which does not exist; there are: {', '.join(DRIVERS)}.",
+                f"The scheduler policy names the driver {driver!r}, which does not exist{validation.did_you_mean(str(driver), DRIVERS)}; "
+                f"there are: {', '.join(DRIVERS)}.",
                 ("driver",),
             )
         for name in options["least_cost_functions"]:
             if name not in COST_FUNCTIONS:
                 raise PolicyError(
-                    f"The scheduler policy names '{name}' under 'least_cost_functions', which does not exist;"
-                    f" there are: {', '.join(COST_FUNCTIONS)}.",
+                    f"The scheduler policy names '{name}' under 'least_cost_functions', which does not exist"
+                    f"{validation.did_you_mean(str(name), COST_FUNCTIONS)}; there are: {', '.join(COST_FUNCTIONS)}.",
                     ("least_cost_functions", name),
                 )
         return cls(
@@ -258,7 +259,8 @@ def _known(key: str, name: Any, found: Catalogue) -> None:
     except SchedulerError as problem:
         raise PolicyError(f"The scheduler policy names '{name}' under '{key}': {problem}", (key,)) from None
     raise PolicyError(
-        f"The scheduler policy names '{name}' under '{key}', which does not exist; there are: {', '.join(found.names)}.",
+        f"The scheduler policy names '{name}' under '{key}', which does not exist{validation.did_you_mean(str(name), found.names)}; there are: "
+        f"{', '.join(found.names)}.",
         (key, name),
     )
 

@@ -16,6 +16,7 @@ try:
 except ImportError:
     YAML = MarkedYAMLError = None  # type: ignore[assignment,misc]  # require() says that it is missing
 
+from ansible_collections.drover.compute.plugins.plugin_utils import yaml_errors
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import require
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import PolicyError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy, merged
@@ -73,7 +74,7 @@ def _read(path: str) -> tuple[Any, dict[str, Any]]:
     except MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "line 1, column 1"
-        raise PolicyError(f"{path}, {where}: this is not YAML: {problem.problem or problem.context}.") from None
+        raise PolicyError(f"{path}, {where}: {yaml_errors.in_words(problem)}.") from None
     if isinstance(document, Mapping) and set(document) == {KEY}:
         document = document[KEY]
     if document is None:

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import sizes
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import json_query
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.extra_spec_operators import predicates, requirement
-from ansible_collections.drover.compute.plugins.plugin_utils.validation import check_keys, read_uuid, read_whole, shown
+from ansible_collections.drover.compute.plugins.plugin_utils.validation import check_keys, read_uuid, read_whole, shown, which_name
 
 #: The first two are for the server group filters, the soft ones for the weighers.
 GROUP_POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
@@ -90,6 +91,18 @@ def read_amount(request: Mapping[str, Any], key: str, who: str, least: int, defa
     if value is None:
         raise RequestError(f"{who} has no '{key}'; give a whole number, {least} or more.")
     return read_whole(f"{who}: '{key}'", value, least, refuse=RequestError)
+
+
+def read_size(request: Mapping[str, Any], key: str, who: str, least: int, default: int | None = None) -> int:
+    """Read a size in MiB, or in GiB where the key ends in _gb.
+
+    :raises RequestError: it is no size, or too small, or it is missing and has no default.
+    """
+    value = request.get(key, default)
+    unit = sizes.GIB if key.endswith("_gb") else sizes.MIB
+    if value is None:
+        raise RequestError(f"{who} has no '{key}'; give a number of {unit}, {least} or more, or a size such as 4GiB.")
+    return sizes.read(f"{who}: '{key}'", value, unit, least, RequestError)
 
 
 def optional_uuid(request: Mapping[str, Any], who: str, key: str = "uuid") -> str | None:
@@ -185,21 +198,22 @@ def read_flavor(
         elif request.get("vcpus") is None:
             has = f"it has: {', '.join(sorted(flavors))}" if flavors else "it has none"
             raise RequestError(
-                f"{who}: flavor '{name}' is not in the store ({has}); make it with drover.compute.flavor, or give vcpus and memory_mb."
+                f"{who}: flavor '{name}' is not in the store{which_name(name, flavors or ())} ({has}); "
+                "make it with drover.compute.flavor, or give vcpus and memory_mb."
             )
         else:
             flavor = Flavor(name)
     disk = found.get("disk_gb")
     if disk is None and any(found.get(key) is not None for key in ("root_gb", "ephemeral_gb", "swap_mb")):
-        parts = [read_amount(found, key, who, least=0, default=0) for key in ("root_gb", "ephemeral_gb", "swap_mb")]
+        parts = [read_size(found, key, who, least=0, default=0) for key in ("root_gb", "ephemeral_gb", "swap_mb")]
         disk = parts[0] + parts[1] - -parts[2] // 1024
     defaults = {"vcpus": found.get("vcpus"), "memory_mb": found.get("memory_mb"), "disk_gb": disk}
     given = {key: request[key] for key in defaults if request.get(key) is not None}
     asked = {key: value for key, value in {**defaults, **given}.items() if value is not None}
     amounts = {
         "VCPU": read_amount(asked, "vcpus", who, least=1),
-        "MEMORY_MB": read_amount(asked, "memory_mb", who, least=1),
-        "DISK_GB": read_amount(asked, "disk_gb", who, least=0, default=0),
+        "MEMORY_MB": read_size(asked, "memory_mb", who, least=1),
+        "DISK_GB": read_size(asked, "disk_gb", who, least=0, default=0),
     }
     return flavor, amounts
 

@@ -210,9 +210,9 @@ class Store:
                 "run the same again: what was done before stays as it is."
             )
         elif self.url.get_backend_name() == "sqlite" and isinstance(problem, (exc.OperationalError, exc.InterfaceError)):
-            advice = (
-                "See whether its disk is full or read-only, and whether this user may write to the file and the folder of drover_store_url."
-            )
+            advice = sqlite.advice(self.url.database or "")
+        elif self.url.get_backend_name() == "sqlite" and sqlite.NO_DATABASE in cause:
+            advice = sqlite.is_no_database(self.url.database or "")
         elif isinstance(problem, (exc.OperationalError, exc.InterfaceError)):
             advice = "Check that the database runs, and the host, user, password and permissions of drover_store_url."
         else:

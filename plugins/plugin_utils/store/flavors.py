@@ -28,6 +28,11 @@ def read_flavors(connection: Connection, named: Collection[str]) -> dict[str, di
     return {row.name: {field: getattr(row, field) for field in FIELDS} for row in rows}
 
 
+def read_all(connection: Connection) -> dict[str, dict[str, Any]]:
+    """Read all flavors, as read_flavors() does."""
+    return {row.name: {field: getattr(row, field) for field in FIELDS} for row in connection.execute(sa.select(tables.flavors))}
+
+
 def find(connection: Connection, name: str) -> dict[str, Any] | None:
     """Read a flavor as ensure() returns it."""
     table = tables.flavors

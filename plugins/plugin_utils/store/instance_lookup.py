@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.records.instances i
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, migrations_open, orders, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances import located, state_of
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, Row, sa
-from ansible_collections.drover.compute.plugins.plugin_utils.validation import canonical_uuid
+from ansible_collections.drover.compute.plugins.plugin_utils.validation import canonical_uuid, which_name
 
 
 class _Name(TypedDict):
@@ -44,8 +44,9 @@ def find(connection: Connection, wanted: Iterable[Any], unknown: list[Any] | Non
         row = _choose(one, by_uuid, by_name)
         if row is None:
             if unknown is None:
+                near = "" if one["uuid"] else which_name(str(one["name"]), connection.execute(sa.select(tables.instances.c.name)).scalars())
                 raise DroverError(
-                    f"No instance {one['uuid'] or one['name']} is in the store, so nothing was done. Correct the name, or "
+                    f"No instance {one['uuid'] or one['name']} is in the store{near}, so nothing was done. Correct the name, or "
                     "run drover.compute.discover if it exists.",
                     cause="unknown_instance",
                 )

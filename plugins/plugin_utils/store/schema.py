@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from types import ModuleType
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, some
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, exc, sa
 
 
@@ -38,6 +39,23 @@ def is_absent(problem: exc.DBAPIError) -> bool:
     return getattr(problem.orig, "sqlstate", None) == "42P01" or "no such table" in str(problem.orig)
 
 
+#: In every store of ours, whatever its schema.
+MARKS = {"alembic_version", "resource_providers", "compute_nodes", "domains"}
+
+
+def refuse_others(tables: Collection[str], shown_url: str) -> None:
+    """Refuse a database of another program, which must not get our tables.
+
+    :param tables: the names of all its tables.
+    :raises DroverError: it has tables, and they are not those of a store.
+    """
+    if tables and not MARKS.issubset(tables):
+        raise DroverError(
+            f"The database {shown_url} belongs to another program: it has the tables {some(sorted(tables), 5)}, and is no store of drover.compute. "
+            "Nothing was written. Set drover_store_url to a file or a database of its own."
+        )
+
+
 def check(connection: Connection, shown_url: str) -> str:
     """Refuse a store that this version cannot read.
 
@@ -47,6 +65,7 @@ def check(connection: Connection, shown_url: str) -> str:
     found = revision(connection)
     if found == LATEST:
         return found
+    refuse_others(sa.inspect(connection).get_table_names(), shown_url)
     if found is None:
         raise DroverError(
             f"The store {shown_url} is empty. Run the playbook drover.compute.discover first, "
@@ -70,6 +89,7 @@ def upgrade(connection: Connection, shown_url: str) -> str | None:
     found = revision(connection)
     if found == LATEST:
         return found
+    refuse_others(sa.inspect(connection).get_table_names(), shown_url)
     if found is not None:
         _refuse_newer(found, shown_url)
     _alembic().run(connection)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import ServiceState
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, tables
@@ -126,13 +127,9 @@ def get(connection: Connection, host: str) -> Row:
     return row
 
 
-def unknown_host(connection: Connection, host: str) -> DroverError:
+def unknown_host(connection: Connection, host: str) -> Exception:
     """Make the error for a host that is not in the store; it names some that are."""
-    known = list(connection.execute(sa.select(tables.services.c.host).order_by(tables.services.c.host).limit(11)).scalars())
-    if not known:
-        return DroverError(f"Host {host} is not in the store, which is empty. Run the playbook drover.compute.discover first.")
-    names = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")
-    return DroverError(f"Host {host} is not in the store. Known hosts: {names}. Run drover.compute.discover if it is new.")
+    return validation.unknown_host(host, connection.execute(sa.select(tables.services.c.host)).scalars(), DroverError)
 
 
 def change(connection: Connection, row: Row, values: Mapping[str, Any]) -> None:

@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import sqlite3
 import time
 from collections.abc import Iterator
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.store import schema
 from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Connection, sa
 
 # A writer waits this long (seconds) for another one: a fleet's hosts report at the same moment.
 BUSY_TIMEOUT = 60
+# What SQLite says of a file that it does not know.
+NO_DATABASE = "file is not a database"
+# access() asks for the real user where the system cannot ask for the effective one.
+_EFFECTIVE = os.access in os.supports_effective_ids
 # Files that have write-ahead logging as far as this process knows, by device and inode.
 _WRITE_AHEAD: set[tuple[int, int]] = set()
 
@@ -64,10 +70,17 @@ def make_file(dialect: Any, record: Any, cargs: Any, cparams: Any) -> None:
 
 
 def prepare(path: str | None, connection: sqlite3.Connection, record: Any) -> None:
+    """Prepare a new connection.
+
+    :raises DroverError: the file is of another program. It is refused before anything is written to it.
+    """
     # The driver's own begin would come too late and never be immediate; begin() does it.
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys=ON")
     if not _is_write_ahead(path):
+        schema.refuse_others(
+            [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")], f"sqlite:///{path}"
+        )
         _write_ahead(connection)
     # Each commit is on the disk at once: a hypervisor would do a second time an order that a power cut took out of the store.
     connection.execute("PRAGMA synchronous=FULL")
@@ -111,6 +124,38 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
             if "locked" not in str(problem) or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
+
+
+def advice(path: str) -> str:
+    """Say what to do about a file that SQLite cannot use."""
+    folder = os.path.dirname(path)
+    if os.path.isdir(path):
+        return f"{path} is a folder. Set drover_store_url to a file, such as sqlite:///{os.path.join(path, 'store.db')}."
+    who = f"This user ({_user()}) may not"
+    if os.path.exists(path) and not os.access(path, os.R_OK, effective_ids=_EFFECTIVE):
+        return f"{who} read {path}. Give the user the right to read and write the file and its folder, or set drover_store_url to another file."
+    for place, what in ((path, "write to"), (folder, "make files in")):
+        if os.path.exists(place) and not os.access(place, os.W_OK | (os.X_OK if place == folder else 0), effective_ids=_EFFECTIVE):
+            return (
+                f"{who} {what} {place}, or its file system is read-only. Give the user the right to read and write {path} and its folder, or set "
+                "drover_store_url to another file."
+            )
+    return f"See whether the disk of {folder} is full or read-only."
+
+
+def is_no_database(path: str) -> str:
+    """Say what to do about a file that is no SQLite database."""
+    return (
+        f"{path} is no SQLite database, or it is damaged. Nothing was written. Set drover_store_url to the file of the store; if this was the "
+        "store, restore a backup of it (docs/audit.md)."
+    )
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
 
 
 def begin(connection: Connection) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import validation
+from ansible_collections.drover.compute.plugins.plugin_utils import sizes, validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.records.node_fields import NODE_FIELDS, NUMBER, TEXT
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import checked_facts, node
@@ -26,6 +26,7 @@ _AMOUNTS = (
     "hypervisor_version",
     *(each.name for each in _GIVEN if each.types == NUMBER),
 )
+_SIZES = {"memory_mb": sizes.MIB, "local_gb": sizes.GIB, "reserved_host_memory_mb": sizes.MIB, "reserved_host_disk_mb": sizes.MIB}
 _RATIOS = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
 _TEXTS = (
     "host",
@@ -71,6 +72,9 @@ def reports(nodes: Iterable[Any], host: str, options: Mapping[str, Any]) -> dict
             raise DroverError(f"nodes, item {number}: must be a mapping such as host: kvm1, not {given!r}.")
         data = {"host": host, **given}
         where = f"nodes, item {number} ({data.get('hypervisor_hostname') or data['host']})"
+        data.update(
+            {name: sizes.read(f"{where}: {name}", data[name], unit) for name, unit in _SIZES.items() if isinstance(data.get(name), str)}
+        )
         _check(data, where)
         facts = data.get("hypervisor") or node.flat_facts(data)
         facts = {**facts, "domains": _checked(facts["domains"], where)} if facts.get("domains") else facts

@@ -247,7 +247,7 @@ def test_migration_refuses_what_it_cannot_do(fleet_url):
         ({"options": {"on_timeout": "wait"}}, "value of on_timeout must be one of"),
         ({"options": {"bandwith": 3}}, "Unsupported parameters"),
         ({"state": "aborted", "moves": [{}]}, "state aborted takes no moves"),
-        ({"state": "aborted", "instances": ["wbe"]}, "No instance wbe is in the store, so nothing was done."),
+        ({"state": "aborted", "instances": ["wbe"]}, "No instance wbe is in the store (did you mean web?), so nothing was done."),
         ({"instances": ["web"]}, "The option instances is for state aborted"),
         ({"moves": [{"uuid": "u1", "host": "kvm2"}]}, "Move 1 of moves lacks name, from_host, live."),
         ({"moves": [{**MOVE, "name": "db"}]}, "is the uuid of web, not of db"),

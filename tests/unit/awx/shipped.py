@@ -28,6 +28,7 @@ SAID = {
     "drover_awx_credentials": ["hypervisors"],
 }
 LOOKUP = re.compile(r"""\b(?:lookup|query|q)\(\s*['"]drover\.compute\.(\w+)""")
+PLAN = re.compile(r"drover\.compute\.((?:plan_\w+|schedule|capacity)_info):")
 DEFAULT = re.compile(r"\b(drover_\w+) \| default\(([^()]*)\)( \| bool)?")
 
 
@@ -90,7 +91,7 @@ def fragment(name):
 def options(playbook):
     """dict variable -> its options (type, choices, default, required) of a playbook.
 
-    They are in the argument specs of the roles it runs, in the documentation of the lookups it uses, and in
+    They are in the argument specs of the roles it runs, in the documentation of the lookups it uses, in the modules of plans, and in
     the playbook itself, and the task files it imports, where these have a default for them.
     """
     text = PLAYBOOKS[playbook].read_text()
@@ -98,7 +99,11 @@ def options(playbook):
     text += "".join((ROOT / "playbooks" / path).read_text() for path in re.findall(r"import_tasks: (\S+)", text))
     found = {}
     for name, default, is_bool in DEFAULT.findall(text):
-        value = {} if default.startswith("omit") or default in ("''", "[]", "{}") else {"default": yaml.safe_load(default)}
+        value = (
+            {}
+            if default.startswith("omit") or default.partition(",")[0] in ("''", "[]", "{}", "none")
+            else {"default": yaml.safe_load(default)}
+        )
         found.setdefault(name, {}).update({"type": "bool" if is_bool else "str", **value})
     for lookup in LOOKUP.findall(text):
         source = (ROOT / "plugins" / "lookup" / f"{lookup}.py").read_text()
@@ -107,6 +112,11 @@ def options(playbook):
         for option in [option for each in (documented, *shared) for option in each.get("options", {}).values()]:
             for variable in option.get("vars", ()):
                 found[variable["name"]] = option
+    for module in PLAN.findall(text):
+        plugin = importlib.import_module(f"ansible_collections.drover.compute.plugins.action.{module}").ActionModule
+        for each in plugin.VARIABLES:
+            option, variable = (each, each) if isinstance(each, str) else each
+            found[f"drover_{variable}"] = plugin.ARGUMENT_SPEC[option]
     for play in plays:
         for task in play.get("tasks", ()):
             role = task.get("ansible.builtin.import_role") or task.get("ansible.builtin.include_role")

@@ -181,7 +181,7 @@ def test_undrain_of_a_host_that_was_not_drained(fleet):
         ("hosts", {"drover_host": "kvm9"}, "kvm9"),
         ("discover", {"drover_hypervisors": "kvm9"}, "The inventory has no host that matches 'kvm9'"),
         ("drain", {"drover_host": "kvm9"}, "kvm9"),
-        ("drain", {"drover_host": ""}, "is not in the store. Known hosts: kvm1, kvm2"),
+        ("drain", {"drover_host": ""}, "Which host? Name one host"),
         (
             "drain",
             {"drover_host": "kvm1", "drover_unmovable": "maybe"},

@@ -87,11 +87,11 @@ instances:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["memory_mb: -1"], "memory_mb must be a whole number from 1 to 2147483647, not -1"),
+        (["memory_mb: -1"], "memory_mb must be a whole number of MiB from 1 to 2147483647, or a size such as 512MiB, 4GiB or 2T, not -1"),
         (["memory_mb: 0"], "memory_mb must be .*not 0"),
         (["memory_mb: 1.5"], "memory_mb must be a whole number"),
-        (["memory_mb: 4g"], "memory_mb must be a whole number, not '4g'"),
-        (["memory_mb: true"], "memory_mb must be a whole number, not True"),
+        (["memory_mb: 4x"], "memory_mb must be a whole number of MiB .*, not '4x'"),
+        (["memory_mb: true"], "memory_mb must be a size such as 4GiB, not True"),
         (["memory_mb: 99999999999"], "memory_mb must be .*not 99999999999"),
         (["vcpus: 1"], "memory_mb must be a whole number.*not None"),
         (["memory_mb: 64", "vcpus: 0"], "vcpus must be .*not 0"),
@@ -195,7 +195,7 @@ def test_server_groups(read, text, message):
     [
         ("instances:\n  - name: web\n   vcpus: 1\n", "line 3, column 4"),
         ("instances: [\n", "line 2, column 1"),
-        ("instances:\n  - name: web\n    name: db\n", 'line 3, column 5.*duplicate key "name"'),
+        ("instances:\n  - name: web\n    name: db\n", 'line 3, column 5: the key "name" stands twice. Remove one of them'),
         ("instances: *nowhere\n", "line 1, column 12"),
         ("instances: []\n---\ninstances: []\n", "line 2.*document"),
         ("a: b\x07\n", "line 1.*character"),

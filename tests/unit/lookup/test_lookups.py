@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import time
 
 import pytest
@@ -116,7 +117,11 @@ def test_service_down_time(fleet_url):
     ("request_", "options", "says"),
     [
         (dict(REQUEST, memory_mb=2000), {}, "No valid host for new (1 vCPU, 2000 MiB, 1 GiB): of 3 hosts, RamFilter"),
-        (dict(REQUEST, memory_mb=-1), {}, "'memory_mb' must be a whole number from 1 to 2147483647, not -1"),
+        (
+            dict(REQUEST, memory_mb=-1),
+            {},
+            "'memory_mb' must be a whole number of MiB from 1 to 2147483647, or a size such as 512MiB, 4GiB or 2T, not -1",
+        ),
         (dict(REQUEST, availability_zone="az9"), {}, "which no host is in (zones: az1, az2)"),
         (dict(REQUEST, server_group="none"), {}, "Server group 'none' is not in the store"),
         ("kvm1", {}, "must be a mapping"),
@@ -144,7 +149,7 @@ def test_a_missing_package_is_named(fleet_url, monkeypatch, module, name, packag
     monkeypatch.setattr(f"{base}.{module}.{name}", errors.MissingPackage(package))
     said = refusal("schedule", REQUEST, store_url=fleet_url)
     assert f"The Python package {package} is missing on this controller" in said
-    assert "pip install -r requirements.txt" in said
+    assert re.search(r"pip install -r /\S+/requirements\.txt$", said)
 
 
 def test_drain_plan(fleet_url):
@@ -222,7 +227,7 @@ def test_drain_plan_keeps_away_from_what_failed_before(fleet_url):
 @pytest.mark.parametrize(
     ("host", "options", "says"),
     [
-        ("kvm9", {}, "The store has no compute node of host 'kvm9'; it has hosts: kvm1, kvm2, kvm3."),
+        ("kvm9", {}, "Host kvm9 is not in the store. Known hosts: kvm1, kvm2, kvm3."),
         ("kvm1", {"max_migrations": 0}, "max_migrations must be at least 1"),
     ],
 )

@@ -162,4 +162,4 @@ def test_home_plan(movable_url):
     assert found["lines"][0] == "1 move home."
     gone = [{"uuid": uuid_of("nobody"), "host": "kvm3", "node": "kvm3"}]
     assert plan("home_plan", gone, store_url=movable_url)["moves"] == []
-    assert "mappings with uuid, host and node" in refusal("home_plan", "kvm1", store_url=movable_url)
+    assert "a mapping with uuid, host and node, not 'kvm1'." in refusal("home_plan", "kvm1", store_url=movable_url)

@@ -262,7 +262,7 @@ def test_an_empty_host_and_an_unknown_one():
         "seconds": 0,
         "lines": ["kvm1 holds no instances; there is nothing to move."],
     }
-    with pytest.raises(PlanError, match="no compute node of host 'kvm7'; it has hosts: kvm1, kvm2, kvm3"):
+    with pytest.raises(PlanError, match="Host kvm7 is not in the store. Known hosts: kvm1, kvm2, kvm3"):
         drain(THREE, [], host="kvm7")
 
 

@@ -68,7 +68,7 @@ def test_order_of_filters_is_the_user_s_and_requiring_adds_at_the_end():
         ({"enabled_filters": "RamFilter"}, "must be a list of names out of: AggregateCoreFilter"),
         ({"enabled_filters": ["RamFilter", "Nonsense"]}, "names 'Nonsense' under 'enabled_filters'"),
         ({"enabled_filters": ["RamFilter", "RamFilter"]}, "names RamFilter twice"),
-        ({"enabled_filters": [["RamFilter"]]}, "does not exist; there are:"),
+        ({"enabled_filters": [["RamFilter"]]}, "does not exist (did you mean RamFilter?); there are:"),
         ({"weighers": ["RamFilter"]}, "there are: BuildFailureWeigher, CPUWeigher"),
         ({"weighers": {"RAMWeigher": "much"}}, "'weighers.RAMWeigher' must be a number"),
         ({"weighers": {"RAMWeigher": float("nan")}}, "must be a number"),

@@ -28,7 +28,7 @@ GUIDE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "scheduler.md"
         ("max_attempts: 2\nfilters: []\n", "line 2, column 1", "unknown key filters"),
         ("weighers:\n  RAMWeigher: 1\n  CPUWeigher: much\n", "line 3, column 3", "must be a number"),
         ("drover_scheduler:\n  max_attempts: 0\n", "line 2, column 3", "a whole number of at least 1"),
-        ("a: [1\nb: 2\n", "line 2, column", "this is not YAML"),
+        ("a: [1\nb: 2\n", "line 2, column", "a list that begins with [ has no ] at its end"),
         ("- RamFilter\n", "line 1, column 1", "must be a mapping"),
     ],
 )
@@ -94,7 +94,7 @@ def test_a_filter_that_raises_names_itself_and_the_host(tmp_path):
         ("x_filter.py", "class Other: pass\n", "has no class XFilter"),
         ("x_filter.py", "class XFilter: pass\n", "has neither a method passes nor host_passes"),
         ("x_filter.py", "import nothing_of_that_name\n", "cannot be loaded: ModuleNotFoundError"),
-        ("y_filter.py", "", "names 'XFilter' under 'enabled_filters', which does not exist; there are: .*YFilter"),
+        ("y_filter.py", "", "names 'XFilter' under 'enabled_filters', which does not exist .did you mean YFilter.*; there are: .*YFilter"),
     ],
 )
 def test_own_filters_that_cannot_be_used(tmp_path, name, text, says):

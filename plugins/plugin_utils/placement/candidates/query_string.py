@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import urllib.parse
 from collections.abc import Callable
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import validation
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
@@ -16,6 +17,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidate
 _GROUP_KEY = re.compile(f"({'|'.join(language.GROUP_KEYS)})({language.SUFFIX.pattern})?")
 # The others may be repeated; all of them are to hold.
 _NOT_REPEATED = ("resources", "in_tree", "group_policy", "root_required", "limit")
+
+
+def read(given: Any) -> language.Query:
+    """Read a query: a mapping, or the query string of Placement.
+
+    :raises DroverError: naming the key and what was expected.
+    """
+    return parse(given) if isinstance(given, str) else language.from_mapping(given)
 
 
 def parse(text: str) -> language.Query:

@@ -1,0 +1,22 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""List every way to meet a request for resources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import query_string, response
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {"query": {"type": "raw", "required": True}, **STORE_SPEC}
+    _requires_connection = False
+
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        wanted = query_string.read(args["query"])
+        with self.store(args, task_vars).read() as connection:
+            return {**response.answer(connection, wanted)}

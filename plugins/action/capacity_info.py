@@ -1,0 +1,29 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Count how many more instances of each flavor fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.plan_info import PLAN_INFO_SPEC, PLAN_INFO_VARIABLES, PlanInfo
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import capacity
+from ansible_collections.drover.compute.plugins.plugin_utils.report.placing import capacity_lines
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
+
+
+class ActionModule(PlanInfo):
+    ARGUMENT_SPEC = {
+        "requests": {"type": "list", "elements": "raw"},
+        "loss": {"type": "bool", "default": True},
+        **PLAN_INFO_SPEC,
+    }
+    VARIABLES = PLAN_INFO_VARIABLES
+
+    def answer(self, connection: Connection, policy: Policy, args: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        wanted = capacity.all_flavors(connection) if args["requests"] is None else args["requests"]
+        found = capacity.count(connection, wanted, policy, args["loss"], args["service_down_time"])
+        lines = capacity_lines(found)
+        return {"capacity": found, "lines": lines}, lines

@@ -1,0 +1,40 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plan how to empty a host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.plan_info import PLAN_INFO_SPEC, PLAN_INFO_VARIABLES, PlanInfo
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
+
+
+class ActionModule(PlanInfo):
+    ARGUMENT_SPEC = {
+        "host": {"type": "str", "required": True},
+        "max_migrations": {"type": "int", "default": 2},
+        "max_migrations_per_destination": {"type": "int"},
+        "max_migrations_overall": {"type": "int"},
+        "extra_moves": {"type": "int", "default": 0},
+        "solver_seconds": {"type": "float", "default": 0},
+        "migration": {"type": "dict", "default": {}},
+        "excluded": {"type": "dict", "default": {}},
+        **PLAN_INFO_SPEC,
+    }
+    VARIABLES = (
+        "max_migrations",
+        "max_migrations_per_destination",
+        "max_migrations_overall",
+        "extra_moves",
+        "solver_seconds",
+        "migration",
+        *PLAN_INFO_VARIABLES,
+    )
+
+    def answer(self, connection: Connection, policy: Policy, args: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        plan = DrainQuestion.of_options(policy, args).plan(connection, args["host"], args["excluded"])
+        return {"plan": plan}, plan["lines"]

@@ -1,0 +1,40 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Show a score of imbalance, and the few moves that improve it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.plan_info import PLAN_INFO_SPEC, PLAN_INFO_VARIABLES, PlanInfo
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import plan_file
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import RebalanceQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
+
+#: Options that are fields of RebalanceQuestion, and variables by the same name.
+SAME_SPEC: dict[str, dict[str, Any]] = {
+    "max_moves": {"type": "int", "default": 10},
+    "threshold": {"type": "float", "default": 0.01},
+    "margin": {"type": "float", "default": 0.0005},
+    "cost_per_gib": {"type": "float", "default": 0.0},
+    "cooldown": {"type": "int", "default": 3600},
+    "weights": {"type": "dict", "default": {}},
+    "despite_maintenance": {"type": "bool", "default": False},
+    "max_migrations": {"type": "int", "default": 2},
+}
+
+
+class ActionModule(PlanInfo):
+    ARGUMENT_SPEC = {"plan_file": {"type": "path"}, **SAME_SPEC, **PLAN_INFO_SPEC}
+    VARIABLES = (*SAME_SPEC, *PLAN_INFO_VARIABLES)
+
+    def answer(self, connection: Connection, policy: Policy, args: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        saved = plan_file.read_moves(args["plan_file"]) if args["plan_file"] else None
+        names = (*SAME_SPEC, "service_down_time")
+        plan = RebalanceQuestion(policy, **{name: args[name] for name in names}).plan(connection)
+        result: dict[str, Any] = {"plan": plan}
+        if saved is not None:
+            result["same"] = plan_file.is_same(saved, plan["moves"])
+        return result, plan["lines"]

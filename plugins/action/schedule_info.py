@@ -1,0 +1,30 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pick hosts for instances, with the reasons."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.plan_info import PLAN_INFO_SPEC, PLAN_INFO_VARIABLES, PlanInfo
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import decide
+from ansible_collections.drover.compute.plugins.plugin_utils.report.placing import schedule_lines
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock
+from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
+
+
+class ActionModule(PlanInfo):
+    ARGUMENT_SPEC = {
+        "requests": {"type": "list", "elements": "dict", "required": True},
+        "explain": {"type": "bool", "default": True},
+        **PLAN_INFO_SPEC,
+    }
+    VARIABLES = PLAN_INFO_VARIABLES
+
+    def answer(self, connection: Connection, policy: Policy, args: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        now = clock.now(connection)
+        found = decide(connection, args["requests"], policy, now, args["service_down_time"], args["explain"])
+        lines = schedule_lines(found)
+        return {"selections": found, "lines": lines}, lines

@@ -1,0 +1,105 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: capacity_info
+short_description: Count how many more instances of a flavor fit
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - Counts how many more instances of each flavor, or of a request, fit into the fleet, on each compute node and in total. It names the
+    resource class that runs out first, and counts how many fit if the worst host is lost and all its instances are restarted on the
+    others (N+1).
+  - The counts are not additive. Each is for a fleet that gets only instances of this one size.
+  - It reads the store and changes nothing. A failure is one sentence.
+  - The lookup P(drover.compute.capacity#lookup) gives the same answer in templates.
+options:
+  requests:
+    description:
+      - Names of flavors in the store, or requests as in the lookup P(drover.compute.schedule#lookup), with or without C(name).
+      - By default all flavors, the smallest first.
+    type: list
+    elements: raw
+  loss:
+    description: Also count the loss of a host. V(false) does not read the instances, which is faster in a large fleet.
+    type: bool
+    default: true
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.scheduler
+  - drover.compute.scheduler.show
+  - drover.compute.attributes
+  - drover.compute.attributes.actiongroup
+  - drover.compute.attributes.info_module
+seealso:
+  - plugin: drover.compute.capacity
+    plugin_type: lookup
+"""
+
+EXAMPLES = r"""
+- name: Show what still fits
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Count instances of one size
+      drover.compute.capacity_info:
+        requests:
+          - {vcpus: 2, memory_mb: 2GiB, disk_gb: 20}
+        show: true
+      register: found
+
+    - name: Stop if fewer than three fit
+      ansible.builtin.assert:
+        that: found.capacity[0].total >= 3
+"""
+
+RETURN = r"""
+capacity:
+  description: One answer per flavor or request.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name: {description: The name of the flavor or request., type: str, returned: always, sample: small}
+    total: {description: How many more fit., type: int, returned: always, sample: 41}
+    short:
+      description: The resource class that runs out first on most of the nodes. Null if no node passes the host filters.
+      type: str
+      returned: always
+      sample: MEMORY_MB
+    hosts:
+      description: Each compute node.
+      type: list
+      elements: dict
+      returned: always
+      contains:
+        host: {description: The host., type: str, returned: always, sample: kvm1}
+        node: {description: The compute node., type: str, returned: always, sample: kvm1}
+        count: {description: How many more fit there., type: int, returned: always, sample: 14}
+        short:
+          description: The class that runs out first. Null if the node fails a host filter.
+          type: str
+          returned: always
+          sample: MEMORY_MB
+    with_loss:
+      description: The result if the worst host is lost. Null without O(loss), or without any host.
+      type: dict
+      returned: always
+      contains:
+        total: {description: "How many more fit then, V(0) if its instances do not fit on the others.", type: int, returned: always, sample: 27}
+        host: {description: The host whose loss leaves the least capacity., type: str, returned: always, sample: kvm3}
+        survives: {description: All its instances fit on the other hosts., type: bool, returned: always, sample: true}
+lines:
+  description: The counts as lines of text for people.
+  returned: success
+  type: list
+  elements: str
+  sample: ["SIZE   MORE FIT  RUNS OUT FIRST  IF THE WORST HOST IS LOST", "small        41  memory          27 without kvm3"]
+"""

@@ -1,0 +1,114 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: plan_rebalance_info
+short_description: Show a score of imbalance, and the few moves that improve it
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - The score is the sum over resource classes of the standard deviation of the hosts' free share, over hosts that are up and enabled.
+    V(0) is even.
+  - Lists moves that improve it, each with its gain. The playbook C(drover.compute.rebalance) carries them out.
+  - It reads the store and changes nothing. A failure is one sentence.
+  - The lookup P(drover.compute.rebalance_plan#lookup) gives the same answer in templates.
+options:
+  plan_file:
+    description:
+      - A plan that was saved as JSON, as the playbook C(drover.compute.rebalance) writes it. RV(same) then tells if it has the moves of
+        the present plan.
+    type: path
+  max_moves:
+    description: The most moves. The variable C(drover_max_moves) sets it too.
+    type: int
+    default: 10
+  threshold:
+    description: Moves are planned only if the score is above this. The variable C(drover_threshold) sets it too.
+    type: float
+    default: 0.01
+  margin:
+    description: The least gain of a move. The variable C(drover_margin) sets it too.
+    type: float
+    default: 0.0005
+  cost_per_gib:
+    description:
+      - Additional gain that a move needs for each GiB of the memory of its instance. The variable C(drover_cost_per_gib) sets it too.
+    type: float
+    default: 0.0
+  cooldown:
+    description: Seconds after a move in which an instance is not moved again. The variable C(drover_cooldown) sets it too.
+    type: int
+    default: 3600
+  weights:
+    description: The weight of each resource class in the score, V(1) by default. The variable C(drover_weights) sets it too.
+    type: dict
+    default: {}
+  despite_maintenance:
+    description:
+      - Also plan while hosts are drained, among the other hosts. The variable C(drover_despite_maintenance) sets it too.
+    type: bool
+    default: false
+  max_migrations:
+    description: The most moves from a host, and to a host, at one time. It only decides the waves. The variable C(drover_max_migrations) sets it too.
+    type: int
+    default: 2
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.scheduler
+  - drover.compute.scheduler.show
+  - drover.compute.attributes
+  - drover.compute.attributes.actiongroup
+  - drover.compute.attributes.info_module
+seealso:
+  - plugin: drover.compute.rebalance_plan
+    plugin_type: lookup
+"""
+
+EXAMPLES = r"""
+- name: Look at the balance
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Plan at most five moves, and show the plan
+      drover.compute.plan_rebalance_info:
+        max_moves: 5
+        show: true
+"""
+
+RETURN = r"""
+plan:
+  description: The plan.
+  returned: success
+  type: dict
+  contains:
+    score_before: {description: The score now., type: float, returned: always, sample: 0.31}
+    score_after: {description: The score when all moves are done., type: float, returned: always, sample: 0.12}
+    moves:
+      description: The moves in the order in which to begin them. These are the most used keys.
+      type: list
+      elements: dict
+      returned: always
+      contains:
+        uuid: {description: The uuid of the instance., type: str, returned: always, sample: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01}
+        name: {description: Its name., type: str, returned: always, sample: web1}
+        from_host: {description: Its host., type: str, returned: always, sample: kvm1}
+        host: {description: Its destination., type: str, returned: always, sample: kvm2}
+        gain: {description: How much the move improves the score., type: float, returned: always, sample: 0.05}
+    reason: {description: Why there are no more moves., type: str, returned: always, sample: no other move gains enough}
+    cooling: {description: Names of the instances that were moved too recently., type: list, elements: str, returned: always, sample: [db1]}
+    seconds: {description: The expected duration in seconds., type: float, returned: always, sample: 12.0}
+    waves: {description: The number of waves., type: int, returned: always, sample: 1}
+    lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always, sample: ["Score 0.0000, 0.0000 after no move."]}
+same:
+  description: The plan in O(plan_file) has the same moves.
+  returned: when O(plan_file) is given
+  type: bool
+  sample: true
+"""
