@@ -74,7 +74,7 @@ def _fleet(url: str) -> None:
             kind, vcpus, memory, disk = kinds[(number + each) % len(kinds)]
             state = "shutoff" if (number + each) % 11 == 0 else "running"
             domains.append(fleets.domain(f"{kind}{number:02d}{each}", vcpus, memory, disk, state=state))
-        options = {"vcpus": 64, "memory_mb": 131072, "local_gb": 2000, "availability_zone": ("east", "west")[number % 2]}
+        options = {"vcpus": 64, "memory_mb": 172032, "local_gb": 2000, "availability_zone": ("east", "west")[number % 2]}
         hosts.append(fleets.host(f"kvm{number}", *domains, **options))
     fleets.discover(url, *hosts, now=AT - 240)
     with Store.open(url).write() as connection:
