@@ -201,7 +201,7 @@ def playbooks() -> str:
         "",
         "Ansible shows modules and roles with `ansible-doc`, but not playbooks; this page does. Run each as",
         "`ansible-playbook drover.compute.NAME`. Playbooks for `localhost` also run with a `--limit` that leaves out localhost. With `--check`",
-        "a playbook shows what it would do. All variables: [variables.md](variables.md).",
+        "a playbook shows what it would do. Every variable: [All variables](variables.md).",
         "",
     ]
     for path in sorted((ROOT / "playbooks").glob("*.yml")):
@@ -238,7 +238,11 @@ def _head(source: str) -> list[str]:
 
 def _linked(line: str) -> str:
     line = re.sub(r"(?<![`\w/])(drover_\w+|ansible-doc [-\w. ]*[\w]+)(?![`\w])", r"`\1`", line)
-    return re.sub(r"(?<!\w)docs/([\w-]+\.md)", r"[\1](\1)", line)
+    return re.sub(r"(?<!\w)docs/([\w-]+\.md)", lambda found: f"[{_title(found.group(1))}]({found.group(1)})", line)
+
+
+def _title(page: str) -> str:
+    return re.search(r"^# (.*)$", (DOCS / page).read_text(encoding="utf-8"), re.M).group(1)
 
 
 # --- guides for docs.ansible.com --------------------------------------------------------------------------
