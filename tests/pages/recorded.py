@@ -166,7 +166,6 @@ class Watched(Scenario):
 
         yield Ports(run_store, hosts, Leasing(run_store, Actor("ansible@desk, process 4711", set()), show), show, self.clock)
 
-
     def do_drain(self, host, **request):
         """Playbook drain, with drover_migration: {bandwidth_mib: 256}: the speed of the simulated network."""
         options = {"bandwidth_mib": MIB_PER_SECOND}

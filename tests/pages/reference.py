@@ -268,7 +268,7 @@ def guides() -> str:
         "",
     ]
     page = (DOCS / "index.md").read_text(encoding="utf-8")
-    for title, body in re.findall(r"^## (.*)\n(.*?)(?=^## |\Z)", page, re.M | re.S):
+    for title, body in re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", page, re.M | re.S):
         text += [title, "-" * len(title), ""]
         for row in re.findall(r"^\| (.*) \| (.*) \|$", body, re.M):
             links = [link for link in re.findall(r"\[([^]]+)\]\(([\w.#-]+)\)", row[0]) if link[1].partition("#")[0].endswith(".md")]

@@ -26,7 +26,9 @@ def terminal(lines: list[str], title: str, description: str) -> str:
         if line:
             place = f'x="{EDGE}" y="{BAR + (number + 1) * LINE - 4}" fill="{colour}"'
             # The width that was reckoned with, whatever font the reader has.
-            text.append(f'  <text {place} textLength="{len(line) * CHARACTER:.1f}" xml:space="preserve">{html.escape(line, quote=False)}</text>')
+            text.append(
+                f'  <text {place} textLength="{len(line) * CHARACTER:.1f}" xml:space="preserve">{html.escape(line, quote=False)}</text>'
+            )
     dots = "".join(f'<circle cx="{EDGE + 4 + 18 * number}" cy="{BAR // 2}" r="5" fill="#57606a"/>' for number in range(3))
     return "\n".join(
         [

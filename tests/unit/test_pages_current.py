@@ -46,8 +46,23 @@ def test_every_variable_and_every_playbook_has_its_line():
     assert playbooks == {path.stem for path in (reference.ROOT / "playbooks").glob("*.yml")}
 
 
+def test_commands_of_the_quick_reference_exist():
+    page = (reference.DOCS / "quick-reference.md").read_text()
+    commands = re.findall(r"`((?:ansible |drover\.compute\.|instance_)[^`]*)`", page)
+    assert len(commands) > 25
+    for command in commands:
+        for name in re.findall(r"^(?:drover\.compute\.)?(\w+)", command):
+            if name != "ansible":
+                assert (reference.ROOT / "playbooks" / f"{name}.yml").is_file(), command
+        for name in re.findall(r"-m drover\.compute\.(\w+)", command):
+            assert (reference.ROOT / "plugins" / "modules" / f"{name}.py").is_file(), command
+        assert set(re.findall(r"drover_\w+", command)) <= known_variables.KNOWN, command
+
+
 def test_the_guides_of_the_documentation_site_are_files():
     folder = reference.DOCS / "docsite"
+    links = re.findall(r"blob/main/docs/([\w-]+\.md)", (folder / "rst" / "guides.rst").read_text())
+    assert set(links) == {page.name for page in reference.DOCS.glob("*.md")} - {"index.md"}
     for section in yaml.safe_load((folder / "extra-docs.yml").read_text())["sections"]:
         for name in section["toctree"]:
             assert (folder / "rst" / f"{name}.rst").is_file(), name
