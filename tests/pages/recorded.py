@@ -46,14 +46,18 @@ INSTANCES = (
 )
 HOSTS = ("kvm1", "kvm2", "kvm3")
 VCPUS, MEMORY_MB, DISK_GB = 16, 65536, 1000
+POOL = {"name": "vms", "path": "/var/lib/libvirt/images", "shared_id": "nfs:filer:/vms"}
 BIG = {"name": "big", "vcpus": 4, "memory_mb": 8192}
 
 
 # --- playbooks on a store ------------------------------------------------------------------------------
 
 
-def fill(url):
-    """Record the fleet, as a discovery does."""
+def fill(url, **more):
+    """Record the fleet, as a discovery does.
+
+    :param more: more facts of each host.
+    """
     reports = {}
     for host in HOSTS:
         domains = [
@@ -61,19 +65,19 @@ def fill(url):
             for name, there, vcpus, memory, disk, state in INSTANCES
             if there == host
         ]
-        facts = node.flat_facts({"host": host, "vcpus": VCPUS, "memory_mb": MEMORY_MB, "local_gb": DISK_GB, "domains": domains})
-        reports[host] = [node.describe(facts, {"reserved_host_memory_mb": 2048})]
+        facts = node.flat_facts({"host": host, "vcpus": VCPUS, "memory_mb": MEMORY_MB, "local_gb": DISK_GB, "domains": domains, **more})
+        reports[host] = [node.describe(facts, {"reserved_host_memory_mb": 2048, "instances_path": "/var/lib/libvirt/images"})]
     with Store.open(url).write() as connection:
         record.record(connection, reports, time.time())
 
 
 @contextlib.contextmanager
-def store(*commands):
+def store(*commands, **more):
     """A folder with an inventory and the fleet in a store; ``commands`` have run there. Yields a function that runs one and returns its output."""
     with tempfile.TemporaryDirectory(prefix="drover-pages-") as name:
         folder = pathlib.Path(name)
         url = f"sqlite:///{folder}/store.db"
-        fill(url)
+        fill(url, **more)
         examples.inventory(folder)
 
         def run(*words, before=None):
@@ -109,8 +113,8 @@ def shown(output):
     return re.sub(r"\n{2,}", "\n\n", "\n".join(lines)).strip("\n").split("\n")
 
 
-def playbook(name, *words, before=None):
-    with store() as run:
+def playbook(name, *words, before=None, **more):
+    with store(**more) as run:
         return run("ansible-playbook", f"drover.compute.{name}", *words, before=before)
 
 
@@ -127,11 +131,14 @@ def flavors():
         return run("ansible", "localhost", "-m", "ansible.builtin.debug", "-a", "msg={{ lookup('drover.compute.capacity', 'small') }}")
 
 
-def no_valid_host():
-    """The scheduler's answer to a request that fits nowhere."""
-    request = '{"name": "big1", "vcpus": 8, "memory_mb": 131072}'
+def no_valid_host(request):
+    """The scheduler's answer to a request that fits nowhere.
+
+    :param request: as JSON.
+    """
     words = ("-a", f"msg={{{{ query('drover.compute.schedule', {request}) }}}}")
-    with store() as run:
+    licence = ("ansible", "localhost", "-m", "drover.compute.resource_class", "-a", "name=CUSTOM_LICENSE")
+    with store(licence) as run:
         text = "\n".join(run("ansible", "localhost", "-m", "ansible.builtin.debug", *words))
     return [re.search(r"No valid host.*?(?=\"|$)", text, re.M).group()]
 
@@ -218,7 +225,9 @@ OUTPUTS = {
     "audit": lambda: playbook("audit", before=broken),
     "rebalance": lambda: playbook("rebalance"),
     "capacity": flavors,
-    "no valid host": no_valid_host,
+    "no valid host": lambda: no_valid_host('{"name": "big1", "vcpus": 8, "memory_mb": 131072}'),
+    "no licence": lambda: no_valid_host('{"name": "render1", "vcpus": 4, "memory_mb": 8192, "resources": {"CUSTOM_LICENSE": 1} }'),
+    "shared pool": lambda: playbook("hosts", pools=[POOL]),
     "power": power,
     "store": new_store,
     "drain plan": lambda: lines({"drain": "kvm1", "plan_only": True}),
