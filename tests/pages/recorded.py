@@ -22,10 +22,13 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import Drain, DrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation import Evacuation
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_request import EvacuationRequest
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.leasing import Leasing
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing
 from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node, record
@@ -181,6 +184,16 @@ class Watched(Scenario):
             question = DrainQuestion(self.policy, limits, MIB_PER_SECOND, **request.pop("question", {}))
             wanted = DrainRequest(host, question, MoveSettings(limits, options), "new kernel", **request)
             run.say(Drain(run, wanted).run()["message"])
+
+    def do_evacuate(self, host):
+        """Playbook evacuate, of a host whose power driver tells the truth; the role power has switched it off."""
+        with self.run() as run:
+            others = [name for name in sorted(self.fleet.hosts) if name != host]
+            limits = fencing.Limits(down_seconds=0, quiet_seconds=0, down_percent=100)
+            wanted = EvacuationRequest(host, others, self.policy, operator="somebody", limits=limits)
+            if Evacuation(run, wanted).judge("off")["fence"]:
+                self._fence(run, host, driver=True)
+            run.say(Evacuation(run, wanted).restart()["message"])
 
 
 def fleet(**changes):
