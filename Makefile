@@ -4,7 +4,7 @@
 # `make` or `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab lab-down test quick test-unit test-lab test-all test-matrix test-operations test-core-versions test-core-quick bench-lab bench-nova bench-placement bench-drain lint docs build clean
+.PHONY: help setup demo lab lab-down test quick test-unit test-lab test-all test-matrix test-operations test-core-versions test-core-quick bench-lab bench-nova bench-placement bench-drain lint docs pages pictures build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
 PYTEST := .venv/bin/pytest -q -n 2
@@ -66,6 +66,13 @@ lint: setup  ## ruff, mypy, ansible-test sanity, ansible-lint, galaxy-importer, 
 docs: setup  ## the site, in build/docs
 	@$(SETUP) lint
 	tests/setup/docs.sh
+
+pages: setup  ## what the pages take from the code: output of commands, lists of variables and playbooks
+	.venv/bin/python tests/pages/write.py
+
+pictures: setup  ## the pictures of the README, in docs/pictures
+	@$(SETUP) browser
+	.venv/bin/python tests/pages/write.py pictures
 
 bench-nova: setup  ## compare the scheduler with Nova's own, which is installed into .venv-nova
 	tests/benchmarks/bench-nova.sh

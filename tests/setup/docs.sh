@@ -24,11 +24,13 @@ mkdir -p "$WORK/collections/ansible_collections/drover" "$WORK/source/reference"
 chmod 700 "$WORK/source/reference"
 ln -s "$ROOT" "$WORK/collections/ansible_collections/drover/compute"
 cd "$ROOT"
-cp -R docs README.md CONTRIBUTING.md CHANGELOG.rst COPYING "$WORK/source"
+cp -R docs README.md CONTRIBUTING.md CODE_OF_CONDUCT.md CHANGELOG.rst COPYING "$WORK/source"
 for role in roles/*/README.md; do
     mkdir -p "$WORK/source/${role%/*}"
     cp "$role" "$WORK/source/$role"
 done
+# The start page is docs/index.md too, seen from the top.
+cp -R docs/pictures "$WORK/source"
 mv "$WORK/source/docs/docsite/site/"* "$WORK/source"
 rm -r "$WORK/source/docs/docsite"
 export PATH="$VENV/bin:$PATH" ANSIBLE_COLLECTIONS_PATH="$WORK/collections"

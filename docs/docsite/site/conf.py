@@ -18,5 +18,6 @@ highlight_language = "yaml"
 html_static_path = ["static"]
 html_css_files = ["pages.css"]
 pygments_style = "ansible"
+html_show_sourcelink = False
 html_use_smartypants = True
 smartquotes = False

@@ -14,7 +14,7 @@ import yaml
 
 from ansible_collections.drover.compute.tests.unit.action.running import ansible, play
 
-GUIDE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "scheduler.md"
+GUIDE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "scheduler-nova.md"
 GALAXY = {"namespace": "acme", "name": "filters", "version": "1.0.0", "readme": "README.md", "authors": ["Acme"]}
 NODES = [
     {"host": f"kvm{number}", "vcpus": 4, "memory_mb": 4096, "local_gb": 50, "stats": {"rack": str(rack)}}

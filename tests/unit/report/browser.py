@@ -80,6 +80,11 @@ class Browser:
         data = self.command("Page.captureScreenshot", captureBeyondViewport=True)["data"]
         pathlib.Path(path).write_bytes(base64.b64decode(data))
 
+    def view_of_window(self, path):
+        """A picture of what is in the window."""
+        data = self.command("Page.captureScreenshot")["data"]
+        pathlib.Path(path).write_bytes(base64.b64decode(data))
+
     def pdf(self):
         return base64.b64decode(self.command("Page.printToPDF", printBackground=False)["data"])
 

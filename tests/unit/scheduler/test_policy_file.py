@@ -18,7 +18,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy im
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.rendering import render
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request
 
-GUIDE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "scheduler.md"
+DOCS = pathlib.Path(__file__).resolve().parents[3] / "docs"
+GUIDES = "".join((DOCS / name).read_text() for name in ("scheduler.md", "scheduler-nova.md"))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def write(folder, kind, name, text):
 
 
 def test_the_guide_s_own_filter_and_weigher_work(tmp_path):
-    blocks = dict(re.findall(r"```python\n# ((?:host_filters|weighers)/\S+)\n(.*?)```", GUIDE.read_text(), re.S))
+    blocks = dict(re.findall(r"```python\n# ((?:host_filters|weighers)/\S+)\n(.*?)```", GUIDES, re.S))
     assert len(blocks) == 3
     for path, text in blocks.items():
         kind, name = path.split("/")

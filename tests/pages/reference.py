@@ -1,0 +1,287 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pages that are made of the code: all variables, all playbooks, and the list of guides for docs.ansible.com.
+
+A variable is described by the argument specification of a role, by the documentation of a plugin or of the module compute_node, or by the
+table of a page, in this order. A variable that nothing describes is an error.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import known_variables
+from ansible_collections.drover.compute.tests.unit import examples
+
+ROOT = examples.ROOT
+DOCS = ROOT / "docs"
+HEAD = "\n".join((DOCS / "index.md").read_text(encoding="utf-8").splitlines()[:5])
+MADE = "<!-- Made by make pages. Do not edit. -->"
+
+OF_FLEET = """
+store_url hypervisors scheduler scheduler_file service_down_time migration max_migrations max_migrations_per_destination
+max_migrations_overall max_wait shutdown_timeout hooks reboot_sentinel evacuate_down_percent evacuate_down_seconds evacuate_quiet_seconds
+evacuate_start_seconds max_evacuations libvirt_service domain_template server_groups definitions report
+"""
+FLEET = frozenset(known_variables.PREFIX + name for name in OF_FLEET.split())
+#: Those with a meaning of their own in each role.
+SEVERAL = frozenset({"drover_definitions", "drover_host", "drover_instances"})
+#: Facts that the collection sets, and what is not for a user.
+SET_BY_US = frozenset({"drover_audit", "drover_audit_data", "drover_awx_project", "drover_compute", "drover_rolling"})
+KINDS = {
+    "fleet": (
+        "Of the fleet",
+        "The same for every run: set them in the inventory, for all hosts (`group_vars/all.yml`), so that every run and every person has them.",
+    ),
+    "host": ("Of a hypervisor", "Set them in the inventory, for the group `hypervisors` or for one host."),
+    "run": ("Of a run", "Give them on the command line with `-e`, or with `vars` in your own play."),
+    "awx": ("Of awx_setup", "In the file that is given with `-e @awx.yml`; [AWX](awx.md) describes them."),
+}
+
+
+def variables() -> str:
+    """Return the page of all variables."""
+    described = _described()
+    missing = sorted(known_variables.KNOWN - set(described) - SET_BY_US)
+    if missing:
+        raise LookupError(f"nothing describes {', '.join(missing)}: no argument specification, no documentation, no table of a page")
+    text = [
+        HEAD,
+        MADE,
+        "",
+        "# All variables",
+        "",
+        "Every variable that the collection reads. A variable with the prefix `drover_` that is not in this list gets a warning, so that a",
+        "spelling mistake is noticed. Durations are in seconds, `_mb` is MiB, `_gb` is GiB. The default is in brackets.",
+        "",
+    ]
+    for kind, (title, where) in KINDS.items():
+        names = sorted(name for name, each in described.items() if each["kind"] == kind)
+        text += [f"## {title}", "", where, "", "| Variable | Meaning | Read by |", "|---|---|---|"]
+        for name in names:
+            each = described[name]
+            default = f" ({each['default']})" if each["default"] not in (None, "") else ""
+            text.append(f"| `{name}`{default} | {each['text']} | {', '.join(each['readers'])} |")
+        text.append("")
+    return "\n".join(text)
+
+
+def _described() -> dict[str, dict[str, Any]]:
+    """Return {variable: kind, text, default, readers}."""
+    found: dict[str, dict[str, Any]] = {}
+
+    def add(name: str, kind: str, option: dict[str, Any], reader: str) -> None:
+        entry = found.setdefault(
+            name,
+            {"kind": kind, "text": _text(option.get("description")), "default": _default(option), "readers": []},
+        )
+        if reader not in entry["readers"]:
+            entry["readers"].append(reader)
+            if name in SEVERAL and len(entry["readers"]) > 1 and _text(option.get("description")) not in entry["text"]:
+                entry["text"] += f". {reader[0].upper()}{reader[1:]}: {_text(option.get('description'))}"
+
+    for name, option in _documentation("modules/compute_node.py")["options"].items():
+        if name not in ("nodes", "host", "store_url"):
+            add(f"drover_{name}", "host", option, "`discover`")
+    for path in sorted(ROOT.glob("roles/*/meta/argument_specs.yml")):
+        for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
+            for name, option in (entry.get("options") or {}).items():
+                if name.startswith("drover_"):
+                    add(name, "fleet" if name in FLEET else "run", option, f"role [{path.parts[-3]}](../roles/{path.parts[-3]}/README.md)")
+    for folder in ("lookup", "inventory"):
+        for path in sorted((ROOT / "plugins" / folder).glob("[a-z]*.py")):
+            for option in _options(f"{folder}/{path.name}").values():
+                for variable in option.get("vars") or ():
+                    name = variable["name"]
+                    add(name, "fleet" if name in FLEET else "run", option, f"{'lookup' if folder == 'lookup' else folder} `{path.stem}`")
+    for name, text, default, page in _rows():
+        if name in known_variables.KNOWN and name not in found:
+            kind = "host" if page == "power.md" else "fleet" if name in FLEET else "run"
+            found[name] = {"kind": kind, "text": text, "default": default, "readers": [f"[{page[:-3]}]({page})"]}
+    for name, text, default in _awx():
+        found.setdefault(name, {"kind": "awx", "text": _text(text), "default": default, "readers": ["`awx_setup`"]})
+    return found
+
+
+def _documentation(path: str) -> dict[str, Any]:
+    """Return the documentation of a plugin without its fragments."""
+    for statement in ast.parse((ROOT / "plugins" / path).read_text(encoding="utf-8")).body:
+        if isinstance(statement, ast.Assign) and statement.targets[0].id == "DOCUMENTATION":
+            return yaml.safe_load(ast.literal_eval(statement.value))
+    raise LookupError(f"{path} has no DOCUMENTATION")
+
+
+def _options(path: str) -> dict[str, Any]:
+    """Return the options of a plugin with those of its fragments; a fragment for plugins may only add where a value comes from."""
+    documentation = _documentation(path)
+    options = {name: dict(option) for name, option in (documentation.get("options") or {}).items()}
+    for name in documentation.get("extends_documentation_fragment") or ():
+        if name.startswith("drover.compute."):
+            for key, option in _fragment(name.removeprefix("drover.compute.")).items():
+                options[key] = {**option, **options.get(key, {})}
+    return options
+
+
+def _fragment(name: str) -> dict[str, Any]:
+    module, dummy, part = name.partition(".")
+    tree = ast.parse((ROOT / "plugins" / "doc_fragments" / f"{module}.py").read_text(encoding="utf-8"))
+    for statement in ast.walk(tree):
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+        if isinstance(target, ast.Name) and target.id == (part or "documentation").upper() and isinstance(statement.value, ast.Constant):
+            return yaml.safe_load(statement.value.value).get("options") or {}
+    return {}
+
+
+def _rows() -> Iterator[tuple[str, str, str, str]]:
+    """Yield (variable, text, default, page) of each row that describes variables in a table of a page."""
+    for path in sorted(DOCS.glob("*.md")):
+        if path.name == "variables.md":
+            continue
+        for line in path.read_text(encoding="utf-8").splitlines():
+            cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+            row = re.fullmatch(r"((?:`drover_\w+`(?:, )?)+)(?: \((.*)\))?", cells[0]) if len(cells) > 1 else None
+            if row:
+                for name in re.findall(r"drover_\w+", row.group(1)):
+                    yield name, cells[-1], row.group(2) or (cells[1] if len(cells) > 2 else ""), path.name
+    page = (DOCS / "power.md").read_text(encoding="utf-8")
+    yield "drover_power_driver", "how the power is switched, see [Power](power.md#drivers)", "", "power.md"
+    for name in ("address", "user", "password", "mac"):
+        if f"`drover_power_{name}`" in page or f"drover_power_{name}:" in page:
+            yield f"drover_power_{name}", "of the power driver, see [Power](power.md#drivers)", "", "power.md"
+
+
+def _awx() -> Iterator[tuple[str, str, str]]:
+    """Yield (variable, the comment above it, default) of each variable of the playbook awx_setup."""
+    comment: list[str] = []
+    source = (ROOT / "extensions" / "awx" / "drover_awx.yml").read_text(encoding="utf-8")
+    values = yaml.safe_load(source)
+    for line in source.splitlines():
+        name = line.partition(":")[0]
+        if line.startswith("#"):
+            # Indented lines are examples.
+            comment += [] if line.startswith("#  ") else [line[1:].strip()]
+        elif not line.strip():
+            comment = []
+        elif name in values:
+            value = values[name]
+            yield name, " ".join(comment), "" if isinstance(value, (dict, list)) or "{" in str(value) else _default({"default": value})
+
+
+def _default(option: dict[str, Any]) -> str:
+    value = option.get("default")
+    if value in (None, "", {}, []):
+        return ""
+    return str(value).lower() if isinstance(value, bool) else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _text(description: Any) -> str:
+    """Return a description as Markdown in one line."""
+    text = " ".join(description) if isinstance(description, list) else str(description or "")
+    text = re.sub(r"\b(?:O|V|C|RV|E)\(([^)]*(?:\\\)[^)]*)*)\)", r"`\1`", text)
+    text = re.sub(r"\b[MP]\(([\w.]+)(?:#\w+)?\)", r"`\1`", text)
+    return " ".join(text.split()).replace("|", "\\|").rstrip(".")
+
+
+# --- playbooks -----------------------------------------------------------------------------------------
+
+
+def playbooks() -> str:
+    """Return the page of all playbooks, made of their first comments."""
+    text = [
+        HEAD,
+        MADE,
+        "",
+        "# All playbooks",
+        "",
+        "Ansible shows modules and roles with `ansible-doc`, but not playbooks; this page does. Run each as",
+        "`ansible-playbook drover.compute.NAME`. Playbooks for `localhost` also run with a `--limit` that leaves out localhost. With `--check`",
+        "a playbook shows what it would do. Every variable: [All variables](variables.md).",
+        "",
+    ]
+    for path in sorted((ROOT / "playbooks").glob("*.yml")):
+        text += [f"## {path.stem}", "", *_head(path.read_text(encoding="utf-8")), ""]
+    return "\n".join(text)
+
+
+def _head(source: str) -> list[str]:
+    """Return the first comment of a playbook as Markdown: sentences as they are, indented lines as commands."""
+    lines: list[str] = []
+    for line in source.splitlines():
+        if line.startswith("#"):
+            lines.append(line[1:].removeprefix(" "))
+        elif line.strip() not in ("", "---"):
+            break
+    # The copyright is before the first empty comment.
+    lines = lines[lines.index("") + 1 :] if "" in lines else lines
+    text: list[str] = []
+    commands = False
+    for line in lines:
+        if line.startswith("  ") != commands:
+            commands = not commands
+            if commands and text and text[-1]:
+                text.append("")
+            text.append("```console" if commands else "```")
+        command, dummy, remark = line.strip().partition("   ")
+        remark = f"  # {remark.strip()}" if remark else ""
+        text.append(f"$ {command}{remark}" if commands and line.strip() else _linked(line.strip()))
+    if commands:
+        text.append("```")
+    joined = "\n".join(text).strip("\n")
+    return re.sub(r"\n{3,}", "\n\n", re.sub(r"\n\n```$", "\n```", joined.replace("\n\n```\n", "\n```\n\n"), flags=re.M)).splitlines()
+
+
+def _linked(line: str) -> str:
+    line = re.sub(r"(?<![`\w/])(drover_\w+|ansible-doc [-\w. ]*[\w]+)(?![`\w])", r"`\1`", line)
+    return re.sub(r"(?<!\w)docs/([\w-]+\.md)", lambda found: f"[{_title(found.group(1))}]({found.group(1)})", line)
+
+
+def _title(page: str) -> str:
+    return re.search(r"^# (.*)$", (DOCS / page).read_text(encoding="utf-8"), re.M).group(1)
+
+
+# --- guides for docs.ansible.com --------------------------------------------------------------------------
+
+
+def guides() -> str:
+    """Return the list of guides for docs.ansible.com, which shows reStructuredText only: the tables of the index as links."""
+    base = "https://github.com/drover-compute/drover.compute/blob/main/docs/"
+    text = [
+        "..",
+        "  Copyright (c) 2026, The drover.compute authors",
+        "  GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)",
+        "  SPDX-License-Identifier: GPL-3.0-or-later",
+        "",
+        "  Made by make pages. Do not edit.",
+        "",
+        ".. _ansible_collections.drover.compute.docsite.guides:",
+        "",
+        "Guides",
+        "======",
+        "",
+        "The guides of drover.compute are Markdown pages in its repository.",
+        "",
+    ]
+    page = (DOCS / "index.md").read_text(encoding="utf-8")
+    for title, body in re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", page, re.M | re.S):
+        text += [title, "-" * len(title), ""]
+        for row in re.findall(r"^\| (.*) \| (.*) \|$", body, re.M):
+            links = [link for link in re.findall(r"\[([^]]+)\]\(([\w.#-]+)\)", row[0]) if link[1].partition("#")[0].endswith(".md")]
+            if links:
+                named = ", ".join(f"`{name} <{base}{target}>`__" for name, target in links)
+                text.append(f"- {named}: {re.sub(r'`', '``', row[1])}" if row[1] else f"- {named}")
+        text.append("")
+    return "\n".join(text).rstrip("\n") + "\n"
+
+
+#: Each file that is made -> the function that gives its text.
+PAGES = {
+    DOCS / "variables.md": variables,
+    DOCS / "playbooks.md": playbooks,
+    DOCS / "docsite" / "rst" / "guides.rst": guides,
+}
