@@ -198,7 +198,13 @@ def _taken_out(host: Mapping[str, Any], kind: str) -> Look:
 
 def _unreported(host: Mapping[str, Any]) -> Look:
     return _of_host(
-        host, "disabled", "incomplete", "Read it again:", reason=host["reason"], command=command(DISCOVER_ONE, host["host"]), guide="audit.md"
+        host,
+        "disabled",
+        "incomplete",
+        "Read it again:",
+        reason=host["reason"],
+        command=command(DISCOVER_ONE, host["host"]),
+        guide="audit.md",
     )
 
 

@@ -49,14 +49,12 @@ def disk(gib: float | None) -> str | None:
 def _sized(value: float | None, units: Sequence[str]) -> str | None:
     if value is None:
         return None
-    for unit in units[:-1]:
-        if abs(value) < _NEXT:
-            break
+    place = 0
+    while abs(value) >= _NEXT and place < len(units) - 1:
         value /= _NEXT
-    else:
-        unit = units[-1]
+        place += 1
     # A tenth of a TiB is more than many hosts have.
-    return f"{_rounded(value, 2 if unit in ('TiB', 'PiB') else 1)} {unit}"
+    return f"{_rounded(value, 2 if units[place] in ('TiB', 'PiB') else 1)} {units[place]}"
 
 
 def _rounded(value: float, digits: int) -> str:

@@ -68,7 +68,5 @@ def _verdict(losses: Sequence[Mapping[str, Any]], fatal: Sequence[str]) -> str:
     if not losses:
         return "There is no host to lose."
     if fatal:
-        return (
-            f"If {' or '.join(fatal)} is lost, not all of its instances fit on the other hosts. Add capacity, or move instances away from it."
-        )
+        return f"If {' or '.join(fatal)} is lost, not all of its instances fit on the other hosts. Add capacity, or move instances away from it."
     return "If any one host is lost, its instances fit on the others, by capacity, host filters and server groups."

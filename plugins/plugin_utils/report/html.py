@@ -37,6 +37,8 @@ GUIDES = "https://github.com/drover-compute/drover.compute/blob/main/docs/"
 #: seconds for a table of thousands of rows. Without a script the browser shows the whole table.
 MOST_HOSTS = 500
 MOST_INSTANCES = 5000
+#: The heat map of more hosts than this is folded.
+MOST_CELLS = 1000
 #: So many lines of "Needs a look" are not folded.
 LOOKS = 20
 #: The paragraph that says when the page was written, and how old its content was then.
@@ -63,6 +65,7 @@ def page(view: Mapping[str, Any], at: float, fleet: str | None = None) -> bytes:
         bands=BANDS,
         shown=SHOWN,
         looks=LOOKS,
+        most_cells=MOST_CELLS,
         large=len(view["hosts"]) > MOST_HOSTS or view["summary"]["instances"] > MOST_INSTANCES,
         style=markupsafe.Markup(style),
         script=markupsafe.Markup(script),

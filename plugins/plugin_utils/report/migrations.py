@@ -52,7 +52,8 @@ def days(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return {"days": [], "most": 0, "dropped": 0}
     last = max(row["day"] for row in rows)
     found: dict[int, dict[str, Any]] = {
-        day: {"day": day, "date": formatting.date(day), **dict.fromkeys(OUTCOMES, 0), "total": 0} for day in range(last - DAYS + 1, last + 1)
+        day: {"day": day, "date": formatting.date(day), **dict.fromkeys(OUTCOMES, 0), "total": 0}
+        for day in range(last - DAYS + 1, last + 1)
     }
     dropped = 0
     for row in rows:

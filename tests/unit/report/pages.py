@@ -160,7 +160,12 @@ def many(hosts, instances):
             "host": f"kvm{number:04}",
             "id": f"host-kvm{number:04}",
             "instance_rows": [
-                {**row, "uuid": uuid_of(f"{number}-{row['name']}"), "name": f"vm-{number:04}-{place}", "address": f"10.{number // 256}.{number % 256}.{place}"}
+                {
+                    **row,
+                    "uuid": uuid_of(f"{number}-{row['name']}"),
+                    "name": f"vm-{number:04}-{place}",
+                    "address": f"10.{number // 256}.{number % 256}.{place}",
+                }
                 for place, row in enumerate(one["instance_rows"])
             ],
         }

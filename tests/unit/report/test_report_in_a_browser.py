@@ -142,7 +142,7 @@ def test_paper(browser, small):
     assert browser.pdf().startswith(b"%PDF")
     browser.media("print", prefers_color_scheme="dark")
     assert browser.ask("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert browser.ask("return getComputedStyle(document.querySelector('nav')).display") == "none"
+    assert browser.ask("return getComputedStyle(document.querySelector('#bar')).display") == "none"
     assert browser.ask(CONTRASTS) == []
 
 
@@ -173,6 +173,7 @@ def test_the_search(browser, small):
     found = type_into_filter(browser, "web2")
     assert found["hits"] == ["web2 on kvm2, running"] and found["links"] == [f"#i-{uuid_of('web2')}"]
     assert found["says"] == "0 hosts and 1 instance match" and found["hosts"] == ["kvm2"]
+    assert type_into_filter(browser, "cache")["hits"] == ["cache on kvm5 (down), running"]
     # What a person wrote into a name is a text here, too.
     found = type_into_filter(browser, "<script>alert('x')")
     assert found["hits"][0].startswith("<script>alert('x')</script>\"&") and found["hosts"] == ["kvm2"]
@@ -249,7 +250,7 @@ def test_states_have_colours_of_their_own(browser, small):
     for scheme in ("light", "dark"):
         browser.media(prefers_color_scheme=scheme)
         browser.open(small[0])
-        for kind, hue in (("down", range(0, 15)), ("disabled", range(25, 50)), ("maintenance", range(200, 225))):
+        for kind, hue in (("down", range(15)), ("disabled", range(25, 50)), ("maintenance", range(200, 225))):
             colour, mark = browser.ask(
                 "const e = document.querySelector('#hosts-table .state.' + arguments[0]);"
                 "return [getComputedStyle(e).color, getComputedStyle(e, '::before').content]",

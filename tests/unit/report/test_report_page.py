@@ -185,7 +185,13 @@ def test_the_fleet_and_the_version_are_named(small_url, tmp_path):
 
 
 def test_addresses_and_anchors_of_instances(prepared_url):
-    interface = {"mac": "52:54:00:00:00:01", "type": "network", "source": "default", "model": "virtio", "addresses": ["10.0.0.7", "10.0.0.8"]}
+    interface = {
+        "mac": "52:54:00:00:00:01",
+        "type": "network",
+        "source": "default",
+        "model": "virtio",
+        "addresses": ["10.0.0.7", "10.0.0.8"],
+    }
     fleets.discover(prepared_url, host("kvm 1", domain("web", interfaces=[interface]), domain("db")), host("kvm2"))
     content = page(prepared_url).decode()
     (row,) = re.findall(f'<tr id="i-{uuid_of("web")}">(.*)</tr>', content)

@@ -131,6 +131,11 @@
   function nameOf(host) {
     return host.name ?? (host.name = plain(/<th\b[^>]*>([\s\S]*?)(?:<small|<\/th>)/.exec(own(host))[1]).trim());
   }
+  /* Where an instance is; a host that is down does not show what runs there. */
+  function whereOf(host) {
+    if (host.nowhere) { return "on no host"; }
+    return "on " + nameOf(host) + (own(host).includes('class="state down"') ? " (down)" : "");
+  }
 
   function show(from) {
     const end = Math.min(from + page, shown.length);
@@ -198,8 +203,8 @@
           instanceCount += 1;
           any = true;
           if (found.length < HITS) {
-            const [name, state, address] = cells(row), at = host.nowhere ? "on no host" : "on " + nameOf(host);
-            found.push(hit(id, name, [at, state, address].filter(each => each && each !== "–").join(", ")));
+            const [name, state, address] = cells(row);
+            found.push(hit(id, name, [whereOf(host), state, address].filter(each => each && each !== "–").join(", ")));
           }
         }
       }
