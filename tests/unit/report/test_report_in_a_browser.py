@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.report import html
+from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting, html
 from ansible_collections.drover.compute.tests.unit.report import browser as chromium
 from ansible_collections.drover.compute.tests.unit.report import pages
 from ansible_collections.drover.compute.tests.unit.report.reading import truth
@@ -379,6 +379,21 @@ def test_a_large_fleet_is_shown_in_parts(browser, stores):
     found = type_into_filter(browser, "vm-0020-")
     assert found["hosts"] == ["kvm0020"] and found["says"] == "0 hosts and 20 instances match"
     assert found["hits"][0] == "vm-0020-0 on kvm0020, running"
+
+
+def test_names_are_texts_in_a_large_fleet_too(browser, small, tmp_path, monkeypatch):
+    """The script puts the rows of a large fleet into the page; a name among them is no markup."""
+    monkeypatch.setattr(html, "MOST_HOSTS", 3)
+    path = tmp_path / "large.html"
+    path.write_bytes(html.page(pages.view(small[1]), pages.NOW))
+    browser.open(path)
+    assert browser.ask(FIGURES) == truth(small[1])
+    assert browser.ask("return document.querySelectorAll('script, [onerror]').length") == 1
+    name = formatting.clean(pages.NASTY)
+    (hit,) = type_into_filter(browser, "alert(")["hits"]
+    assert hit == f"{name} on kvm2, running"
+    row = browser.ask(f"return document.getElementById('i-{uuid_of(pages.NASTY)}').cells[0].textContent")
+    assert row == name and browser.console() == []
 
 
 def test_ten_thousand_hosts_open_within_three_seconds(browser, tmp_path, record_property):

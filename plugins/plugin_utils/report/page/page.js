@@ -2,7 +2,7 @@
    Without it the page shows all hosts and instances. */
 (function () {
   "use strict";
-  const PAGE = 200, HITS = 50, MOST = Infinity;
+  const PAGE = 200, HITS = 50;
   const by = id => document.getElementById(id);
   const all = (selector, node) => [...(node || document).querySelectorAll(selector)];
 
@@ -96,7 +96,7 @@
 
   /* The hosts: those of the table, or of the text of a large fleet. */
   const source = by("hosts-source"), pager = by("pager");
-  const page = source ? PAGE : MOST;
+  const page = source ? PAGE : Infinity;
   let table = by("hosts-table"), hosts = [], shown = [], first = 0;
   if (source) {
     const parts = source.textContent.split('<tbody class="host">');
