@@ -22,11 +22,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils.report.summary impo
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
         "path": {"type": "path", "default": "drover-report.html"},
+        "fleet": {"type": "str"},
         "plans": {"type": "list", "elements": "dict", "default": []},
         **SCHEDULER_SPEC,
         **STORE_SPEC,
     }
-    VARIABLES = ("service_down_time",)
+    VARIABLES = ("service_down_time", "fleet")
     _requires_connection = False
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -35,20 +36,18 @@ class ActionModule(DroverAction):
         policy = policy_of(args, task_vars)
         with self.store(args, task_vars).read() as connection:
             view = report_data.read(connection, policy, now, args["service_down_time"], args["plans"])
-        # A page is not written if only its time would change.
-        written = html.written_at(before)
-        unchanged = written is not None and html.page(view, written) == before
-        lines = report_lines(view)
+        after = html.page(view, now, args["fleet"])
+        # The page always says how old it is, so it is always written. New times alone are no change.
+        changed = html.differ(before, after)
+        lines = report_lines(view, now)
         # Shown here, because some output formats of Ansible fold the long lines of a result.
         for line in lines:
             self.show(line)
-        result = {"changed": not unchanged, "path": path, "summary": _plain(view), "table": lines}
-        if not unchanged:
-            after = html.page(view, now)
-            if not self._task.check_mode:
-                html.write(path, after)
-            if self._task.diff:
-                result["diff"] = [_difference(path, before, after)]
+        if not self._task.check_mode:
+            html.write(path, after)
+        result = {"changed": changed, "path": path, "summary": _plain(view), "table": lines}
+        if changed and self._task.diff:
+            result["diff"] = [_difference(path, before, after)]
         return result
 
 

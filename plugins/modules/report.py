@@ -17,7 +17,9 @@ description:
   - Writes one HTML page that needs no other file and loads nothing. It shows hosts, a heat map, zones and aggregates, shared pools,
     instances, migrations over time, decisions of the scheduler with their reasons, power actions, and the effect of the loss of a host.
   - It reads only the store. The playbook drover.compute.discover brings the store up to date.
-  - The same store gives the same page, except the time in it. If only the time would change, the page is not written.
+  - The page begins with the age of what it shows. It has the commands that help with hosts and instances that need attention, and a search.
+  - The page is written in every run, so its time is always that of the last run. If nothing but times differs, the task reports no
+    change.
   - The file is replaced as a whole. A new file has the mode 0600, because it shows the host of each instance. An existing file
     keeps its mode.
   - It returns a short summary for terminals and job logs.
@@ -27,6 +29,9 @@ options:
     description: The path of the page on the controller. A relative path begins in the current folder.
     type: path
     default: drover-report.html
+  fleet:
+    description: The name of the fleet, for the headline of the page. The variable C(drover_fleet) sets it too.
+    type: str
   plans:
     description:
       - Plans to draw as before, moves and after, each RV(ignore:plan) of M(drover.compute.plan_drain_info),
@@ -64,6 +69,7 @@ EXAMPLES = r"""
     - name: Write the report
       drover.compute.report:
         path: fleet.html
+        fleet: prod-fra
       register: report
 
     - name: Show its path
@@ -108,7 +114,7 @@ summary:
     memory_mb: {description: The same in MiB. With the suffix C(_physical) the real use of the hosts that report it., type: int, returned: always}
     disk_gb: {description: The same in GiB., type: int, returned: always}
 table:
-  description: A summary as lines of plain text, with the hosts that need attention, the fullest hosts and the newest decisions.
+  description: A summary as lines of plain text, with the age of the figures, the hosts that need attention, the fullest hosts and the newest decisions.
   returned: success
   type: list
   elements: str

@@ -96,7 +96,7 @@ def test_it_stops_at_the_first_failure_and_goes_on_there(powered):
     text = said(done)
     assert done.returncode and "Traceback" not in text
     assert "kvm1: stopped at after_drain, up, in maintenance, 0 instances (Refuse: the mirror is down)" in text, text
-    assert "Correct the cause and run the same again" in text
+    assert "Correct the cause and run the same command again" in text
     assert "kvm3" not in rolling(fleet)
     assert rolling(fleet)["kvm1"] == "after_drain" and boots(fleet)["kvm1"] == before["kvm1"]
     assert fleet.service("kvm1")["maintenance"] and fleet.query("SELECT name FROM leases") == []

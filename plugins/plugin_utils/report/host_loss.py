@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the loss of a host would do, in sizes that the fleet knows. Data in, data out."""
+"""How many more instances of each size fit, now and after the loss of a host. Data in, data out."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils.report.formatting i
 
 #: So many sizes are counted.
 SIZES = 8
+#: What people call the amounts of an instance.
+LABELS = {"vcpus": "vCPU", "memory_mb": "memory", "disk_gb": "disk"}
 _KEYS = tuple(resource_classes.KEYS.values())
 
 
 def sizes(flavors: Sequence[Mapping[str, Any]], instances: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The requests that capacity is counted for: the flavors that most instances have, or else the most common size.
+    """Choose the requests that capacity is counted for: the flavors that most instances have, or else the most common size.
 
     :param flavors: dicts name, vcpus, memory_mb, disk_gb.
     :param instances: dicts with vcpus, memory_mb and disk_gb.
@@ -36,27 +38,35 @@ def sizes(flavors: Sequence[Mapping[str, Any]], instances: Iterable[Mapping[str,
 
 
 def host_losses(wanted: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The rows of the page and what they mean.
+    """Make the rows of the page, the smallest size first, and their verdict.
 
     :param wanted: what sizes() returned.
     :param answers: for each, what planner.capacity.plan_capacity returns.
-    :returns: a dict rows [{name, vcpus, memory_mb, disk_gb, total, loss}], verdict (a sentence).
+    :returns: a dict rows [{name, vcpus, memory_mb, disk_gb, total, short, loss}], verdict (a sentence), fatal (the hosts whose loss
+        the others cannot take). short is the label of the resource that most hosts run out of first, None where no host may take any.
     """
     rows = [
-        {**{key: size[key] for key in ("name", *_KEYS)}, "total": answer["total"], "loss": answer["with_loss"]}
+        {
+            **{key: size[key] for key in ("name", *_KEYS)},
+            "total": answer["total"],
+            "short": _label(answer["short"]),
+            "loss": answer["with_loss"],
+        }
         for size, answer in zip(wanted, answers)
     ]
-    return {"rows": rows, "verdict": _verdict(rows)}
-
-
-def _verdict(rows: Sequence[Mapping[str, Any]]) -> str:
+    rows.sort(key=lambda row: (*(row[key] for key in _KEYS), natural(row["name"])))
     losses = [row["loss"] for row in rows if row["loss"]]
+    fatal = sorted({loss["host"] for loss in losses if not loss["survives"]}, key=natural)
+    return {"rows": rows, "verdict": _verdict(losses, fatal), "fatal": fatal}
+
+
+def _label(resource: str | None) -> str | None:
+    return None if resource is None else LABELS.get(resource_classes.KEYS.get(resource, ""), resource)
+
+
+def _verdict(losses: Sequence[Mapping[str, Any]], fatal: Sequence[str]) -> str:
     if not losses:
         return "There is no host to lose."
-    fatal = sorted({loss["host"] for loss in losses if not loss["survives"]}, key=natural)
     if fatal:
-        return (
-            f"The loss of {', '.join(fatal)} could not be borne: not everything on it finds a place on the other hosts. "
-            "Add room, or move instances away from it."
-        )
-    return "Whichever one host is lost, everything on it finds a place on the others, by room, host filters and server groups."
+        return f"If {' or '.join(fatal)} is lost, not all of its instances fit on the other hosts. Add capacity, or move instances away from it."
+    return "If any one host is lost, its instances fit on the others, by capacity, host filters and server groups."

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The HTML page: figures in, one text out, with nothing in it that would be fetched from anywhere.
+"""The HTML page: figures in, one text out, which loads nothing.
 
 Its file is read as it is, and replaced as a whole.
 """
@@ -27,26 +27,46 @@ except ImportError:
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, require
 from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting
-from ansible_collections.drover.compute.plugins.plugin_utils.report.view import BANDS
+from ansible_collections.drover.compute.plugins.plugin_utils.report.heat import BANDS, SHOWN
+from ansible_collections.drover.compute.plugins.plugin_utils.report.version import version
 
 FOLDER = os.path.join(os.path.dirname(__file__), "page")
-_WRITTEN = re.compile(rb'<time id="written" datetime="([0-9TZ:.-]+)" data-seconds="([0-9.]+)">')
+#: Where the runbooks are.
+GUIDES = "https://github.com/drover-compute/drover.compute/blob/main/docs/"
+#: A fleet of more hosts or instances than this is in the page as text, and the script shows a part of it at a time: a browser needs
+#: seconds for a table of thousands of rows. Without a script the browser shows the whole table.
+MOST_HOSTS = 500
+MOST_INSTANCES = 5000
+#: The heat map of more hosts than this is folded.
+MOST_CELLS = 1000
+#: So many lines of "Needs a look" are not folded.
+LOOKS = 20
+#: The paragraph that says when the page was written, and how old its content was then.
+_AGES = re.compile(rb'<p id="ages"[^>]*>.*?</p>', re.DOTALL)
 
 
-def page(view: Mapping[str, Any], at: float) -> bytes:
-    """The page.
+def page(view: Mapping[str, Any], at: float, fleet: str | None = None) -> bytes:
+    """Write the page.
 
-    :param view: what view.view() returns, with capacity (see host_loss.py) and plans (a list, see plan.py).
-    :param at: the time that it says it was written at, seconds since 1970.
-    :returns: bytes, the same for the same view and time.
+    :param view: what conductor.report_data.read() returns.
+    :param at: the time of the page, seconds since 1970.
+    :param fleet: the name of the fleet.
+    :returns: bytes, the same for the same view, time and name.
     """
     require("Jinja2", jinja2)
-    style, script = _part("style.css"), _part("filter.js")
+    style, script = _part("style.css"), _part("page.js")
     template = _environment().get_template("page.html.j2")
     text = template.render(
         **view,
         written=at,
+        fleet=fleet,
+        version=version(),
+        guides=GUIDES,
         bands=BANDS,
+        shown=SHOWN,
+        looks=LOOKS,
+        most_cells=MOST_CELLS,
+        large=len(view["hosts"]) > MOST_HOSTS or view["summary"]["instances"] > MOST_INSTANCES,
         style=markupsafe.Markup(style),
         script=markupsafe.Markup(script),
         # What is in the page may be used, and nothing else: no script of a name that slipped through either.
@@ -56,10 +76,9 @@ def page(view: Mapping[str, Any], at: float) -> bytes:
     return text.encode("utf-8")
 
 
-def written_at(content: bytes) -> float | None:
-    """The time that a page says it was written at; None when it is none of ours."""
-    found = _WRITTEN.search(content[:65536])
-    return float(found.group(2)) if found else None
+def differ(one: bytes, other: bytes) -> bool:
+    """Return whether two pages differ in more than their ages."""
+    return _AGES.sub(b"", one, count=1) != _AGES.sub(b"", other, count=1)
 
 
 def _part(name: str) -> str:
@@ -83,13 +102,13 @@ def _environment() -> jinja2.Environment:
         finalize=_finalize,
     )
     environment.filters.update(
-        {name: getattr(formatting, name) for name in ("memory", "disk", "moment", "exact", "duration", "percent", "weight")}
+        {name: getattr(formatting, name) for name in ("age", "number", "memory", "disk", "moment", "exact", "duration", "weight")}
     )
     return environment
 
 
 def _finalize(value: Any) -> Any:
-    """Every value that is put into the page comes by here before it is escaped."""
+    """Clean a value before it is escaped and put into the page."""
     if value is None:
         return "\u2013"
     if isinstance(value, str) and not isinstance(value, markupsafe.Markup):
@@ -97,12 +116,12 @@ def _finalize(value: Any) -> Any:
     return value
 
 
-#: For its owner's eyes: it tells what runs where. Whoever opens a page to others keeps that.
+#: Only its owner reads a new page, as it shows what runs where. An existing page keeps its mode.
 MODE = 0o600
 
 
 def read(path: str) -> bytes:
-    """The content of a file, empty where there is none.
+    """Read a file; empty where there is none.
 
     :raises DroverError: it cannot be read, is no regular file, or there is no folder for it.
     """
@@ -123,7 +142,7 @@ def read(path: str) -> bytes:
 
 
 def write(path: str, content: bytes) -> None:
-    """Put a content in the place of a file, at once; who may read it stays as it was.
+    """Replace a file as a whole; its mode stays as it was.
 
     :raises DroverError: the disk is full, or the folder may not be written.
     """

@@ -67,7 +67,7 @@ def drain_lines(plan: DrainPlan) -> list[str]:
         lines.extend(align(headings, rows, right=("WAVE", "VCPU", "MiB", "GiB"), indent="  "))
         lines.extend(estimate_lines(plan))
         if plan["method"] != AS_WEIGHED:
-            lines.append(f"The places are not those that the policy weighs highest, but were found so: {plan['method']}.")
+            lines.append(f"The destinations are not the ones with the highest weights. The method that found them: {plan['method']}.")
     off = [each["name"] for each in plan["shutdowns"]]
     if off:
         lines.append(f"To be shut down by their policy: {', '.join(off)}.")

@@ -32,8 +32,9 @@ def lines(states: Sequence[MaintainedHost], left_out: Sequence[BlockedHost]) -> 
     found = [_line(each) for each in states] + [f"{each['host']}: left out: {each['reason']}" for each in left_out]
     if any(each["stage"] != "done" for each in states):
         found.append(
-            "Nothing else was begun. Hosts that are disabled or in maintenance stay so. Correct the cause and run the same again: it goes on "
-            "where it stopped. To give it up, bring them back with drover.compute.undrain and begin anew with drover_rolling_restart=true."
+            "Nothing else was started. Hosts that are disabled or in maintenance stay so. Correct the cause and run the same command again: "
+            "it continues where it stopped. To give it up, bring the hosts back with drover.compute.undrain, and start a new one with "
+            "drover_rolling_restart=true."
         )
     return found
 
@@ -60,7 +61,7 @@ def refusal(left_out: Sequence[BlockedHost]) -> str:
 
 def unfinished(waiting: list[str]) -> str:
     """Return the error of a run that did not come to its end, with the hosts that are not done."""
-    return f"The rolling maintenance is not finished: {', '.join(waiting)} is left. The lines above say in which state each host is."
+    return f"The rolling maintenance is not finished: {', '.join(waiting)} still to do. The lines above have the state of each host."
 
 
 def _line(found: MaintainedHost) -> str:

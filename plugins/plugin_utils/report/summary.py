@@ -21,18 +21,20 @@ DECISIONS = 5
 WIDEST_WHY = 100
 
 
-def report_lines(view: Mapping[str, Any]) -> list[str]:
-    """The report as lines that do not grow with the fleet.
+def report_lines(view: Mapping[str, Any], now: float) -> list[str]:
+    """Write the report as lines that do not grow with the fleet.
 
     :param view: what conductor.report_data.read() returns.
+    :param now: seconds since 1970.
     """
     summary = view["summary"]
     counts = ", ".join(
-        f"{summary[key]} {word}"
+        f"{formatting.number(summary[key])} {word}"
         for key, word in (("up", "up"), ("down", "down"), ("maintenance", "in maintenance"), ("disabled", "disabled"))
         if summary[key] or key == "up"
     )
-    lines = [f"{summary['hosts']} hosts: {counts}; {summary['instances']} instances"]
+    lines = [f"{formatting.number(summary['hosts'])} hosts: {counts}; {formatting.number(summary['instances'])} instances"]
+    lines += _seen(view["seen"], now)
     lines += [
         f"{each['label']}: {each['text']} allocated"
         + (f" ({each['percent']} %)" if each["percent"] is not None else "")
@@ -40,12 +42,21 @@ def report_lines(view: Mapping[str, Any]) -> list[str]:
         for each in summary["figures"]
     ]
     lines.append(formatting.clean(view["capacity"]["verdict"]))
-    lines += _hosts("Need a look", [host for host in view["hosts"] if not host["well"]])
+    lines += _hosts("Need a look", [host for host in view["hosts"] if host["kind"] != "well"])
     full = sorted(
-        (host for host in view["hosts"] if host["well"]),
+        (host for host in view["hosts"] if host["kind"] == "well"),
         key=lambda host: (-(host["full"] or 0), formatting.natural(host["host"])),
     )
     return lines + _hosts("Fullest", full) + _decisions(view["decisions"][:DECISIONS])
+
+
+def _seen(seen: Mapping[str, Any], now: float) -> list[str]:
+    if seen["newest"] is None:
+        return []
+    oldest = seen["oldest"]
+    age = {key: formatting.age(max(now - at, 0)) for key, at in (("newest", seen["newest"]), ("oldest", oldest["last_seen_up"]))}
+    never = f"; {formatting.number(seen['never'])} never" if seen["never"] else ""
+    return [f"Discovered {age['newest']} ago (oldest: {formatting.clean(oldest['host'])}, {age['oldest']} ago{never})"]
 
 
 def _decisions(newest: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -73,10 +84,10 @@ def _hosts(title: str, hosts: Sequence[Mapping[str, Any]]) -> list[str]:
             host["state"],
             None if host["full"] is None else f"{host['full']} %",
             *(each["text"] + (" shared" if each["shared"] else "") for each in host["figures"]),
-            host["instances"],
+            formatting.number(host["instances"]),
             formatting.clean(host["reason"]),
         ]
         for host in hosts[:SHOWN]
     ]
-    more = [f"  and {len(hosts) - SHOWN} more"] if len(hosts) > SHOWN else []
+    more = [f"  and {formatting.number(len(hosts) - SHOWN)} more"] if len(hosts) > SHOWN else []
     return ["", f"{title}:", *align(HEADINGS, rows, right=NUMBERS, indent="  "), *more]

@@ -10,18 +10,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting, text
+from ansible_collections.drover.compute.plugins.plugin_utils.report.anchor import host_anchor
+from ansible_collections.drover.compute.plugins.plugin_utils.report.attention import attention
 from ansible_collections.drover.compute.plugins.plugin_utils.report.decision import decision
+from ansible_collections.drover.compute.plugins.plugin_utils.report.heat import heat_map
+from ansible_collections.drover.compute.plugins.plugin_utils.report.migrations import days, migration
 
 #: The figures of a host, with their unit in words.
 FIGURES = (("vcpus", "vCPU", formatting.number), ("memory_mb", "memory", formatting.memory), ("disk_gb", "disk", formatting.disk))
-#: From so many percent on a host is in the next band of the heat map.
-BANDS = (50, 70, 85, 95)
-#: So many days of migrations are drawn.
-DAYS = 30
-#: Where their bars stand.
-HEIGHT = 106
-ENDED_WELL = ("completed", "confirmed", "done")
-UNDER_WAY = ("accepted", "running", "finished")
+#: Where the order of hosts begins.
+KINDS = ("down", "disabled", "unreported", "maintenance", "well")
 #: The age in it would make another page every second.
 _AGE = re.compile(r"^last seen \d+ s ago")
 
@@ -46,58 +44,61 @@ class Figure(TypedDict):
     physical_text: str | None
 
 
-def view(overview: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything the page shows but capacity and a plan.
+def view(overview: Mapping[str, Any], fatal: Sequence[str] = ()) -> dict[str, Any]:
+    """Make everything that the page shows, except capacity and plans.
 
-    :param overview: what the store's overview.read() returns, and instances (of instances.listing()).
-    :returns: a dict: summary, attention, hosts, nowhere (instances on no host), map (hosts by zone), pools, zones,
-        aggregates, migrations, days, decisions (see decision.py), power_events, newest (instances), leases, rolling.
+    :param overview: what the store's overview.read() returns, and instances (of instances.listing(), with addresses).
+    :param fatal: the hosts whose loss the others cannot take.
+    :returns: a dict: summary, seen (see _seen()), attention (see attention.py), hosts, nowhere (instances on no host), map (see heat.py),
+        pools, zones, aggregates, migrations, days, decisions (see decision.py), power_events, newest (instances), rolling.
     """
-    hosts = [_host(each, number) for number, each in enumerate(_in_order(overview["hosts"]))]
+    hosts = [_host(each, number) for number, each in enumerate(overview["hosts"])]
+    hosts.sort(key=lambda host: (KINDS.index(host["kind"]), formatting.natural(host["host"])))
     _fill(hosts, overview["instances"])
     lost = [each for each in overview["instances"] if each["host"] is None]
     pools = _pools(hosts)
     return {
         "summary": _summary(hosts, pools, overview["instances"]),
-        "attention": _attention(hosts, overview),
+        "seen": _seen(hosts),
+        "attention": attention(hosts, overview["instances"], overview, fatal),
         "hosts": hosts,
         "nowhere": [_instance(each) for each in lost],
         "decisions": [decision(each) for each in overview["decisions"]],
-        "map": _by_zone(hosts),
+        "map": heat_map(hosts),
         "pools": pools,
         "zones": _zones(hosts),
         "aggregates": [_aggregate(each) for each in overview["aggregates"]],
-        "migrations": [_migration(each) for each in overview["migrations"]],
+        "migrations": [migration(each) for each in overview["migrations"]],
         "days": days(overview["days"]),
         "power_events": overview["power_events"],
         "newest": _newest(overview),
-        "leases": sorted(overview["leases"], key=lambda each: formatting.natural(each["name"])),
         "rolling": sorted(overview["rolling"], key=lambda each: formatting.natural(each["host"])),
     }
 
 
-def is_well(host: Mapping[str, Any]) -> bool:
-    """Whether a host is up, enabled and in use."""
-    usual = host["state"] == "up" and host["status"] == "enabled" and not host["maintenance"]
-    return usual and all(node["reported"] for node in host["nodes"])
+def kind(host: Mapping[str, Any]) -> str:
+    """Return the one of KINDS that decides the place and the colour of a host.
 
-
-def _in_order(hosts: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """First those that are down, then those that take nothing, then the others; each by name."""
-    return sorted(hosts, key=lambda host: (is_well(host), host["state"] == "up", formatting.natural(host["host"])))
+    A host that is down in a maintenance and has no instances is only in maintenance.
+    """
+    if host["state"] == "down" and (host["instances"] or not host["maintenance"]):
+        return "down"
+    if host["maintenance"]:
+        return "maintenance"
+    if host["status"] == "disabled":
+        return "disabled"
+    return "well" if all(node["reported"] for node in host["nodes"]) else "unreported"
 
 
 def _host(host: Mapping[str, Any], number: int) -> dict[str, Any]:
     found = {
-        **{key: host[key] for key in ("host", "zones", "instances", "disk_pool", "maintenance")},
-        "id": f"host-{number}",
-        "well": is_well(host),
+        **{key: host[key] for key in ("host", "zones", "instances", "disk_pool", "maintenance", "drained", "last_seen_up", "nodes")},
+        "id": host_anchor(host["host"], number),
+        "kind": kind(host),
         "down": host["state"] == "down",
         "disabled": host["status"] == "disabled",
         "state": text.state(host),
         "reason": "; ".join(_reasons(host)),
-        "nodes": host["nodes"],
-        "cells": sorted({node["cell"] for node in host["nodes"] if node["cell"]}),
         "figures": [_figure(host, *each) for each in FIGURES],
     }
     # A shared pool that is full says nothing of this host.
@@ -105,8 +106,17 @@ def _host(host: Mapping[str, Any], number: int) -> dict[str, Any]:
     fullest = max(own, key=lambda each: each["percent"], default=None)
     found["full"] = fullest["percent"] if fullest else None
     found["fullest"] = fullest["label"] if fullest else None
-    found["band"] = band(found["full"])
     return found
+
+
+def _seen(hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return when the hosts were discovered: newest (seconds since 1970), oldest (a host of the view), never (how many hosts)."""
+    seen = [host for host in hosts if host["last_seen_up"] is not None]
+    return {
+        "newest": max((host["last_seen_up"] for host in seen), default=None),
+        "oldest": min(seen, key=lambda host: (host["last_seen_up"], formatting.natural(host["host"])), default=None),
+        "never": len(hosts) - len(seen),
+    }
 
 
 def _reasons(host: Mapping[str, Any]) -> list[str]:
@@ -118,7 +128,7 @@ def _reasons(host: Mapping[str, Any]) -> list[str]:
 
 
 def _figure(host: Mapping[str, Any], name: str, label: str, text_of: Callable[[Any], str | None]) -> Figure:
-    """One figure of a host, see sums()."""
+    """Return one figure of a host, see sums()."""
     shared = name == "disk_gb" and bool(host["disk_pool"])
     amounts = {"used": host[f"{name}_used"], "capacity": host[f"{name}_capacity"], "total": host[name]}
     return _figure_of(name, label, text_of, amounts, _physical(host["nodes"], name), shared)
@@ -150,7 +160,7 @@ def _figure_of(
 
 
 def _physical(nodes: Iterable[Mapping[str, Any]], name: str) -> tuple[float | None, float | None]:
-    """Amounts in use and in all on the nodes that report them, each None where none does; no node reports vCPUs."""
+    """Return the amounts in use and in all on the nodes that report them, each None where none does; no node reports vCPUs."""
     found = {}
     for node in nodes:
         value = node.get(f"{name}_physical")
@@ -163,13 +173,8 @@ def _physical(nodes: Iterable[Mapping[str, Any]], name: str) -> tuple[float | No
 
 
 def _disk(node: Mapping[str, Any], name: str) -> tuple[str, str] | None:
-    """The shared pool that a figure of a node is of, None when it is the node's own."""
+    """Return the shared pool that a figure of a node is of, None when it is the node's own."""
     return ("pool", node["disk_pool"]) if name == "disk_gb" and node["disk_pool"] else None
-
-
-def band(full: int | None) -> int | None:
-    """The band of the heat map, 0 to 4; None where nothing is known."""
-    return None if full is None else sum(full >= each for each in BANDS)
 
 
 def _fill(hosts: Iterable[dict[str, Any]], instances: Iterable[Mapping[str, Any]]) -> None:
@@ -181,11 +186,16 @@ def _fill(hosts: Iterable[dict[str, Any]], instances: Iterable[Mapping[str, Any]
 
 
 def _instance(each: Mapping[str, Any]) -> dict[str, Any]:
-    return {**each, "memory": formatting.memory(each["memory_mb"]), "disk": formatting.disk(each["disk_gb"])}
+    return {
+        **each,
+        "memory": formatting.memory(each["memory_mb"]),
+        "disk": formatting.disk(each["disk_gb"]),
+        "address": ", ".join(each.get("addresses") or ()) or None,
+    }
 
 
 def _pools(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Pools that several nodes share, each once."""
+    """Return the pools that several nodes share, each once."""
     found: dict[str, dict[str, Any]] = {}
     for host in hosts:
         for node in host["nodes"]:
@@ -203,7 +213,7 @@ def _pools(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def sums(hosts: Sequence[Mapping[str, Any]]) -> list[Figure]:
-    """The figures of hosts together, each shared pool once."""
+    """Add up the figures of hosts, each shared pool once."""
     nodes = [node for host in hosts for node in host["nodes"]]
     found = []
     for name, label, text_of in FIGURES:
@@ -233,26 +243,8 @@ def _summary(
     }
 
 
-def _attention(hosts: Sequence[Mapping[str, Any]], overview: Mapping[str, Any]) -> dict[str, Any]:
-    """What needs a look: hosts that are not well, instances that are missing, moves and power actions not at their end."""
-    return {
-        "hosts": [host for host in hosts if not host["well"]],
-        "missing": [_instance(each) for each in overview["instances"] if each["state"] == "missing"],
-        "migrations": [_migration(each) for each in overview["migrations"] if each["status"] in UNDER_WAY],
-        "power_events": [each for each in overview["power_events"] if each["status"] == "running"],
-    }
-
-
 def _aggregate(each: Mapping[str, Any]) -> dict[str, Any]:
     return {**each, "metadata": sorted(each["metadata"].items()), "hosts": sorted(each["hosts"], key=formatting.natural)}
-
-
-def _by_zone(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """[{zone, hosts}] for the heat map; one entry without a zone where nobody has any."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for host in sorted(hosts, key=lambda each: formatting.natural(each["host"])):
-        found.setdefault(", ".join(host["zones"]), []).append(host)
-    return [{"zone": zone, "hosts": found[zone]} for zone in sorted(found, key=lambda zone: (zone == "", formatting.natural(zone)))]
 
 
 def _zones(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -270,54 +262,6 @@ def _zones(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         }
         for zone, members in sorted(found.items(), key=lambda each: formatting.natural(each[0]))
     ]
-
-
-def _migration(each: Mapping[str, Any]) -> dict[str, Any]:
-    took = each["updated_at"] - each["created_at"]
-    return {**each, "outcome": outcome(each["status"]), "took": None if each["status"] in UNDER_WAY else took}
-
-
-def outcome(status: str) -> str:
-    """well, open (under way) or failed (or undone)."""
-    return "well" if status in ENDED_WELL else "open" if status in UNDER_WAY else "failed"
-
-
-def days(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Migrations by day, up to the newest.
-
-    :param rows: dicts day, status, count.
-    :returns: a dict days [{day, date, well, open, failed, total, x, bars [{outcome, y, height}]}], most (on one day) and
-        dropped (how many are older); bars are drawn in a picture 360 wide, upwards from HEIGHT.
-    """
-    if not rows:
-        return {"days": [], "most": 0, "dropped": 0}
-    last = max(row["day"] for row in rows)
-    found: dict[int, dict[str, Any]] = {
-        day: {"day": day, "date": formatting.date(day), "well": 0, "open": 0, "failed": 0, "total": 0}
-        for day in range(last - DAYS + 1, last + 1)
-    }
-    dropped = 0
-    for row in rows:
-        if row["day"] not in found:
-            dropped += row["count"]
-            continue
-        found[row["day"]][outcome(row["status"])] += row["count"]
-        found[row["day"]]["total"] += row["count"]
-    most = max(each["total"] for each in found.values())
-    for number, each in enumerate(found.values()):
-        each["x"] = round(26 + number * 11.1, 1)
-        each["bars"] = _bars(each, most)
-    return {"days": list(found.values()), "most": most, "dropped": dropped}
-
-
-def _bars(day: Mapping[str, Any], most: int) -> list[dict[str, Any]]:
-    bars, top = [], HEIGHT
-    for name in ("well", "open", "failed"):
-        if day[name]:
-            height = (HEIGHT - 8) * day[name] / most
-            top -= height
-            bars.append({"outcome": name, "y": round(top, 1), "height": round(height, 1)})
-    return bars
 
 
 def _newest(overview: Mapping[str, Any]) -> list[dict[str, Any]]:

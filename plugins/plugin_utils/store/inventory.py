@@ -42,9 +42,9 @@ def read(connection: Connection, now: float, service_down_time: float, traits: S
     found = [_host(host, aggregates.get(host["host"], []), owned) for host in hosts.listing(connection, now, service_down_time)]
     shown = instances.listing(connection) if with_instances else []
     if shown:
-        addresses = _addresses(connection)
+        known = addresses(connection)
         for each in shown:
-            each["addresses"] = addresses.get(each["uuid"], [])
+            each["addresses"] = known.get(each["uuid"], [])
     return {"hosts": found, "instances": shown}
 
 
@@ -93,7 +93,7 @@ def _traits(connection: Connection, patterns: Sequence[str]) -> dict[str, list[s
     return found
 
 
-def _addresses(connection: Connection) -> dict[str, list[str]]:
+def addresses(connection: Connection) -> dict[str, list[str]]:
     """Read the addresses of instances on their nodes, by uuid."""
     table, domains = tables.instances, tables.domains
     query = sa.select(domains.c.uuid, domains.c.facts).join(

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import re
 import stat
+import time
 
 import pytest
 
@@ -25,17 +27,33 @@ def report(url, *options, **more):
     return playbook("report", url, *options, settings="callback_result_format=yaml\n", **more)
 
 
-def test_it_writes_once(url, tmp_path):
+def written(path):
+    return re.search(r'Written <time datetime="([^"]+)"', path.read_text()).group(1)
+
+
+def test_its_time_is_always_that_of_the_last_run(url, tmp_path, monkeypatch):
+    """New times alone are no change."""
     path = tmp_path / "fleet.html"
     first = run("report", path=str(path), store_url=url)
     assert first["changed"] and first["path"] == str(path) and is_plain(first)
     assert first["summary"]["hosts"] == 6 and first["summary"]["memory_mb_physical"] == 3000
-    before = path.read_bytes(), path.stat().st_mtime_ns
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 7200)
+    before = written(path)
+    assert not run("report", path=str(path), store_url=url, check=True)["changed"] and written(path) == before
     assert not run("report", path=str(path), store_url=url)["changed"]
-    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+    assert written(path) > before
     fleets.discover(url, host("kvm7"))
     assert run("report", path=str(path), store_url=url)["changed"]
     assert b"kvm7" in path.read_bytes()
+
+
+def test_the_name_of_the_fleet(url, tmp_path):
+    path = tmp_path / "fleet.html"
+    run("report", path=str(path), store_url=url, fleet="prod-fra")
+    assert "<h1>prod-fra: fleet report</h1>" in path.read_text()
+    assert run("report", {"drover_fleet": "test"}, path=str(path), store_url=url)["changed"]
+    assert "<h1>test: fleet report</h1>" in path.read_text()
 
 
 def test_only_its_owner_reads_it_unless_told_otherwise(url, tmp_path):
@@ -104,7 +122,7 @@ def test_the_playbook(url, tmp_path):
     assert "6 hosts: 5 up, 1 down" in said and "Need a look" in said and "no route to <kvm5>" in said
     assert (tmp_path / "drover-report.html").exists()
     code, said = report(url, folder=tmp_path)
-    assert code == 0 and "changed=0" in said and "as it was" in " ".join(said.split()), said
+    assert code == 0 and "changed=0" in said and "nothing but the times changed" in " ".join(said.split()), said
 
 
 @pytest.mark.long
@@ -122,6 +140,21 @@ def test_the_playbook_draws_a_plan_of_a_lookup(url, tmp_path):
     assert code == 0, said
     page = (tmp_path / "plan.html").read_text()
     assert "Plan: Rebalance" in page and "Plan: Rolling maintenance" in page
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "value, titles",
+    [("kvm2", ["kvm2"]), ("kvm2, kvm6", ["kvm2", "kvm6"]), (["kvm6"], ["kvm6"]), ("", [])],
+)
+def test_the_playbook_plans_a_drain_by_a_short_word(url, tmp_path, value, titles):
+    """As ``-e drover_plan_drain=kvm2``, beside a plan that is given as before."""
+    variables = {"drover_plan_drain": value, "drover_plan": "{{ lookup('drover.compute.rebalance_plan') }}", "drover_fleet": "prod"}
+    code, said = report(url, folder=tmp_path, variables=variables)
+    assert code == 0, said
+    page = (tmp_path / "drover-report.html").read_text()
+    assert re.findall("Plan: (.*?)</h2>", page) == ["Rebalance", *(f"Drain of {name}" for name in titles)]
+    assert "<h1>prod: fleet report</h1>" in page
 
 
 @pytest.mark.long

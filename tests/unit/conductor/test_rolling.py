@@ -199,7 +199,7 @@ def test_a_batch_ends_with_an_error_where_a_host_did_not_come_through(make, url)
     with pytest.raises(DroverError, match="^kvm2, kvm3 did not come through; no other batch is begun.$"):
         order.close(HOSTS)
     report = order.report([{"host": "kvm9", "reason": "it is away"}])
-    assert report["message"].startswith("The rolling maintenance is not finished: kvm1, kvm2, kvm3 is left.")
+    assert report["message"].startswith("The rolling maintenance is not finished: kvm1, kvm2, kvm3 still to do.")
     assert [line for line in order.said if line.startswith("kvm")] == [
         "kvm1: stopped at back, up, enabled, 1 instance (nothing is known of why: it was lost, or the run was cut off)",
         "kvm2: not begun, up, enabled, 0 instances (Refuse: the mirror is down)",
@@ -222,7 +222,7 @@ def test_hosts_of_another_run_are_left_alone_and_reported(make, url):
     planned(order)
     assert order.next()["hosts"] == ["kvm1"]
     write(url, "kvm1", stage="done")
-    assert order.next()["finished"] and "kvm3 is left" in order.report([])["message"]
+    assert order.next()["finished"] and "kvm3 still to do" in order.report([])["message"]
 
 
 def test_the_steps_of_a_host(make, hosts, url):

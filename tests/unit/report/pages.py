@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import refusals, report_data, scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils.report.heat import heat_map
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store import (
@@ -138,6 +140,41 @@ def large(url, hosts=1000, instances=10):
         ],
     )
     return url
+
+
+def four_hundred(url):
+    """So many instances that the page has its hosts as text."""
+    return large(url, 400, 14)
+
+
+def many(hosts, instances):
+    """What the page shows of many hosts, copied from one, as a store of so many takes a minute to make."""
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/store.db"
+        fleets.discover(url, host("kvm", *(domain(f"vm-{n}", 2, 2048, 20) for n in range(instances)), vcpus=64, memory_mb=131072))
+        found = view(url)
+    (one,) = found["hosts"]
+    found["hosts"] = [
+        {
+            **one,
+            "host": f"kvm{number:04}",
+            "id": f"host-kvm{number:04}",
+            "instance_rows": [
+                {
+                    **row,
+                    "uuid": uuid_of(f"{number}-{row['name']}"),
+                    "name": f"vm-{number:04}-{place}",
+                    "address": f"10.{number // 256}.{number % 256}.{place}",
+                }
+                for place, row in enumerate(one["instance_rows"])
+            ],
+        }
+        for number in range(hosts)
+    ]
+    found["map"] = heat_map(found["hosts"])
+    found["summary"] = {**found["summary"], "hosts": hosts, "up": hosts, "instances": hosts * instances}
+    found["seen"] = {**found["seen"], "oldest": found["hosts"][0]}
+    return found
 
 
 def pooled(url):

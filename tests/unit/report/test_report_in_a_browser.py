@@ -5,21 +5,25 @@
 
 from __future__ import annotations
 
+import colorsys
 import re
 import shutil
+import time
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.report import html
+from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting, html
 from ansible_collections.drover.compute.tests.unit.report import browser as chromium
 from ansible_collections.drover.compute.tests.unit.report import pages
 from ansible_collections.drover.compute.tests.unit.report.reading import truth
+from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
 pytestmark = pytest.mark.long
 
 FIGURES = """
 const found = {};
-for (const row of document.querySelectorAll('#hosts-table tbody tr')) {
+for (const row of (arguments[0] ? new DOMParser().parseFromString(arguments[0], 'text/html') : document).querySelectorAll(
+    '#hosts-table > tbody > tr[id^="host-"]')) {
   const host = row.querySelector('th').firstChild.textContent.trim();
   found[host] = {};
   for (const each of row.querySelectorAll('data:not([class$=_physical])')) found[host][each.className] = each.value;
@@ -138,7 +142,7 @@ def test_paper(browser, small):
     assert browser.pdf().startswith(b"%PDF")
     browser.media("print", prefers_color_scheme="dark")
     assert browser.ask("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert browser.ask("return getComputedStyle(document.querySelector('nav')).display") == "none"
+    assert browser.ask("return getComputedStyle(document.querySelector('#bar')).display") == "none"
     assert browser.ask(CONTRASTS) == []
 
 
@@ -150,9 +154,10 @@ def type_into_filter(browser, text):
         box.value = arguments[0];
         box.dispatchEvent(new Event('input'));
         return new Promise(done => setTimeout(() => done({
-          hosts: [...document.querySelectorAll('#hosts-table tbody tr')].filter(row => !row.hidden).length,
+          hosts: [...document.querySelectorAll('#hosts-table > tbody > tr[id]')].map(row => row.id.slice(5)),
           cells: [...document.querySelectorAll('.map li')].filter(cell => !cell.hidden).length,
-          instances: [...document.querySelectorAll('#instances details:not([hidden]) tbody tr')].filter(row => !row.hidden).length,
+          hits: [...document.querySelectorAll('#hits li')].map(hit => hit.textContent),
+          links: [...document.querySelectorAll('#hits a')].map(hit => hit.getAttribute('href')),
           says: document.getElementById('filter-says').textContent,
         }), 600));
         """,
@@ -160,27 +165,150 @@ def type_into_filter(browser, text):
     )
 
 
-def test_the_filter(browser, small):
+def test_the_search(browser, small):
     browser.open(small[0])
     assert browser.ask("return document.getElementById('search').hidden") is False
     found = type_into_filter(browser, "KVM1")
-    assert (found["hosts"], found["cells"], found["instances"]) == (1, 1, 2)
+    assert (found["hosts"], found["cells"], found["hits"]) == (["kvm1"], 1, ["kvm1 host, up, 2 instances"])
     found = type_into_filter(browser, "web2")
-    assert (found["hosts"], found["instances"]) == (0, 1) and found["says"] == "0 hosts and 1 instances match"
-    assert browser.ask("return document.querySelectorAll('#instances details[open]').length") == 1
+    assert found["hits"] == ["web2 on kvm2, running"] and found["links"] == [f"#i-{uuid_of('web2')}"]
+    assert found["says"] == "0 hosts and 1 instance match" and found["hosts"] == ["kvm2"]
+    assert type_into_filter(browser, "cache")["hits"] == ["cache on kvm5 (down), running"]
+    # What a person wrote into a name is a text here, too.
+    found = type_into_filter(browser, "<script>alert('x')")
+    assert found["hits"][0].startswith("<script>alert('x')</script>\"&") and found["hosts"] == ["kvm2"]
     found = type_into_filter(browser, "")
-    assert (found["hosts"], found["cells"], found["instances"]) == (6, 6, 7)
-    assert browser.ask("return document.querySelectorAll('#instances details[open]').length") == 0
+    assert (len(found["hosts"]), found["cells"], found["hits"], found["says"]) == (6, 6, [], "")
     assert browser.console() == []
 
 
-def test_it_is_whole_without_scripts(browser, small, tmp_path):
-    """As where scripts are off: the box that would do nothing is not shown."""
-    path = tmp_path / "without.html"
-    path.write_text(re.sub("<script>.*?</script>", "", small[0].read_text(), flags=re.S))
+def test_a_hit_unfolds_its_host(browser, small):
+    browser.open(small[0])
+    type_into_filter(browser, "web2")
+    browser.ask("document.querySelector('#hits a').click()")
+    opened, top, here = browser.ask(
+        """
+        return new Promise(done => setTimeout(() => {
+          const row = document.querySelector('tr.here');
+          done([row.closest('details').open, row.getBoundingClientRect().top, row.textContent]);
+        }, 200));
+        """
+    )
+    assert opened and "web2" in here and browser.ask("return document.getElementById('bar').offsetHeight") < top < 900
+
+
+def test_columns_are_sorted(browser, small):
+    """By number, size and share, not by text; once up, once down; by the keyboard, too, as they are buttons."""
+    browser.open(small[0])
+
+    def press(column):
+        browser.ask("document.querySelectorAll('#hosts-table > thead button')[arguments[0]].click()", column)
+        return browser.ask("return [...document.querySelectorAll('#hosts-table > tbody > tr[id]')].map(row => row.id.slice(5))")
+
+    assert press(3)[-1] == "kvm3" and press(3)[0] == "kvm3"
+    heading = "return document.querySelectorAll('#hosts-table > thead th')[3].getAttribute('aria-sort')"
+    assert browser.ask(heading) == "descending"
+    assert press(0) == [f"kvm{n}" for n in range(1, 7)]
+    sizes = browser.ask(
+        """
+        const table = document.querySelector('#loss table');
+        table.querySelectorAll('thead button')[0].click();
+        return [...table.tBodies[0].rows].map(row => row.cells[0].textContent);
+        """
+    )
+    assert sizes == ["large", "small"]
+
+
+def test_a_command_is_copied(browser, small):
+    browser.open(small[0])
+    origin = browser.ask("return location.origin")
+    browser.command("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+    wanted = browser.ask("return document.querySelector('code.command').textContent")
+    assert wanted == "ansible-playbook drover.compute.evacuate -e drover_host=kvm5 --check", origin
+    said = browser.ask(
+        """
+        document.querySelector('.copy').click();
+        return new Promise(done => setTimeout(() => done(document.querySelector('.copy').textContent), 300));
+        """
+    )
+    assert said == "Copied" and browser.ask("return navigator.clipboard.readText()") == wanted
+
+
+def test_ages_stay_up_to_date(browser, small, tmp_path):
+    """A page of yesterday does not say that it is four minutes old."""
+    found, now = pages.view(small[1]), time.time()
+    found["seen"].update(newest=now - 2 * 3600 - 60, oldest={**found["seen"]["oldest"], "last_seen_up": now - 50 * 3600})
+    path = tmp_path / "old.html"
+    path.write_bytes(html.page(found, now - 2 * 3600 + 180))
     browser.open(path)
-    assert browser.ask("return document.getElementById('search').offsetHeight") == 0
-    assert len(browser.ask(FIGURES)) == 6
+    said = browser.ask("return document.getElementById('ages').textContent")
+    assert ", 2 h ago. Oldest: " in said and ", 2 days ago." in said and "before" not in said
+
+
+def test_states_have_colours_of_their_own(browser, small):
+    """Red for down, amber for disabled, blue for maintenance, in both schemes; and each has another shape."""
+    for scheme in ("light", "dark"):
+        browser.media(prefers_color_scheme=scheme)
+        browser.open(small[0])
+        for kind, hue in (("down", range(15)), ("disabled", range(25, 50)), ("maintenance", range(200, 225))):
+            colour, mark = browser.ask(
+                "const e = document.querySelector('#hosts-table .state.' + arguments[0]);"
+                "return [getComputedStyle(e).color, getComputedStyle(e, '::before').content]",
+                kind,
+            )
+            parts = [int(each) / 255 for each in re.findall(r"\d+", colour)[:3]]
+            assert round(360 * colorsys.rgb_to_hls(*parts)[0]) in hue, (scheme, kind, colour)
+            assert mark == {"down": '"▲"', "disabled": '"◆"', "maintenance": '"■"'}[kind]
+
+
+def test_the_heat_map_by_resource(browser, small):
+    browser.open(small[0])
+
+    def shown(letter):
+        return browser.ask(
+            """
+            document.getElementById('by-' + arguments[0]).click();
+            const cell = document.querySelector('.cell[href="#host-kvm1"]'), style = getComputedStyle(cell, '::before');
+            return [style.content, getComputedStyle(cell).backgroundColor];
+            """,
+            letter,
+        )
+
+    found = {letter: shown(letter) for letter in "fvmdp"}
+    texts = {letter: each[0] for letter, each in found.items()}
+    assert texts == {"f": '"75"', "v": '"75"', "m": '"75"', "d": '"50"', "p": '"73"'}
+    assert found["d"][1] != found["m"][1]
+
+
+def test_the_bar_stays_in_sight(browser, small):
+    browser.size(1280, 500)
+    browser.open(small[0])
+    browser.ask("document.getElementById('decisions').scrollIntoView()")
+    assert browser.ask("return [scrollY > 500, document.getElementById('bar').getBoundingClientRect().top]") == [True, 0]
+    top = browser.ask("return document.getElementById('decisions-title').getBoundingClientRect().bottom")
+    assert top > browser.ask("return document.getElementById('bar').getBoundingClientRect().bottom")
+
+
+@pytest.mark.parametrize("store, hosts, instances", [("small", 6, 7), ("four_hundred", 400, 5531)])
+def test_it_is_whole_without_scripts(browser, stores, store, hosts, instances):
+    """The box that would do nothing is not shown; all rows are there."""
+    path, url = stores(store)
+    browser.command("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.open(path)
+        document = browser.command("DOM.getDocument", depth=0)["root"]["nodeId"]
+
+        def count(selector):
+            return len(browser.command("DOM.querySelectorAll", nodeId=document, selector=selector)["nodeIds"])
+
+        assert count("#hosts-table > tbody.host > tr[id^=host-]") == hosts and count("tr[id^=i-]") == instances
+        (box,) = browser.command("DOM.querySelectorAll", nodeId=document, selector="#search")["nodeIds"]
+        with pytest.raises(AssertionError, match="box model"):
+            browser.command("DOM.getBoxModel", nodeId=box)
+    finally:
+        browser.command("Emulation.setScriptExecutionDisabled", value=False)
+    browser.open(path)
+    assert browser.ask(FIGURES) if store == "small" else True
 
 
 def test_a_decision_is_opened_by_the_keyboard(browser, decided):
@@ -204,7 +332,7 @@ def test_names_and_landmarks_for_a_screen_reader(browser, small):
     for landmark in ("banner", "navigation", "main", "contentinfo", "search"):
         assert len(roles[landmark]) == 1, landmark
     assert all(roles["table"]) and all(roles["image"]) and all(roles["link"]) and all(roles["searchbox"])
-    assert any(re.match("kvm5: 25 % of vCPU, down", name) for name in roles["link"])
+    assert any(re.match("kvm5: vCPU 25 %, memory 12 %, disk 0 %; down; 1 instance$", name) for name in roles["link"])
 
 
 def test_the_keyboard_reaches_everything(browser, small):
@@ -218,18 +346,71 @@ def test_the_keyboard_reaches_everything(browser, small):
     assert {outline for _text, outline in seen} == {"solid"}
 
 
-def test_a_thousand_hosts(browser, stores, record_property):
+SOURCE = re.compile(r'<noscript id="hosts-source">(.*?)</noscript>', re.S)
+
+
+def test_a_large_fleet_is_shown_in_parts(browser, stores):
+    """With all figures in the page, and links to hosts and instances of other parts."""
     path, url = stores("large")
+    browser.open(path)
+    assert browser.console() == []
+    wanted = truth(url)
+    (source,) = SOURCE.findall(path.read_text())
+    assert len(wanted) == 1000 and browser.ask(FIGURES, source) == wanted
+    shown = browser.ask(FIGURES)
+    assert list(shown) == [f"kvm{number:04}" for number in range(200)] and shown == {name: wanted[name] for name in shown}
+    says = "return document.getElementById('pager-says').textContent"
+    browser.ask("document.getElementById('next').click()")
+    assert browser.ask(says) == "Hosts 201–400 of 1,000" and list(browser.ask(FIGURES))[0] == "kvm0200"
+    browser.ask(f"location.hash = '#i-{uuid_of('vm-0918-3')}'")
+    here = "return new Promise(done => setTimeout(() => done(document.querySelector('.here').textContent), 400))"
+    assert "vm-0918-3" in browser.ask(here) and browser.ask(says) == "Hosts 801–1,000 of 1,000"
+    browser.ask("location.hash = '#host-kvm0300'")
+    assert "kvm0300" in browser.ask(here) and browser.ask(says) == "Hosts 201–400 of 1,000"
+    # Of all hosts, not of those in sight.
+    browser.ask("document.querySelectorAll('#hosts-table > thead button')[5].click()")
+    browser.ask("document.querySelectorAll('#hosts-table > thead button')[5].click()")
+    first = browser.ask("return [...document.querySelectorAll('#hosts-table data.instances')].slice(0, 48).map(each => each.value)")
+    assert first == ["20"] * 47 + ["19"]
+    browser.ask("window.dispatchEvent(new Event('beforeprint'))")
+    assert browser.ask(FIGURES) == wanted
+    browser.ask("window.dispatchEvent(new Event('afterprint'))")
+    assert len(browser.ask(FIGURES)) == 200
+    found = type_into_filter(browser, "vm-0020-")
+    assert found["hosts"] == ["kvm0020"] and found["says"] == "0 hosts and 20 instances match"
+    assert found["hits"][0] == "vm-0020-0 on kvm0020, running"
+
+
+def test_names_are_texts_in_a_large_fleet_too(browser, small, tmp_path, monkeypatch):
+    """The script puts the rows of a large fleet into the page; a name among them is no markup."""
+    monkeypatch.setattr(html, "MOST_HOSTS", 3)
+    path = tmp_path / "large.html"
+    path.write_bytes(html.page(pages.view(small[1]), pages.NOW))
+    browser.open(path)
+    assert browser.ask(FIGURES) == truth(small[1])
+    assert browser.ask("return document.querySelectorAll('script, [onerror]').length") == 1
+    name = formatting.clean(pages.NASTY)
+    (hit,) = type_into_filter(browser, "alert(")["hits"]
+    assert hit == f"{name} on kvm2, running"
+    row = browser.ask(f"return document.getElementById('i-{uuid_of(pages.NASTY)}').cells[0].textContent")
+    assert row == name and browser.console() == []
+
+
+def test_ten_thousand_hosts_open_within_three_seconds(browser, tmp_path, record_property):
+    """Hosts of a page of a thousand, copied: with 100,000 instances, which the browser reads as from a real fleet."""
+    found = pages.many(10_000, 10)
+    path = tmp_path / "ten-thousand.html"
+    path.write_bytes(html.page(found, pages.NOW))
     browser.command("Performance.enable", timeDomain="threadTicks")
     browser.open(path)
     work = {each["name"]: each["value"] for each in browser.command("Performance.getMetrics")["metrics"]}
     assert browser.console() == []
-    found = browser.ask(FIGURES)
-    assert len(found) == 1000 and found == truth(url)
     spent = browser.ask("return performance.getEntriesByType('navigation')[0].loadEventEnd")
-    # Told, not judged: it depends on the machine, and on who else is at work on it.
     record_property("load_ms", round(spent))
     record_property("processor_ms", round(1000 * work["TaskDuration"]))
-    print(f"1,000 hosts: loaded in {spent:.0f} ms, of which the processor worked {1000 * work['TaskDuration']:.0f} ms")
-    found = type_into_filter(browser, "vm-0020-")
-    assert (found["hosts"], found["instances"]) == (0, 20)
+    print(f"10,000 hosts: loaded in {spent:.0f} ms, of which the processor worked {1000 * work['TaskDuration']:.0f} ms")
+    # The time of the clock depends on who else is at work on the machine.
+    assert 1000 * work["TaskDuration"] < 3000
+    assert browser.ask("return document.getElementById('pager-says').textContent") == "Hosts 1–200 of 10,000"
+    result = type_into_filter(browser, "vm-9999-")
+    assert result["hosts"] == ["kvm9999"] and len(result["hits"]) == 10

@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+import pathlib
 import re
 
 import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting, html, view
+from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting, html, migrations, version
+from ansible_collections.drover.compute.plugins.plugin_utils.report.anchor import command
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plan import DRAWN, plan_view
 from ansible_collections.drover.compute.plugins.plugin_utils.report.summary import SHOWN, report_lines
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, bulk, rolling, services, tables
@@ -53,12 +55,199 @@ def test_the_sums_are_the_stores(small_url):
     assert (summary["memory_mb"]["physical"], summary["memory_mb"]["physical_total"]) == (3000, 4096)
 
 
-def test_what_is_not_well_comes_first(small_url):
+def lease(name):
+    return {
+        "name": name, "holder": "ada@<desk>", "process": "secret", "purpose": "drain", "acquired_at": NOW, "renewed_at": NOW, "expires_at": NOW
+    }  # fmt: skip
+
+
+def looks(found):
+    return [(each["kind"], each["label"], each["name"], each["command"]) for each in found["attention"]]
+
+
+def test_what_needs_a_look_is_ranked(small_url):
+    """Instances on a host that is down first; each line with the command that helps."""
+    with Store.open(small_url).write() as connection:
+        services.record_unreachable(connection, "kvm0", "no route", NOW)
+        instances = tables.instances
+        connection.execute(sa.update(instances).where(instances.c.name == "web1").values(state="missing"))
+        services.change(connection, services.get(connection, "kvm4"), {"status_before_drain": {"disabled": False, "maintenance": False}})
+        bulk.insert(connection, tables.leases, [lease("kvm2")])
     found = pages.view(small_url)
-    assert [each["host"] for each in found["hosts"]] == ["kvm5", "kvm3", "kvm4", "kvm1", "kvm2", "kvm6"]
-    assert [each["host"] for each in found["attention"]["hosts"]] == ["kvm5", "kvm3", "kvm4"]
-    assert [each["instance_name"] for each in found["attention"]["migrations"]] == ["batch"]
-    assert [each["host"] for each in found["attention"]["power_events"]] == ["kvm1"]
+    assert looks(found) == [
+        ("down", "down", "kvm5", "ansible-playbook drover.compute.evacuate -e drover_host=kvm5 --check"),
+        ("down", "missing", "web1", "ansible-playbook drover.compute.discover"),
+        ("down", "down", "kvm0", "ansible-playbook drover.compute.discover --limit kvm0,localhost"),
+        ("disabled", "no spare room", None, None),
+        ("disabled", "open move", "batch", None),
+        ("calm", "power", "kvm1", "ansible-playbook drover.compute.power -e drover_host=kvm1"),
+        ("disabled", "up, disabled", "kvm3", "ansible localhost -m drover.compute.host -a 'name=kvm3 state=enabled'"),
+        ("maintenance", "up, maintenance", "kvm4", "ansible-playbook drover.compute.undrain -e drover_host=kvm4"),
+        ("calm", "at work", "kvm2", None),
+    ]
+    assert [each["host"] for each in found["hosts"]] == ["kvm0", "kvm5", "kvm3", "kvm4", "kvm1", "kvm2", "kvm6"]
+    content = html.page(found, NOW).decode()
+    section = content.partition('<section id="attention"')[2].partition("</section>")[0]
+    assert section.index("kvm5 --check</code>") < section.index("no route to &lt;kvm5&gt;") < section.index("kvm3 state=enabled")
+    assert 'rel="noreferrer" href="https://github.com/drover-compute/drover.compute/blob/main/docs/evacuate.md"' in section
+
+
+def test_hosts_with_most_instances_come_first_among_those_that_are_down(prepared_url):
+    fleets.discover(prepared_url, host("kvm1", domain("a")), host("kvm2", domain("b"), domain("c")), host("kvm3"))
+    with Store.open(prepared_url).write() as connection:
+        for name in ("kvm1", "kvm2"):
+            services.record_unreachable(connection, name, "no route", NOW)
+    assert [(name, told) for _kind, _label, name, told in looks(pages.view(prepared_url))][:2] == [
+        ("kvm2", "ansible-playbook drover.compute.evacuate -e drover_host=kvm2 --check"),
+        ("kvm1", "ansible-playbook drover.compute.evacuate -e drover_host=kvm1 --check"),
+    ]
+
+
+def test_a_move_is_no_alarm_while_a_run_works_on_it(small_url):
+    with Store.open(small_url).write() as connection:
+        bulk.insert(connection, tables.leases, [lease("kvm6")])
+    assert ("calm", "moving", "batch", None) in looks(pages.view(small_url))
+
+
+def test_a_resize_that_waits_says_how_it_is_confirmed(small_url):
+    with Store.open(small_url).write() as connection:
+        table = tables.migrations
+        connection.execute(sa.update(table).where(table.c.status == "running").values(status="finished", type="resize"))
+    confirm = "ansible-playbook drover.compute.instance_resize -e drover_instance=batch -e drover_resize=confirm"
+    assert ("calm", "resize", "batch", confirm) in looks(pages.view(small_url))
+
+
+@pytest.mark.parametrize("name", ["x; reboot", "$(reboot)", "{{ lookup('pipe', 'id') }}", "a b", "-e", "", None, "x\n", "datä"])
+def test_no_command_has_a_name_that_would_be_interpreted(name):
+    assert command("ansible-playbook x -e drover_host={}", name) is None
+    assert command("ansible-playbook x -e drover_host={}", "kvm-1.example.com") == "ansible-playbook x -e drover_host=kvm-1.example.com"
+
+
+def test_a_maintenance_is_no_alarm(small_url):
+    """Down is red, disabled amber, maintenance blue; a host that reboots in its maintenance is not down."""
+    with Store.open(small_url).write() as connection:
+        services.record_unreachable(connection, "kvm4", "it reboots", NOW)
+    found = {each["host"]: each["kind"] for each in pages.view(small_url)["hosts"]}
+    assert found == {"kvm1": "well", "kvm2": "well", "kvm3": "disabled", "kvm4": "maintenance", "kvm5": "down", "kvm6": "well"}
+    content = page(small_url).decode()
+    for kind in ("down", "disabled", "maintenance"):
+        assert f'<a class="cell {kind} ' in content and f'<span class="state {kind}">' in content
+
+
+def test_a_migration_that_a_person_cancelled_is_no_alarm(small_url):
+    def marked():
+        section = page(small_url).decode().partition('<section id="migrations"')[2].partition("</section>")[0]
+        return re.findall(r'<span class="state (\w+)">(\w+)</span>', section)
+
+    assert ("down", "failed") in marked()
+    with Store.open(small_url).write() as connection:
+        table = tables.migrations
+        connection.execute(sa.update(table).where(table.c.status == "failed").values(status="cancelled"))
+    assert ("well", "cancelled") in marked() and "down" not in dict(marked())
+    assert sum(each["undone"] for each in pages.view(small_url)["days"]["days"]) == 1
+
+
+def test_the_page_begins_with_its_age(small_url):
+    with Store.open(small_url).write() as connection:
+        table = tables.services
+        connection.execute(sa.update(table).where(table.c.host == "kvm3").values(last_seen_up=NOW - 3 * 3600))
+        services.record_unreachable(connection, "kvm7", "no such name", NOW)
+    found = pages.view(small_url, now=NOW + 240)
+    content = html.page(found, NOW + 240)
+    said = " ".join(Reader(content).text.partition("Fleet report\n")[2].partition("Summary")[0].split())
+    wanted = (
+        "Discovered 2027-01-15 08:00 UTC, 4 min before this page was written. Oldest: kvm3 (up, disabled), 2027-01-15 05:00 UTC, "
+        "3 h before. Never discovered: 1 host. Written 2027-01-15 08:04 UTC."
+    )
+    assert wanted in said
+    assert report_lines(found, NOW + 240)[1] == "Discovered 4 min ago (oldest: kvm3, 3 h ago; 1 never)"
+
+
+def test_ages_alone_are_no_difference(small_url):
+    found = pages.view(small_url)
+    first, later = html.page(found, NOW), html.page(found, NOW + 1000)
+    assert first != later and not html.differ(first, later)
+    assert html.differ(first, html.page(found, NOW, "prod")) and html.differ(b"", first)
+    fleets.discover(small_url, host("kvm7"))
+    assert html.differ(first, page(small_url))
+
+
+def test_the_fleet_and_the_version_are_named(small_url, tmp_path):
+    content = html.page(pages.view(small_url), NOW, "<prod> & test").decode()
+    assert "<title>&lt;prod&gt; &amp; test: fleet report</title>" in content and "<h1>&lt;prod&gt; &amp; test: fleet report</h1>" in content
+    of_galaxy = re.search("^version: (.*)$", (pathlib.Path(__file__).parents[3] / "galaxy.yml").read_text(), re.M).group(1)
+    assert version.version() == of_galaxy and f"Made by drover.compute {of_galaxy}." in content
+    # As ansible-galaxy installs it.
+    (tmp_path / "MANIFEST.json").write_text('{"collection_info": {"version": "9.8.7"}}')
+    assert version.version(tmp_path) == "9.8.7"
+    (tmp_path / "MANIFEST.json").write_text("[]")
+    assert version.version(tmp_path / "none") is None
+
+
+def test_addresses_and_anchors_of_instances(prepared_url):
+    interface = {
+        "mac": "52:54:00:00:00:01",
+        "type": "network",
+        "source": "default",
+        "model": "virtio",
+        "addresses": ["10.0.0.7", "10.0.0.8"],
+    }
+    fleets.discover(prepared_url, host("kvm 1", domain("web", interfaces=[interface]), domain("db")), host("kvm2"))
+    content = page(prepared_url).decode()
+    (row,) = re.findall(f'<tr id="i-{uuid_of("web")}">(.*)</tr>', content)
+    assert "<td>10.0.0.7, 10.0.0.8</td>" in row
+    assert '<tr id="host-kvm2">' in content and re.search('<tr id="host-~[0-9]">', content)
+
+
+def test_flavors_are_sorted_by_size_with_what_runs_out_first(small_url):
+    rows = pages.view(small_url)["capacity"]["rows"]
+    assert [(row["name"], row["vcpus"], row["short"]) for row in rows] == [("small", 1, "vCPU"), ("large", 2, "vCPU")]
+    assert "Runs out first" in Reader(page(small_url)).text
+
+
+def test_a_loss_that_does_not_fit_is_said_plainly(prepared_url):
+    fleets.discover(prepared_url, host("kvm1", domain("a", 4)), host("kvm2", domain("b", 4)))
+    found = pages.view(prepared_url)
+    assert found["capacity"]["verdict"].startswith("If kvm1 is lost, not all of its instances fit on the other hosts.")
+    text = Reader(html.page(found, NOW)).text
+    assert "does not fit" in text and "borne" not in text
+    assert ("disabled", "no spare room", None, None) in looks(found)
+
+
+def test_figures_are_written_in_one_way(small_url):
+    text = Reader(page(small_url)).text
+    assert text.count("no figure for vCPUs") == 1 and "such figure" not in text
+
+
+def test_older_migrations_are_folded_with_short_words(small_url):
+    with Store.open(small_url).write() as connection:
+        rows = [
+            {"uuid": bulk.new_uuid(), "instance_uuid": uuid_of(f"vm{n}"), "instance_name": f"vm{n}", "source": "a", "destination": "b",
+             "type": "migration", "status": "completed", "created_at": NOW - n, "updated_at": NOW}
+            for n in range(20)
+        ]  # fmt: skip
+        bulk.insert(connection, tables.migrations, rows)
+    section = page(small_url).decode().partition('<section id="migrations"')[2].partition("</section>")[0]
+    before, _heading, folded = section.partition("Older ones (15)")
+    assert before.count('<td class="when">') == 10 and folded.count('<td class="when">') == 15
+    assert "<td>cold</td>" in section and "<td>live</td>" in folded and "-migration" not in section
+
+
+def test_a_cell_of_the_heat_map_tells_all(small_url):
+    (cell,) = (each for group in pages.view(small_url)["map"] for each in group["hosts"] if each["host"] == "kvm1")
+    assert cell["text"] == "kvm1: vCPU 75 %, memory 75 %, disk 50 %; physical memory 73 %, physical disk 61 %; up; 2 instances"
+    assert cell["percents"] == {"f": 75, "v": 75, "m": 75, "d": 50, "p": 73} and cell["bands"] == {"f": 2, "v": 2, "m": 2, "d": 1, "p": 2}
+    assert f'title="{cell["text"]}"' in page(small_url).decode()
+
+
+def test_a_large_fleet_is_text_for_the_script(small_url, monkeypatch):
+    """Without a script the browser shows it all; the texts are the same."""
+    whole = Reader(page(small_url))
+    monkeypatch.setattr(html, "MOST_HOSTS", 3)
+    large = page(small_url)
+    (inside,) = re.findall(b'<noscript id="hosts-source">(.*?)</noscript>', large, re.S)
+    assert inside.count(b'<tbody class="host">') == 6 and inside.count(b'<tr id="i-') == 7
+    assert Reader(large).hosts == whole.hosts
 
 
 @pytest.fixture
@@ -95,7 +284,7 @@ def test_decisions_are_the_stores(decided_url):
 
 
 def test_decisions_in_a_terminal(decided_url):
-    lines = report_lines(pages.view(decided_url))
+    lines = report_lines(pages.view(decided_url), NOW)
     told = lines[lines.index("Newest decisions:") + 1 :]
     assert [line.split()[0] for line in told] == ["WHEN", *["2027-01-15"] * 4]
     assert told[1].split()[-4:] == ["resize", "web1", "kvm2", "-"]
@@ -111,7 +300,7 @@ def test_names_are_sorted_by_their_numbers(prepared_url):
     order = ["kvm1", "kvm02", "kvm2", "kvm10"]
     assert [each["host"] for each in found["hosts"]] == [each["host"] for each in found["map"][0]["hosts"]] == order
     assert [each["name"] for each in found["hosts"][3]["instance_rows"]] == ["web9", "web10"]
-    fullest = [line.split()[0] for line in report_lines(found) if line.startswith("  kvm")]
+    fullest = [line.split()[0] for line in report_lines(found, NOW) if line.startswith("  kvm")]
     assert fullest == ["kvm10", "kvm1", "kvm2", "kvm02"]
 
 
@@ -129,9 +318,13 @@ def test_nothing_is_taken_for_markup(decided_url):
 
 def test_the_page_needs_nothing_from_elsewhere(small_url):
     content = page(small_url)
-    links = [attrs[name] for _tag, attrs in Reader(content).attributes for name in ("href", "src") if name in attrs]
-    assert [each for each in links if not each.startswith(("#", "data:,"))] == []
-    assert b"http:" not in content and b"https:" not in content and b"@import" not in content
+    links = [(tag, attrs[name]) for tag, attrs in Reader(content).attributes for name in ("href", "src") if name in attrs]
+    # A person may follow a link to a runbook; nothing is loaded.
+    runbooks = {each for each in links if each[0] == "a" and each[1].startswith(html.GUIDES)}
+    assert [each for each in links if each not in runbooks and not each[1].startswith(("#", "data:,"))] == []
+    guides = pathlib.Path(__file__).parents[3] / "docs"
+    assert runbooks and all((guides / link.removeprefix(html.GUIDES)).is_file() for _tag, link in runbooks)
+    assert b"http:" not in content and content.count(b"https:") == content.count(html.GUIDES.encode()) and b"@import" not in content
     (policy,) = re.findall(rb'Content-Security-Policy" content="([^"]*)"', content)
     assert b"default-src &#39;none&#39;" in policy and b"unsafe" not in policy and b"//" not in policy
 
@@ -165,7 +358,7 @@ def test_an_empty_store(prepared_url):
     found = pages.view(prepared_url)
     read = Reader(html.page(found, NOW))
     assert read.values["sum-hosts"] == "0" and "The store has no hosts yet" in read.text
-    assert report_lines(found)[0] == "0 hosts: 0 up; 0 instances"
+    assert report_lines(found, NOW)[0] == "0 hosts: 0 up; 0 instances"
     assert found["capacity"]["verdict"] == "There is no host to lose."
 
 
@@ -202,25 +395,24 @@ def test_a_host_that_was_never_reached(prepared_url):
     ]
     read = Reader(html.page(found, NOW))
     assert read.hosts["kvm2"] == {**dict.fromkeys(("vcpus", "memory_mb", "disk_gb"), "0/0"), "instances": "0"}
-    assert report_lines(found)
+    assert report_lines(found, NOW)
 
 
 def test_who_is_at_work_is_told(prepared_url):
     fleets.discover(prepared_url, host("kvm1"))
-    lease = {"name": "kvm1", "holder": "ada@<desk>", "process": "secret", "purpose": "drain"}
     with Store.open(prepared_url).write() as connection:
-        bulk.insert(connection, tables.leases, [{**lease, "acquired_at": NOW, "renewed_at": NOW, "expires_at": NOW}])
+        bulk.insert(connection, tables.leases, [lease("kvm1")])
         rolling.write(connection, "kvm1", {"stage": "reboot", "message": "slow"}, NOW)
     text = Reader(html.page(pages.view(prepared_url), NOW)).text
-    assert "kvm1: ada@<desk>, drain, since 2027-01-15 08:00 UTC" in text and "secret" not in text
-    assert "The rolling maintenance that is under way" in text and "slow" in text
+    assert "kvm1 ada@<desk>, drain since 2027-01-15 08:00 UTC" in text and "secret" not in text
+    assert "The rolling maintenance that is under way" in text and "slow" in text and "0 of 1 hosts are done" in text
 
 
 def test_a_missing_instance_is_told(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("web"), domain("db")))
     fleets.discover(prepared_url, host("kvm1", domain("web")))
     found = pages.view(prepared_url)
-    assert [each["name"] for each in found["attention"]["missing"]] == ["db"]
+    assert [each["name"] for each in found["attention"] if each["label"] == "missing"] == ["db"]
     assert found["summary"]["missing"] == 1
 
 
@@ -228,7 +420,7 @@ def test_migrations_by_day(small_url):
     found = pages.view(small_url)["days"]
     told = {each["date"]: (each["well"], each["open"], each["failed"]) for each in found["days"] if each["total"]}
     assert told == {formatting.date(NOW // 86400): (1, 1, 0), formatting.date(NOW // 86400 - 1): (1, 0, 1)}
-    assert (found["most"], found["dropped"], len(found["days"])) == (2, 1, view.DAYS)
+    assert (found["most"], found["dropped"], len(found["days"])) == (2, 1, migrations.DAYS)
 
 
 def test_the_same_store_gives_the_same_bytes(small_url):
@@ -308,7 +500,7 @@ def test_a_drawing_of_many_hosts_leaves_some_out():
 
 def test_the_summary_does_not_grow_with_the_fleet(prepared_url):
     pages.large(prepared_url, hosts=60, instances=1)
-    lines = report_lines(pages.view(prepared_url))
+    lines = report_lines(pages.view(prepared_url), NOW)
     assert len(lines) < SHOWN + 12 and lines[-1] == "  and 40 more"
 
 
@@ -319,7 +511,17 @@ def test_the_summary_does_not_grow_with_the_fleet(prepared_url):
         (formatting.memory(65024), "63.5 GiB"),
         (formatting.memory(3 * 2**20), "3 TiB"),
         (formatting.memory(None), None),
+        (formatting.memory(2**20 - 1), "1,024 GiB"),
         (formatting.disk(1536), "1.5 TiB"),
+        (formatting.disk(2000), "1.95 TiB"),
+        (formatting.disk(4000), "3.91 TiB"),
+        (formatting.number(10863), "10,863"),
+        (formatting.number(1000), "1,000"),
+        (formatting.number(None), None),
+        (formatting.age(59), "less than a minute"),
+        (formatting.age(240), "4 min"),
+        (formatting.age(3 * 3600 + 60), "3 h"),
+        (formatting.age(49 * 3600), "2 days"),
         (formatting.percent(999, 1000), 99),
         (formatting.percent(1, 0), None),
         (formatting.percent(3, 2), 150),
