@@ -118,7 +118,9 @@ class Awx:
             kinds = [kind]
         wanted = {name: value for name, value in wanted.items() if name not in ("type", "page_size")}
         found = [(name, each) for name in kinds for each in self.objects.get(name, ())]
-        return [self.shown(name, each) for name, each in found if all(value in self._values(name, each, key) for key, value in wanted.items())]
+        return [
+            self.shown(name, each) for name, each in found if all(value in self._values(name, each, key) for key, value in wanted.items())
+        ]
 
     def _values(self, kind, each, key):
         """What a filter compares: a field, or one of an object that it refers to."""
@@ -267,7 +269,10 @@ class Awx:
         """Import {host: (variables, groups)} as the inventory source does it."""
         source = self.named("inventory_sources", source)
         inventory = source["inventory"]
-        theirs, groups_of = self.members("inventory_sources", source["id"], "hosts"), self.members("inventory_sources", source["id"], "groups")
+        theirs, groups_of = (
+            self.members("inventory_sources", source["id"], "hosts"),
+            self.members("inventory_sources", source["id"], "groups"),
+        )
         there = {each["name"]: each for each in self.objects.get("hosts", ()) if each["inventory"] == inventory}
         if source["overwrite"]:
             for each in [each for each in there.values() if each["id"] in theirs and each["name"] not in hosts]:
@@ -293,7 +298,9 @@ class Awx:
     def hosts_of(self, inventory):
         """{host: (variables, names of its groups)} of an inventory; a constructed one has those of all its input inventories."""
         inventory = self.named("inventories", inventory)
-        inputs = self.members("inventories", inventory["id"], "input_inventories") if inventory["kind"] == "constructed" else [inventory["id"]]
+        inputs = (
+            self.members("inventories", inventory["id"], "input_inventories") if inventory["kind"] == "constructed" else [inventory["id"]]
+        )
         found = {}
         for number in inputs:
             for host in [each for each in self.objects.get("hosts", ()) if each["inventory"] == number]:

@@ -129,7 +129,9 @@ def answers(template, **given):
 
     As AWX does it: questions that are left alone have their default, optional texts that are left empty are "".
     """
-    (each,) = [each for kind in ("templates", "workflows") for each in objects()[f"controller_{kind}"] if each["name"] == f"drover-{template}"]
+    (each,) = [
+        each for kind in ("templates", "workflows") for each in objects()[f"controller_{kind}"] if each["name"] == f"drover-{template}"
+    ]
     questions = each["survey_spec"]["spec"] if each.get("survey_enabled") else []
     filled = {}
     for question in questions:

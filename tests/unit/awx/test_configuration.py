@@ -133,7 +133,9 @@ def test_workflow_asks_as_its_job_template_does(name):
 
 
 def test_rules_that_the_survey_can_lift_are_those_of_the_planner():
-    (question,) = [question for name, dummy, question in QUESTIONS if (name, question["variable"]) == ("drover-evacuate", "drover_evacuate_force")]
+    (question,) = [
+        question for name, dummy, question in QUESTIONS if (name, question["variable"]) == ("drover-evacuate", "drover_evacuate_force")
+    ]
     assert question["choices"] == list(fencing.LIFTABLE)
 
 
