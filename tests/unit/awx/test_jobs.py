@@ -238,6 +238,8 @@ def test_rebalance_shows_its_moves(fleet):
 def test_place_takes_definitions_from_the_survey(fleet):
     job = succeeded(fleet("place", check=True, drover_instances="- name: web1\n  memory_mb: 64\n"))
     assert "web1" in job.stdout
+    # Nothing was placed, so that it has no host.
+    assert job.artifacts["drover_place_result"] == {"instances": {"web1": None}}
 
 
 def test_undrain_of_a_host_that_was_not_drained(fleet):
