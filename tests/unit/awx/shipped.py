@@ -98,7 +98,7 @@ def options(playbook):
     text += "".join((ROOT / "playbooks" / path).read_text() for path in re.findall(r"import_tasks: (\S+)", text))
     found = {}
     for name, default, is_bool in DEFAULT.findall(text):
-        value = {} if default.startswith("omit") or default in ("''", "[]", "{}") else {"default": yaml.safe_load(default)}
+        value = {} if default.startswith(("omit", "''", "[]", "{}")) else {"default": yaml.safe_load(default)}
         found.setdefault(name, {}).update({"type": "bool" if is_bool else "str", **value})
     for lookup in LOOKUP.findall(text):
         source = (ROOT / "plugins" / "lookup" / f"{lookup}.py").read_text()
