@@ -207,10 +207,11 @@ check_layering() {
 # The image for AWX: that its definition is accepted, and that another one with the collection in it gets
 # what the collection needs. No image is built: that wants a container engine.
 check_environment() {
-    cd "$COPY"
-    "$VENV_LINT/bin/ansible-builder" create --file execution-environment.yml --context "$WORK/environment" --output-filename Containerfile
-    diff "$WORK/environment/_build/requirements.txt" requirements.txt
-    diff "$WORK/environment/_build/bindep.txt" bindep.txt
+    mkdir -p "$WORK/image"
+    cp "$COPY/execution-environment.yml" "$WORK/image"
+    "$VENV/bin/ansible-galaxy" collection build "$COPY" --output-path "$WORK/image/build" --force
+    "$VENV_LINT/bin/ansible-builder" create --file "$WORK/image/execution-environment.yml" --context "$WORK/environment" \
+        --output-filename Containerfile
     "$VENV_LINT/bin/ansible-builder" introspect "$WORK/tree" --write-pip "$WORK/pip.txt" --write-bindep "$WORK/bindep.txt"
     grep -q '^SQLAlchemy' "$WORK/pip.txt"
     grep -q '^openssh-clients' "$WORK/bindep.txt"

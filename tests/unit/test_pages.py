@@ -47,7 +47,7 @@ LEVELS = (
     (r"ansible(-doc)? ", SYNTAX),
     (r"make ", EXISTS),
     (r"(\.venv/bin/(pytest|python)|tests/setup/lint\.sh|tests/benchmarks/\S+|python tests/\S+)", EXISTS),
-    (r"(cp -r|ansible-builder) ", SHOWN),  # tests/unit has tests of the project and of the image for AWX
+    (r"(cp -r|ansible-builder|ansible-galaxy collection build) ", SHOWN),  # tests/unit has tests of the project and of the image for AWX
     (r"git (clone|diff) ", SHOWN),  # git's
     (r"(ansible-galaxy collection (install|build|download)|pip (install|download)) ", SHOWN),  # from the network; test_packaging installs
     (r"(systemctl|loginctl|ssh) ", SHOWN),  # systemd's, OpenSSH's

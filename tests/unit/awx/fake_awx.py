@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""As much of the API of AWX as the modules of awx.awx use: objects that are made, found by their fields and changed.
+"""As much of the API of AWX as the modules of awx.awx use, with what AWX 24.6 refuses.
 
-It keeps what it is given and checks nothing: whether AWX would take it is what test_configuration.py looks at.
+Objects are made, found by their fields and those of what they refer to, changed and deleted. ``launch``, ``sync`` and ``ends`` do what AWX
+does with them: take the answers of a survey, import an inventory, and decide how a workflow ends.
 """
 
 from __future__ import annotations
@@ -19,37 +20,95 @@ JOB_TYPES = {
     "workflow_job_template": "workflow_job_templates",
     "inventory_source": "inventory_sources",
     "project": "projects",
+    "workflow_approval": "workflow_approval_templates",
 }
 # What an object has that nobody has said yet.
 INITIAL = {
     "projects": {"scm_revision": "1", "credential": None},
-    "workflow_job_template_nodes": {"unified_job_template": None, "extra_data": {}},
-    "inventories": {"kind": None, "host_filter": None},
+    "workflow_job_template_nodes": {
+        "unified_job_template": None, "extra_data": {}, "limit": None, "job_type": None,
+        "success_nodes": [], "failure_nodes": [], "always_nodes": [],
+    },
+    "inventories": {"kind": "", "host_filter": None, "variables": ""},
+    "hosts": {"variables": "", "description": ""},
+    "job_templates": {"survey_enabled": False, "ask_variables_on_launch": False, "ask_limit_on_launch": False, "ask_job_type_on_launch": False},
+    "workflow_job_templates": {"survey_enabled": False, "ask_variables_on_launch": False, "ask_limit_on_launch": False},
+}  # fmt: skip
+# Fields that refer to an object, and its kind.
+REFERENCES = {
+    "organization": "organizations",
+    "inventory": "inventories",
+    "project": "projects",
+    "source_project": "projects",
+    "execution_environment": "execution_environments",
+    "credential": "credentials",
+    "credential_type": "credential_types",
+    "workflow_job_template": "workflow_job_templates",
+    "unified_job_template": tuple(JOB_TYPES.values()),
+}
+EDGES = ("success_nodes", "failure_nodes", "always_nodes")
+PROMPTS = {"limit": "ask_limit_on_launch", "job_type": "ask_job_type_on_launch"}
+ROLES = ("admin_role", "read_role", "execute_role", "approval_role", "use_role")
+SURVEY_TYPES = {
+    "text": str,
+    "textarea": str,
+    "password": str,
+    "multiplechoice": str,
+    "multiselect": str,
+    "integer": int,
+    "float": float,
 }
 
 
+class Refused(Exception):
+    """AWX answers with this status and these words."""
+
+    def __init__(self, words, status=400):
+        super().__init__(words)
+        self.words, self.status = words, status
+
+
 class Awx:
-    """The objects: ``objects[kind]`` is a list of dicts; ``writes`` says what was posted and patched."""
+    """The objects: ``objects[kind]`` is a list of dicts; ``writes`` says what was posted, patched and deleted."""
 
     def __init__(self):
         self.objects, self.lists, self.surveys, self.writes = {}, {}, {}, []
         self.url = None
         self._last = 0
 
+    # Objects.
+
     def add(self, kind, /, **fields):
         self._last += 1
         number = self._last
         url = f"/api/v2/{kind}/{number}/"
+        initial = json.loads(json.dumps(INITIAL.get(kind, {})))
         made = {
             "id": number,
             "url": url,
             "related": {name: f"{url}{name}/" for name in ("survey_spec", "hosts", "children")},
-            "summary_fields": {},
-            **INITIAL.get(kind, {}),
-            **fields,
+            "summary_fields": {"object_roles": {role: {"id": number * 100 + at} for at, role in enumerate(ROLES)}},
+            **initial,
+            # The API takes null for the default of these.
+            **{name: value for name, value in fields.items() if value is not None or name not in initial},
         }
         self.objects.setdefault(kind, []).append(made)
+        if kind == "inventories" and made["kind"] == "constructed":
+            self.add("inventory_sources", name=f"Auto-created source for: {made['name']}", inventory=number, source="constructed")
         return made
+
+    def one(self, kind, number):
+        (found,) = [each for each in self.objects.get(kind, ()) if each["id"] == int(number)] or [None]
+        if found is None:
+            raise Refused({"detail": "Not found."}, 404)
+        return found
+
+    def named(self, kind, name):
+        (found,) = [each for each in self.objects.get(kind, ()) if each["name"] == name]
+        return found
+
+    def members(self, kind, number, name):
+        return self.lists.setdefault((kind, str(number), name), [])
 
     def find(self, kind, wanted):
         if kind == "unified_job_templates":
@@ -58,20 +117,32 @@ class Awx:
         else:
             kinds = [kind]
         wanted = {name: value for name, value in wanted.items() if name not in ("type", "page_size")}
-        shown = [self.shown(name, each) for name in kinds for each in self.objects.get(name, ())]
-        return [each for each in shown if all(str(each.get(key)) == value for key, value in wanted.items())]
+        found = [(name, each) for name in kinds for each in self.objects.get(name, ())]
+        return [
+            self.shown(name, each) for name, each in found if all(value in self._values(name, each, key) for key, value in wanted.items())
+        ]
+
+    def _values(self, kind, each, key):
+        """What a filter compares: a field, or one of an object that it refers to."""
+        first, dummy, rest = key.partition("__")
+        if kind == "hosts" and first == "groups":
+            groups = [group for group in self.objects.get("groups", ()) if each["id"] in self.members("groups", group["id"], "hosts")]
+            return {value for group in groups for value in self._values("groups", group, rest)}
+        if rest:
+            return self._values(REFERENCES[first], self.one(REFERENCES[first], each[first]), rest)
+        return {str(self.shown(kind, each).get(first))}
 
     def shown(self, kind, each):
+        if kind == "inventories":
+            organization = {"name": self.one("organizations", each["organization"])["name"]}
+            return {**each, "summary_fields": {**each["summary_fields"], "organization": organization}}
         if kind == "credentials":
             return {**each, "inputs": dict.fromkeys(each["inputs"], "$encrypted$")}
         if kind == "inventory_sources":
-            (inventory,) = [one for one in self.objects["inventories"] if one["id"] == each["inventory"]]
-            return {**each, "organization": inventory["organization"]}
+            return {**each, "organization": self.one("inventories", each["inventory"])["organization"]}
+        if kind == "workflow_job_template_nodes":
+            return {**each, **{name: list(self.members(kind, each["id"], name)) for name in EDGES}}
         return each
-
-    def one(self, kind, number):
-        (found,) = [each for each in self.objects.get(kind, ()) if each["id"] == int(number)]
-        return found
 
     def get(self, path, query):
         kind, *rest = path
@@ -81,32 +152,235 @@ class Awx:
             return self.shown(kind, self.one(kind, rest[0]))
         if rest[1] == "survey_spec":
             return self.surveys.get(rest[0], {})
-        members = self.lists.get((kind, *rest), [])
-        return _listed([{"id": number} for number in members])
+        return _listed([{"id": number} for number in self.members(kind, *rest)])
 
     def write(self, method, path, data):
         """Returns (status, answer)."""
         kind, *rest = path
-        self.writes.append((method, "/".join(path), data))
-        if not rest:
-            return 201, self.add(kind, **data)
-        if len(rest) == 1:
+        if method == "DELETE":
+            self._delete(kind, self.one(kind, rest[0]))
+            answer = 204, None
+        elif not rest:
+            self._check(kind, {**INITIAL.get(kind, {}), **data}, data)
+            answer = 201, self.add(kind, **data)
+        elif len(rest) == 1:
             found = self.one(kind, rest[0])
+            self._check(kind, {**found, **data}, data, found)
             found.update(data)
-            return 200, self.shown(kind, found)
-        if rest[1] == "survey_spec":
+            answer = 200, self.shown(kind, found)
+        elif rest[1] == "survey_spec":
+            check_survey(data)
             self.surveys[rest[0]] = data
-            return 200, {}
-        if rest[1] == "create_approval_template":
+            answer = 200, {}
+        elif rest[1] == "create_approval_template":
             made = self.add("workflow_approval_templates", **data)
-            self.one(kind, rest[0])["related"]["unified_job_template"] = made["url"]
-            return 201, made
-        members = self.lists.setdefault((kind, *rest), [])
+            node = self.one(kind, rest[0])
+            node["related"]["unified_job_template"], node["unified_job_template"] = made["url"], made["id"]
+            answer = 201, made
+        else:
+            self._associate(kind, rest, data)
+            answer = 204, None
+        self.writes.append((method, "/".join(path), data))
+        return answer
+
+    def _delete(self, kind, found):
+        self.objects[kind].remove(found)
+        for numbers in self.lists.values():
+            while found["id"] in numbers:
+                numbers.remove(found["id"])
+
+    # What is refused.
+
+    def _check(self, kind, whole, data, before=None):
+        for name, kinds in REFERENCES.items():
+            if data.get(name) is None:
+                continue
+            kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+            if not any(each["id"] == data[name] for one in kinds for each in self.objects.get(one, ())):
+                raise Refused({name: [f'Invalid pk "{data[name]}" - object does not exist.']})
+        if kind == "inventories" and before and data.get("kind") is not None and data["kind"] != before["kind"]:
+            raise Refused({"error": 'You cannot turn a regular inventory into a "smart" or "constructed" inventory.'}, 405)
+        if kind in ("hosts", "groups", "inventory_sources") and self.one("inventories", whole["inventory"])["kind"] == "constructed":
+            raise Refused({"detail": "Cannot create Host for Smart or Constructed Inventories"})
+        if kind == "schedules":
+            self._check_prompts(whole, required=True)
+        if kind == "workflow_job_template_nodes":
+            # Required variables may be answered when the workflow is started.
+            self._check_prompts(whole, required=False)
+
+    def _check_prompts(self, config, required):
+        number = config.get("unified_job_template")
+        started = [each for kind in JOB_TYPES.values() for each in self.objects.get(kind, ()) if each["id"] == number]
+        if not started:
+            return
+        given = {name: config[name] for name in PROMPTS if config.get(name) not in (None, "")}
+        errors = self.prompt_errors(started[0], config.get("extra_data") or {}, given, required)
+        if "extra_vars" in errors:
+            errors["extra_data"] = errors.pop("extra_vars")
+        if errors:
+            raise Refused(errors)
+
+    def prompt_errors(self, template, answers, given=(), required=True):
+        """What AWX says of answers to the survey of a template, and of other fields that its launch is given."""
+        errors, left = {}, dict(answers)
+        if template.get("survey_enabled"):
+            wrong = []
+            for question in self.surveys[str(template["id"])]["spec"]:
+                wrong += answer_errors(question, answers, required)
+                left.pop(question["variable"], None)
+            if wrong:
+                errors["variables_needed_to_start"] = wrong
+        if left and not template.get("ask_variables_on_launch"):
+            errors["extra_vars"] = [f"Variables {', '.join(left)} are not allowed on launch."]
+        for name in given:
+            if not template.get(PROMPTS[name]):
+                errors[name] = ["Field is not configured to prompt on launch."]
+        return errors
+
+    def _associate(self, kind, rest, data):
+        members = self.members(kind, *rest)
         if data.get("disassociate"):
             members.remove(data["id"])
-        else:
-            members.append(data["id"])
-        return 204, None
+            return
+        if rest[1] in EDGES:
+            others = [name for name in EDGES if name != rest[1]]
+            if any(data["id"] in self.members(kind, rest[0], name) for name in others):
+                raise Refused({"Error": "Relationship not allowed."})
+            if int(rest[0]) in self._after(data["id"]):
+                raise Refused({"Error": "Cycle detected."})
+        members.append(data["id"])
+
+    def _after(self, number):
+        """A node, and all that may run after it."""
+        found = {number}
+        for name in EDGES:
+            for each in self.members("workflow_job_template_nodes", number, name):
+                found |= self._after(each)
+        return found
+
+    # What AWX does with its objects.
+
+    def launch(self, kind, name, answers, **given):
+        """Returns what AWX answers: {} where the job is started. Fields that are not asked for are ignored, for a workflow refused."""
+        found = self.named(kind, name)
+        return self.prompt_errors(found, answers, given if kind == "workflow_job_templates" else ())
+
+    def sync(self, source, hosts):
+        """Import {host: (variables, groups)} as the inventory source does it."""
+        source = self.named("inventory_sources", source)
+        inventory = source["inventory"]
+        theirs, groups_of = (
+            self.members("inventory_sources", source["id"], "hosts"),
+            self.members("inventory_sources", source["id"], "groups"),
+        )
+        there = {each["name"]: each for each in self.objects.get("hosts", ()) if each["inventory"] == inventory}
+        if source["overwrite"]:
+            for each in [each for each in there.values() if each["id"] in theirs and each["name"] not in hosts]:
+                self._delete("hosts", each)
+            named = {group for dummy, groups in hosts.values() for group in groups}
+            for group in [each for each in self.objects.get("groups", ()) if each["id"] in groups_of]:
+                if group["name"] not in named:
+                    self._delete("groups", group)
+                else:
+                    members = self.members("groups", group["id"], "hosts")
+                    members[:] = [number for number in members if number not in theirs]
+        for name, (variables, groups) in hosts.items():
+            host = there.get(name) or self.add("hosts", name=name, inventory=inventory, description="imported")
+            old = {} if source.get("overwrite_vars") else json.loads(host["variables"] or "{}")
+            host["variables"] = json.dumps({**old, **variables})
+            theirs.append(host["id"])
+            for group in groups:
+                found = [each for each in self.objects.get("groups", ()) if (each["name"], each["inventory"]) == (group, inventory)]
+                (found,) = found or [self.add("groups", name=group, inventory=inventory)]
+                groups_of.append(found["id"])
+                self.members("groups", found["id"], "hosts").append(host["id"])
+
+    def hosts_of(self, inventory):
+        """{host: (variables, names of its groups)} of an inventory; a constructed one has those of all its input inventories."""
+        inventory = self.named("inventories", inventory)
+        inputs = (
+            self.members("inventories", inventory["id"], "input_inventories") if inventory["kind"] == "constructed" else [inventory["id"]]
+        )
+        found = {}
+        for number in inputs:
+            for host in [each for each in self.objects.get("hosts", ()) if each["inventory"] == number]:
+                variables, groups = found.setdefault(host["name"], ({}, set()))
+                variables.update(json.loads(host["variables"] or "{}"))
+                groups |= {
+                    each["name"] for each in self.objects.get("groups", ()) if host["id"] in self.members("groups", each["id"], "hosts")
+                }
+        return found
+
+    def ends(self, workflow, failing):
+        """(status of the workflow, identifiers of the nodes that ran in their order) where these nodes fail."""
+        number = self.named("workflow_job_templates", workflow)["id"]
+        nodes = {each["id"]: each for each in self.objects["workflow_job_template_nodes"] if each["workflow_job_template"] == number}
+
+        def after(each, *kinds):
+            return [one for kind in kinds for one in self.members("workflow_job_template_nodes", each, kind)]
+
+        children = {one for each in nodes for one in after(each, *EDGES)}
+        due, ran, status = [each for each in nodes if each not in children], [], "successful"
+        while due:
+            node = due.pop(0)
+            ran.append(nodes[node]["identifier"])
+            failed = nodes[node]["identifier"] in failing
+            # A failure that a further node handles is none of the workflow.
+            if failed and not after(node, "failure_nodes", "always_nodes"):
+                status = "failed"
+            due += after(node, "failure_nodes" if failed else "success_nodes", "always_nodes")
+        return status, ran
+
+
+def check_survey(survey):
+    """Refuse a survey that AWX does not take."""
+    for name, kind in (("name", str), ("description", str), ("spec", list)):
+        if not isinstance(survey.get(name), kind):
+            raise Refused({"error": f"Field '{name}' is missing from survey spec."})
+    seen = set()
+    for at, question in enumerate(survey["spec"]):
+        for name in ("type", "question_name", "variable", "required"):
+            if not isinstance(question.get(name), bool if name == "required" else str):
+                raise Refused({"error": f"'{name}' in survey question {at} is missing or of another type."})
+        if question["variable"] in seen:
+            raise Refused({"error": f"'variable' '{question['variable']}' duplicated in survey question {at}."})
+        seen.add(question["variable"])
+        kind = SURVEY_TYPES[question["type"]]
+        default = question.get("default", "")
+        if default != "" and (not isinstance(default, kind) or isinstance(default, bool)):
+            raise Refused({"error": f"Default value {default} in survey question {at} expected to be {kind.__name__}."})
+        if any(not isinstance(question.get(name, 0), int) for name in ("min", "max")):
+            raise Refused({"error": f"The min limit in survey question {at} expected to be integer."})
+        if question["type"] in ("multiplechoice", "multiselect") and any(
+            each not in question["choices"] for each in str(default).splitlines()
+        ):
+            raise Refused({"error": "Default choice must be answered from the choices listed."})
+
+
+def answer_errors(question, answers, required=True):
+    """What AWX says of the answer to a question: nothing where it takes it."""
+    name = question["variable"]
+    if name not in answers:
+        return [f"'{name}' value missing"] if question["required"] and required else []
+    value, kind = answers[name], question["type"]
+    if kind in ("text", "textarea", "password"):
+        if not isinstance(value, str):
+            return [f"Value {value} for '{name}' expected to be a string."]
+        if len(value) < question.get("min", 0):
+            return [f"'{name}' value {value} is too small (length is {len(value)} must be at least {question['min']})."]
+    elif kind == "integer":
+        if type(value) is not int:
+            return [f"Value {value} for '{name}' expected to be an integer."]
+        if value < question.get("min", value):
+            return [f"'{name}' value {value} is too small (must be at least {question['min']})."]
+    elif kind == "multiplechoice":
+        if value not in question["choices"]:
+            return [f"Value {value} for '{name}' expected to be one of {question['choices']}."]
+    elif kind == "multiselect":
+        return [
+            f"Value {each} for '{name}' expected to be one of {question['choices']}." for each in value if each not in question["choices"]
+        ]
+    return []
 
 
 def _listed(found):
@@ -137,13 +411,21 @@ def running(*machine_credentials):
             return asked.path.strip("/").split("/")[2:], dict(urllib.parse.parse_qsl(asked.query))
 
         def do_GET(self):
-            self._answer(200, awx.get(*self._asked()))
+            try:
+                answer = 200, awx.get(*self._asked())
+            except Refused as refused:
+                answer = refused.status, refused.words
+            self._answer(*answer)
 
         def _write(self):
-            data = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            self._answer(*awx.write(self.command, self._asked()[0], data))
+            data = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or "{}")
+            try:
+                answer = awx.write(self.command, self._asked()[0], data)
+            except Refused as refused:
+                answer = refused.status, refused.words
+            self._answer(*answer)
 
-        do_POST = do_PATCH = _write
+        do_POST = do_PATCH = do_DELETE = _write
 
         def log_message(self, *dummy):
             pass

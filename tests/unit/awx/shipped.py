@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What extensions/awx/ holds: the objects with their variables filled in, and what the playbooks take."""
+"""The objects of AWX with their variables filled in, and what the playbooks take."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-AWX = ROOT / "extensions" / "awx"
-PROJECT = AWX / "project"
+AWX = ROOT / "playbooks" / "vars" / "awx"
+PROJECT = ROOT / "extensions" / "awx" / "project"
 PLAYBOOKS = {path.stem: path for path in sorted((ROOT / "playbooks").glob("*.yml"))}
 # What a user has to say, and one hypervisor.
 SAID = {
@@ -57,9 +57,9 @@ def objects(**said):
 @functools.cache
 def _objects(said):
     said = json.loads(said)
-    variables = {**read(AWX / "drover_awx.yml"), **SAID, **said}
+    variables = {**read(AWX / "defaults.yml"), **SAID, **said}
     raw = {}
-    for path in sorted((AWX / "configuration").glob("*.yml")):
+    for path in sorted((AWX / "objects").glob("*.yml")):
         raw.update(read(path))
     templar = Templar(loader=DataLoader(), variables={**variables, **raw})
     # Plain: Ansible marks what it reads.
@@ -70,13 +70,13 @@ def surveys():
     """[(name of the template, name of its playbook, its questions)], those of workflows too."""
     found = objects()
     templates = {each["name"]: pathlib.Path(each["playbook"]).stem for each in found["controller_templates"]}
-    shown = [(each["name"], templates[each["name"]], each["survey_spec"]["spec"]) for each in found["controller_templates"]]
+    asking = [each for each in found["controller_templates"] if each["survey_enabled"]]
+    shown = [(each["name"], templates[each["name"]], each["survey_spec"]["spec"]) for each in asking]
     for each in found["controller_workflows"]:
-        for node in each["workflow_nodes"]:
-            kind = node["unified_job_template"]
-            if kind["type"] == "job_template" and each.get("survey_spec"):
-                shown.append((each["name"], templates[kind["name"]], each["survey_spec"]["spec"]))
-                break
+        if each.get("survey_spec"):
+            # The node after the approval does the work.
+            (last,) = [node["unified_job_template"]["name"] for node in each["workflow_nodes"][-2:-1]]
+            shown.append((each["name"], templates[last], each["survey_spec"]["spec"]))
     return shown
 
 
@@ -118,7 +118,7 @@ def options(playbook):
             option, variable = (each, each) if isinstance(each, str) else each
             found[f"drover_{variable}"] = plugin.ARGUMENT_SPEC[option]
     for play in plays:
-        for task in play.get("tasks", ()):
+        for task in _tasks(play.get("tasks", ())):
             role = task.get("ansible.builtin.import_role") or task.get("ansible.builtin.include_role")
             if role:
                 name = role["name"].rpartition(".")[2]
@@ -127,16 +127,22 @@ def options(playbook):
     return found
 
 
+def _tasks(tasks):
+    """All tasks, those of blocks too."""
+    for task in tasks:
+        yield task
+        yield from _tasks(task.get("block", ()))
+
+
 def answers(template, **given):
     """What AWX gives the playbook as extra variables when a person answers the survey like this.
 
     As AWX does it: questions that are left alone have their default, optional texts that are left empty are "".
     """
-    for name, _dummy, questions in surveys():  # noqa: B007
-        if name.endswith(template):
-            break
-    else:
-        raise LookupError(template)
+    (each,) = [
+        each for kind in ("templates", "workflows") for each in objects()[f"controller_{kind}"] if each["name"] == f"drover-{template}"
+    ]
+    questions = each["survey_spec"]["spec"] if each.get("survey_enabled") else []
     filled = {}
     for question in questions:
         variable = question["variable"]
@@ -145,7 +151,7 @@ def answers(template, **given):
         elif "default" in question:
             filled[variable] = question["default"]
         elif not question["required"]:
-            filled[variable] = ""
+            filled[variable] = [] if question["type"] == "multiselect" else ""
         else:
             raise LookupError(f"{template} wants {variable}")
     if given:

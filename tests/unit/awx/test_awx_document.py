@@ -26,7 +26,7 @@ def run(folder, *words, **environment):
 
 
 def test_variables_that_it_sets_are_those_that_there_are():
-    known = set(shipped.read(shipped.AWX / "drover_awx.yml"))
+    known = set(shipped.read(shipped.AWX / "defaults.yml"))
     for each in shipped.documented("yaml"):
         if isinstance(each, dict):
             assert set(each) <= known
@@ -50,7 +50,7 @@ def test_playbooks_and_files_of_its_commands_are_there(collections):
 
 def test_play_with_other_roles_reads_the_same_objects(tmp_path, collections):
     """Its play, with a role in place of infra.aap_configuration.dispatch that writes down what it sees."""
-    source = collections / "ansible_collections/drover/compute/extensions/awx"
+    source = collections / "ansible_collections/drover/compute/playbooks/vars/awx"
     folder = tmp_path / "fleet-awx"
     shutil.copytree(source, folder)
     tasks = tmp_path / "ansible_collections/infra/aap_configuration/roles/dispatch/tasks/main.yml"

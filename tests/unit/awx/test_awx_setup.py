@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -24,7 +25,13 @@ TASKS = yaml.safe_load((shipped.ROOT / "playbooks" / "tasks" / "awx.yml").read_t
 SECRET = "hush-hush"
 # What docs/awx.md says that a user writes down.
 SAID = json.loads(json.dumps(shipped.documented("yaml")[0]).replace(":secret@", f":{SECRET}@"))
-CHANGED = re.compile(r"changed=(\d+)")
+TEAMS = {
+    "drover_awx_viewers": ["guests"],
+    "drover_awx_operators": ["admins"],
+    "drover_awx_power": ["admins"],
+    "drover_awx_approvers": ["leads"],
+}
+MORE = {**TEAMS, "drover_awx_notifications": ["ops"]}
 
 
 class Captured(Exception):
@@ -70,7 +77,7 @@ def test_module_takes_what_the_task_gives_it(task, monkeypatch):
     spec = argument_spec(action.rpartition(".")[2], monkeypatch)
     assert set(task[action]) <= set(spec)
     (kind,) = re.findall(r"\w+", task["loop"])
-    for each in shipped.objects()[kind]:
+    for each in shipped.objects(**MORE)[kind]:
         # Whatever the data say of an object is given to the module.
         assert set(each) <= set(task[action]), each["name"]
         given = {name: value for name, value in each.items() if value is not None}
@@ -81,52 +88,232 @@ def test_every_kind_of_object_is_made():
     assert {re.findall(r"\w+", task["loop"])[0] for task in TASKS} == set(shipped.objects())
 
 
-def test_awx_gets_it_all_and_a_second_run_changes_little(tmp_path):
+STORE = {
+    "kvm1": ({"drover_compute": {"state": "up"}}, ["hypervisors", "state_up"]),
+    "kvm2": ({"drover_compute": {"state": "up"}}, ["hypervisors", "state_up"]),
+}
+
+
+@contextlib.contextmanager
+def awx_with_teams():
     with fake_awx.running("hypervisors") as awx:
-        code, text = set_up(tmp_path, awx, "-vvv")
+        organization = awx.named("organizations", "Default")["id"]
+        for name in ("guests", "admins", "leads"):
+            awx.add("teams", name=name, organization=organization)
+        awx.add("notification_templates", name="ops", organization=organization)
+        yield awx
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """An AWX that was set up once, with teams and notifications; for tests that change nothing in it."""
+    with awx_with_teams() as awx:
+        code, text = set_up(tmp_path_factory.mktemp("made"), awx, "-vvv", said={**SAID, **MORE})
         assert code == 0, text
         assert SECRET not in text
-        _look(awx)
-        first = len(awx.writes)
-        code, again = set_up(tmp_path, awx)
-        assert code == 0, again
-        # AWX shows no secret, so that the credential may differ; the node of an approval always does.
-        written = {path.split("/")[0] for dummy, path, data in awx.writes[first:]}
-        assert written <= {"credentials", "workflow_job_template_nodes"}, awx.writes[first:]
-        assert int(CHANGED.search(again).group(1)) < int(CHANGED.search(text).group(1))
+        yield awx
 
 
-def _look(awx):
-    wanted = shipped.objects(**SAID)
+def test_awx_gets_it_all(made):
+    wanted = shipped.objects(**SAID, **MORE)
     for kind, data in (
         ("projects", "controller_projects"),
         ("execution_environments", "controller_execution_environments"),
         ("inventories", "controller_inventories"),
-        ("inventory_sources", "controller_inventory_sources"),
         ("job_templates", "controller_templates"),
         ("workflow_job_templates", "controller_workflows"),
         ("schedules", "controller_schedules"),
         ("hosts", "controller_hosts"),
     ):
-        assert [each["name"] for each in awx.objects[kind]] == [each["name"] for each in wanted[data]]
-    (kind,) = [each for each in awx.objects["credential_types"] if each["name"] == "drover-store"]
+        assert [each["name"] for each in made.objects[kind]] == [each["name"] for each in wanted[data]]
+    kind = made.named("credential_types", "drover-store")
     assert kind["injectors"] == {"env": {"DROVER_STORE_URL": "{{ store_url }}"}}
-    assert json.loads(awx.objects["hosts"][0]["variables"]) == SAID["drover_awx_hypervisors"]["kvm1"]
-    (credential,) = [each for each in awx.objects["credentials"] if each["name"] == "drover-store"]
-    assert credential["inputs"] == {"store_url": SAID["drover_awx_store_url"]}
-    for template, each in zip(awx.objects["job_templates"], wanted["controller_templates"]):
-        assert awx.surveys[str(template["id"])] == each["survey_spec"]
-        assert template["job_slice_count"] == 1 and template["allow_simultaneous"] is False
-        assert len(awx.lists["job_templates", str(template["id"]), "credentials"]) == 2
-    (group,) = awx.objects["groups"]
-    assert len(awx.lists["groups", str(group["id"]), "hosts"]) == 2
-    assert [each["name"] for each in awx.objects["workflow_approval_templates"]]
+    assert json.loads(made.objects["hosts"][0]["variables"]) == SAID["drover_awx_hypervisors"]["kvm1"]
+    assert made.named("credentials", "drover-store")["inputs"] == {"store_url": SAID["drover_awx_store_url"]}
+    for template, each in zip(made.objects["job_templates"], wanted["controller_templates"]):
+        assert made.surveys.get(str(template["id"])) == each.get("survey_spec")
+        assert template["job_slice_count"] == 1 and template["allow_simultaneous"] is each["allow_simultaneous"]
+        assert len(made.members("job_templates", template["id"], "credentials")) == 2
+    (group,) = made.objects["groups"]
+    assert len(made.members("groups", group["id"], "hosts")) == 2
+    assert len(made.objects["workflow_approval_templates"]) == 2
+
+
+def test_notifications_are_attached(made):
+    (ops,) = made.objects["notification_templates"]
+    for name in ("discover", "audit", "drain", "evacuate", "rolling-maintenance"):
+        template = made.named("job_templates", f"drover-{name}")
+        assert made.members("job_templates", template["id"], "notification_templates_error") == [ops["id"]]
+    for name in ("rolling-maintenance-approved", "evacuate-approved"):
+        workflow = made.named("workflow_job_templates", f"drover-{name}")
+        assert made.members("workflow_job_templates", workflow["id"], "notification_templates_approvals") == [ops["id"]]
+
+
+def may(awx, team, kind, name, role):
+    role = awx.named(kind, f"drover-{name}")["summary_fields"]["object_roles"][role]["id"]
+    return awx.named("teams", team)["id"] in awx.members("roles", role, "teams")
+
+
+def test_teams_may_do_what_they_are_for(made):
+    assert may(made, "guests", "job_templates", "hosts", "execute_role")
+    assert not may(made, "guests", "job_templates", "audit", "execute_role")
+    for name in ("drain", "instance-start", "migration-abort", "power", "evacuate"):
+        assert may(made, "admins", "job_templates", name, "execute_role"), name
+    assert may(made, "admins", "workflow_job_templates", "evacuate-approved", "execute_role")
+    assert not may(made, "admins", "workflow_job_templates", "evacuate-approved", "approval_role")
+    assert may(made, "leads", "workflow_job_templates", "rolling-maintenance-approved", "approval_role")
+
+
+def test_operators_without_power_may_start_neither_power_nor_evacuation():
+    (role,) = shipped.objects(drover_awx_operators=["admins"])["controller_roles"]
+    assert not [name for name in role["job_templates"] + role["workflows"] if "power" in name or "evacuate" in name]
+
+
+KINDS = {"controller_templates": "job_templates", "controller_workflows": "workflow_job_templates"}
+STARTED = [(KINDS[data], each) for data in KINDS for each in shipped.objects()[data]]
+each_started = pytest.mark.parametrize(("kind", "each"), [pytest.param(*started, id=started[1]["name"]) for started in STARTED])
+
+
+def answered(each):
+    """Answers that AWX takes: the defaults, and something for each question that needs an answer."""
+    spec = (each.get("survey_spec") or {"spec": []})["spec"]
+    return {
+        question["variable"]: question.get("default", question["choices"][0] if "choices" in question else "kvm1")
+        for question in spec
+        if question["required"]
+    }
+
+
+@each_started
+def test_awx_starts_it_with_its_answers(made, kind, each):
+    assert made.launch(kind, each["name"], answered(each)) == {}
+    assert made.launch(kind, each["name"], {**answered(each), "drover_xyzzy": "1"}) != {}
+
+
+@each_started
+def test_awx_refuses_an_empty_answer_to_a_required_question(made, kind, each):
+    for question in (each.get("survey_spec") or {"spec": []})["spec"]:
+        if question["required"]:
+            said = made.launch(kind, each["name"], {**answered(each), question["variable"]: ""})
+            assert list(said) == ["variables_needed_to_start"], question["variable"]
+
+
+def test_approved_maintenance_takes_a_limit(made):
+    (workflow,) = [each for kind, each in STARTED if each["name"] == "drover-rolling-maintenance-approved"]
+    assert made.launch("workflow_job_templates", workflow["name"], answered(workflow), limit="kvm1,localhost") == {}
+
+
+@pytest.mark.parametrize(
+    ("workflow", "failing", "status", "ran"),
+    [
+        # Before the first discovery there is no store.
+        ("refresh", ["inventory-before"], "successful", ["inventory-before", "discover", "inventory"]),
+        ("refresh", ["discover"], "failed", ["inventory-before", "discover"]),
+        ("refresh", ["inventory"], "failed", ["inventory-before", "discover", "inventory"]),
+        ("rolling-maintenance-approved", [], "successful", ["plan", "approval", "maintain", "inventory"]),
+        ("rolling-maintenance-approved", ["plan"], "failed", ["plan"]),
+        ("rolling-maintenance-approved", ["approval"], "failed", ["plan", "approval"]),
+        ("rolling-maintenance-approved", ["maintain"], "failed", ["plan", "approval", "maintain"]),
+        # Discovery fails by the dead host.
+        ("evacuate-approved", ["discover"], "successful", ["discover", "verdict", "approval", "evacuate", "inventory"]),
+        ("evacuate-approved", ["verdict"], "failed", ["discover", "verdict"]),
+        ("evacuate-approved", ["approval"], "failed", ["discover", "verdict", "approval"]),
+        ("evacuate-approved", ["evacuate"], "failed", ["discover", "verdict", "approval", "evacuate"]),
+    ],
+)
+def test_a_workflow_fails_where_its_work_failed(made, workflow, failing, status, ran):
+    assert made.ends(f"drover-{workflow}", failing) == (status, ran)
+
+
+def test_the_verdict_on_a_dead_host_is_a_check(made):
+    number = made.named("workflow_job_templates", "drover-evacuate-approved")["id"]
+    nodes = {each["identifier"]: each for each in made.objects["workflow_job_template_nodes"] if each["workflow_job_template"] == number}
+    assert nodes["verdict"]["job_type"] == "check" and nodes["evacuate"]["job_type"] is None
+    assert nodes["verdict"]["unified_job_template"] == nodes["evacuate"]["unified_job_template"]
+
+
+def edges(awx, workflow):
+    number = awx.named("workflow_job_templates", workflow)["id"]
+    nodes = {each["id"]: each for each in awx.objects["workflow_job_template_nodes"] if each["workflow_job_template"] == number}
+    return {
+        (node["identifier"], kind, nodes[after]["identifier"])
+        for node in nodes.values()
+        for kind in fake_awx.EDGES
+        for after in awx.members("workflow_job_template_nodes", node["id"], kind)
+    }
+
+
+def test_its_life(tmp_path):
+    """Set up, used, set up again, changed by hand, set up again with other values."""
+    with awx_with_teams() as awx:
+        code, text = set_up(tmp_path, awx)
+        assert code == 0, text
+
+        # A store of no hosts, such as a new database, takes no host from the jobs.
+        awx.sync("drover-store", STORE)
+        assert awx.hosts_of("drover-fleet")["kvm1"] == (
+            {**SAID["drover_awx_hypervisors"]["kvm1"], "drover_compute": {"state": "up"}},
+            {"hypervisors", "state_up"},
+        )
+        awx.sync("drover-store", {})
+        assert awx.hosts_of("drover-fleet")["kvm1"] == (SAID["drover_awx_hypervisors"]["kvm1"], {"hypervisors"})
+        # And a host is only in the groups of its state now.
+        awx.sync("drover-store", {**STORE, "kvm2": ({"drover_compute": {"state": "down"}}, ["hypervisors", "state_down"])})
+        assert awx.hosts_of("drover-fleet")["kvm2"][1] == {"hypervisors", "state_down"}
+
+        # A second run changes little, and takes nothing from the hosts.
+        before, first = json.dumps(awx.hosts_of("drover-fleet"), default=sorted), len(awx.writes)
+        code, again = set_up(tmp_path, awx)
+        assert code == 0, again
+        # AWX shows no secret, so that the credential may differ; the node of an approval always does.
+        written = {path.split("/")[0] for dummy, path, data in awx.writes[first:]}
+        assert written <= {"credentials", "workflow_job_template_nodes", "workflow_approval_templates"}, awx.writes[first:]
+        assert json.dumps(awx.hosts_of("drover-fleet"), default=sorted) == before
+        assert "Jobs still use" not in again
+
+        # Another edge between the same nodes, which AWX does not take beside that one.
+        right = edges(awx, "drover-rolling-maintenance-approved")
+        number = awx.named("workflow_job_templates", "drover-rolling-maintenance-approved")["id"]
+        nodes = {e["identifier"]: e["id"] for e in awx.objects["workflow_job_template_nodes"] if e["workflow_job_template"] == number}
+        success = awx.members("workflow_job_template_nodes", nodes["maintain"], "success_nodes")
+        awx.members("workflow_job_template_nodes", nodes["maintain"], "always_nodes").append(success.pop())
+        # Nothing is written, and nothing refused, in a check.
+        first = len(awx.writes)
+        code, text = set_up(tmp_path, awx, "--check")
+        assert code == 0, text
+        assert awx.writes[first:] == []
+        # The inventories are as they are in AWX.
+        assert re.search(r"changed: .*\(item=drover-(hypervisors|fleet)\)", text) is None, text
+        # A hypervisor that left the file is named.
+        said = {**SAID, "drover_awx_hypervisors": {"kvm1": SAID["drover_awx_hypervisors"]["kvm1"]}}
+        code, text = set_up(tmp_path, awx, said=said)
+        assert code == 0, text
+        assert edges(awx, "drover-rolling-maintenance-approved") == right
+        assert "kvm2: in the inventory drover-hypervisors and not in drover_awx_hypervisors" in " ".join(text.split())
+
+
+def test_check_of_an_awx_that_has_nothing_says_what_a_run_would_make(tmp_path):
+    with fake_awx.running("hypervisors") as awx:
+        code, text = set_up(tmp_path, awx, "--check")
+        assert code == 0, text
+        assert "A run would make: inventories drover-hypervisors, drover-store, drover-fleet; job templates drover-discover" in text
+        assert awx.writes == []
+
+
+def test_same_names_in_another_organization_are_refused(tmp_path):
+    with fake_awx.running("hypervisors") as awx:
+        other = awx.add("organizations", name="Other Unit")
+        awx.add("inventories", name="drover-hypervisors", organization=other["id"])
+        code, text = set_up(tmp_path, awx)
+        assert code == 2
+        assert "The organization Other Unit has an inventory drover-hypervisors already" in " ".join(text.split()), text
+        assert awx.writes == []
 
 
 def test_wrapper_of_the_project_does_the_same(tmp_path):
     with fake_awx.running("hypervisors") as awx:
         text = set_up(tmp_path, awx, "--check", playbook=str(shipped.PROJECT / "awx_setup.yml"))[1]
-        assert "Execution environment" in text, text
+        assert "Show what would be made" in text, text
         assert awx.writes == []
 
 

@@ -8,13 +8,16 @@ What AWX takes was read in its source (24.6): awx/api/views, awx/main/fields.py,
 
 from __future__ import annotations
 
+import json
 import os
+import pathlib
 import re
 
 import jinja2
 import pytest
 import yaml
 
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing
 from ansible_collections.drover.compute.tests.unit.awx import shipped
 
 try:
@@ -37,11 +40,17 @@ ASKS = {
     "bool": {"multiplechoice"},
     "int": {"integer"},
     "float": {"float"},
-    "raw": {"text", "textarea", "multiplechoice"},
-    "list": {"multiselect"},
+    "raw": {"text", "textarea", "multiplechoice", "multiselect"},
+    # As texts, which Ansible makes lists and mappings of: names with commas between them, JSON.
+    "list": {"text"},
+    "dict": {"text"},
 }
 # Where the hosts of a job are only read, each for itself.
 SLICED = {"discover"}
+# Which jobs may run beside another of the same template: a lease keeps them from the same host, or they only read or abort.
+BESIDE = {
+    "hosts", "migration_abort", "instance_migrate", "instance_resize", "drain", "undrain", "evacuate", "power",
+}  # fmt: skip
 # A line by which AWX knows a playbook.
 PLAYBOOK = re.compile(r"^\s*?-?\s*?(?:hosts|(ansible\.builtin\.)?include|(ansible\.builtin\.)?import_playbook):\s*?.*?$")
 OBJECTS = shipped.objects()
@@ -53,10 +62,9 @@ each_question = pytest.mark.parametrize(
 each_template = pytest.mark.parametrize("template", [pytest.param(each, id=each["name"]) for each in OBJECTS["controller_templates"]])
 
 
-def test_there_is_a_template_for_what_people_start():
-    names = {each["name"] for each in OBJECTS["controller_templates"]}
-    wanted = "discover place drain undrain evacuate power rebalance report audit rolling-maintenance"
-    assert {f"drover-{name}" for name in wanted.split()} <= names
+def test_there_is_a_template_for_each_playbook():
+    playbooks = {pathlib.Path(each["playbook"]).stem for each in OBJECTS["controller_templates"]}
+    assert playbooks == set(shipped.PLAYBOOKS) - {"awx_setup"}
 
 
 def is_a(value, kind):
@@ -96,11 +104,14 @@ def test_question_asks_for_an_option_of_the_playbook(playbook, question):
 def test_question_has_the_default_of_the_option(playbook, question):
     option = shipped.options(playbook)[question["variable"]]
     if option.get("default") is None:
-        assert "default" not in question
-        assert question["required"] == option.get("required", False)
+        assert not question.get("default")
+        assert question["required"] or not option.get("required")
+        if question["required"] and question["type"] == "text":
+            assert question["min"] >= 1
     else:
         default = option["default"]
-        assert question["default"] == (str(default).lower() if isinstance(default, bool) else default)
+        as_text = str(default).lower() if isinstance(default, bool) else json.dumps(default) if isinstance(default, dict) else default
+        assert question["default"] == as_text
         # Else it may be left empty, and empty is not the default.
         assert question["required"]
 
@@ -113,11 +124,19 @@ def test_every_survey_has_what_awx_wants_and_no_question_twice():
             assert variables and len(variables) == len(set(variables))
 
 
-def test_workflow_asks_as_its_job_template_does():
+@pytest.mark.parametrize("name", ["rolling-maintenance", "evacuate"])
+def test_workflow_asks_as_its_job_template_does(name):
     surveys = {name: {q["variable"]: q for q in spec} for name, dummy, spec in shipped.surveys()}
-    asked = surveys["drover-rolling-maintenance-approved"]
-    of_the_job = surveys["drover-rolling-maintenance"]
+    asked = surveys[f"drover-{name}-approved"]
+    of_the_job = surveys[f"drover-{name}"]
     assert asked == {name: question for name, question in of_the_job.items() if name != "drover_plan_only"}
+
+
+def test_rules_that_the_survey_can_lift_are_those_of_the_planner():
+    (question,) = [
+        question for name, dummy, question in QUESTIONS if (name, question["variable"]) == ("drover-evacuate", "drover_evacuate_force")
+    ]
+    assert question["choices"] == list(fencing.LIFTABLE)
 
 
 def test_inventory_credential_type_is_one_that_awx_takes():
@@ -165,7 +184,7 @@ def test_only_what_reads_is_sliced(template):
         each for each in shipped.objects(drover_awx_discover_slices=4)["controller_templates"] if each["name"] == template["name"]
     )
     assert wanted["job_slice_count"] == (4 if playbook in SLICED else 1)
-    assert template["allow_simultaneous"] is False
+    assert template["allow_simultaneous"] is (playbook in BESIDE)
 
 
 @each_template
@@ -224,6 +243,23 @@ def test_rolling_maintenance_waits_for_an_approval_between_plan_and_work():
     assert after("plan") == [("success_nodes", "approval")] and after("approval") == [("success_nodes", "maintain")]
     assert nodes["plan"]["extra_data"] == {"drover_plan_only": "true"} and "extra_data" not in nodes["maintain"]
     assert nodes["approval"]["unified_job_template"]["type"] == "workflow_approval"
+
+
+def test_report_is_brought_to_its_host_each_day_where_there_is_one():
+    def scheduled_and_given(**said):
+        found = shipped.objects(**said)
+        (schedule,) = [each for each in found["controller_schedules"] if each["name"] == "drover-report"]
+        (template,) = [each for each in found["controller_templates"] if each["name"] == "drover-report"]
+        # A person who may start it cannot choose which file is written.
+        assert not template["survey_enabled"]
+        return schedule["enabled"], template["extra_vars"]
+
+    assert scheduled_and_given() == (False, {})
+    assert scheduled_and_given(drover_awx_report="/srv/fleet.html") == (False, {"drover_report": "/srv/fleet.html"})
+    assert scheduled_and_given(drover_awx_report_host="www1", drover_awx_report="/srv/fleet.html") == (
+        True,
+        {"drover_report_host": "www1", "drover_report": "/srv/fleet.html"},
+    )
 
 
 def test_hosts_are_made_as_they_are_said():

@@ -33,15 +33,17 @@ NODE = """<node>
 
 
 class Job:
-    """How a job ended: status, what it wrote, and the results of its tasks by name."""
+    """How a job ended: status, what it wrote, its artifacts, and the results of its tasks by name."""
 
     def __init__(self, runner):
         self.status = runner.status
         self.stdout = runner.stdout.read()
         self.results = {}
         self.failures = []
+        self.artifacts = {}
         for event in runner.events:
             data = event.get("event_data", {})
+            self.artifacts.update(data.get("artifact_data") or {})
             if event["event"] in ("runner_on_ok", "runner_on_failed"):
                 self.results.setdefault(data["task"], []).append(data["res"])
             if event["event"] == "runner_on_failed":
@@ -65,18 +67,19 @@ def awx(tmp_path_factory, collections, postgres):
             "drover_instances_path": str(base),
         }
     (base / "inventory").mkdir()
-    (base / "inventory" / "hosts.yml").write_text(json.dumps({"hypervisors": {"hosts": hosts}}))
+    www = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    (base / "inventory" / "hosts.yml").write_text(json.dumps({"hypervisors": {"hosts": hosts}, "web": {"hosts": {"www1": www}}}))
     templates = {each["name"]: each for each in shipped.objects(drover_awx_playbooks="")["controller_templates"]}
 
     with postgres.database() as url:
 
-        def start(template, check=False, **given):
+        def start(template, check=False, extra_vars=None, **given):
             # Else it does what it was told before: --check stays.
             shutil.rmtree(base / "env", ignore_errors=True)
             runner = ansible_runner.run(
                 private_data_dir=str(base),
                 playbook=templates[f"drover-{template}"]["playbook"],
-                extravars=shipped.answers(template, **given),
+                extravars={**(extra_vars or {}), **shipped.answers(template, **given)},
                 cmdline="--check" if check else None,
                 envvars={
                     "ANSIBLE_COLLECTIONS_PATH": str(collections),
@@ -155,10 +158,77 @@ def test_rolling_maintenance_in_the_workflow_shows_its_batches_first(fleet):
 
 def test_report_writes_its_page_where_it_is_told(fleet):
     page = fleet.base / "fleet.html"
-    succeeded(fleet("report", drover_report=str(page)))
+    succeeded(fleet("report", extra_vars={"drover_report": str(page)}))
     assert "kvm2" in page.read_text()
-    # Left empty: beside the playbook, in the folder that is gone with the job.
+    # Without a path: beside the playbook, in the folder that is gone with the job.
     succeeded(fleet("report"))
+
+
+def test_report_is_copied_to_its_host(fleet):
+    page = fleet.base / "www.html"
+    job = succeeded(fleet("report", extra_vars={"drover_report_host": "www1", "drover_report": str(page)}))
+    assert "kvm2" in page.read_text() and page.stat().st_mode & 0o777 == 0o644
+    assert job.artifacts["drover_report_result"]["page"] == f"www1:{page}"
+    assert job.artifacts["drover_report_result"]["summary"]["hosts"] == 2
+    # What was written here first is gone.
+    assert not os.path.exists(job.results["Make room for the page that goes to another host"][0]["path"])
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"drover_report_host": "www1"}, "Give the absolute path of the page there"),
+        ({"drover_report_host": "www9", "drover_report": "/x.html"}, "The inventory has no host www9"),
+    ],
+)
+def test_report_for_no_place_is_refused(fleet, given, words):
+    assert words in sentence(fleet("report", extra_vars=given))
+
+
+def test_artifacts_are_small_summaries(fleet):
+    hosts = succeeded(fleet("hosts")).artifacts["drover_hosts_result"]
+    assert (hosts["hosts"], hosts["down"], hosts["maintenance"]) == (2, [], [])
+    rebalance = succeeded(fleet("rebalance")).artifacts["drover_rebalance_result"]
+    assert (rebalance["applied"], rebalance["failed"]) == (False, [])
+    drain = succeeded(fleet("drain", drover_host="kvm1", drover_unmovable="skip", drover_plan_only="true")).artifacts["drover_drain_result"]
+    assert drain["host"] == "kvm1" and drain["staying"] == ["on-kvm1"] and "plan of a drain of kvm1" in drain["message"]
+
+
+def test_artifacts_are_there_after_a_failure(fleet):
+    drain = fleet("drain", drover_host="kvm9")
+    assert sentence(drain) == drain.artifacts["drover_drain_result"]["message"]
+    evacuate = fleet("evacuate", check=True, drover_host="kvm1")
+    assert "kvm1 is up in the store" in sentence(evacuate)
+    assert evacuate.artifacts["drover_evacuate_result"]["message"] == sentence(evacuate)
+
+
+def test_artifacts_do_not_stop_the_next_node_of_a_workflow(fleet):
+    """AWX gives them to it as extra variables."""
+    given = {f"drover_{name}_result": {} for name in ("drain", "evacuate", "place", "rebalance", "hosts", "report")}
+    succeeded(fleet("hosts", extra_vars=given))
+
+
+def test_options_of_migrations_and_hooks_are_texts(fleet):
+    job = succeeded(
+        fleet(
+            "drain", drover_host="kvm1", drover_unmovable="skip", drover_plan_only="true", drover_migration='{"bandwidth_mib": 50}',
+        )
+    )  # fmt: skip
+    assert "plan of a drain of kvm1" in job.stdout
+    job = fleet("rolling-maintenance", drover_plan_only="true", drover_blocked="skip", drover_hooks='{"after_drains": "update.yml"}')
+    assert "after_drains" in sentence(job)
+
+
+def test_instances_are_names_with_commas(fleet):
+    job = succeeded(fleet("instance-start", check=True, drover_instances="on-kvm1,on-kvm2"))
+    assert "on-kvm1" in job.stdout + str(job.results) and "on-kvm2" in job.stdout + str(job.results)
+    assert "web9" in sentence(fleet("instance-stop", drover_instances="on-kvm1,web9"))
+
+
+def test_abort_of_migrations_wants_an_instance_or_a_host(fleet):
+    assert "Say whose migrations are to be aborted" in sentence(fleet("migration-abort"))
+    succeeded(fleet("migration-abort", drover_host="kvm1"))
+    succeeded(fleet("migration-abort", drover_instances="on-kvm1"))
 
 
 def test_rebalance_shows_its_moves(fleet):
@@ -168,6 +238,8 @@ def test_rebalance_shows_its_moves(fleet):
 def test_place_takes_definitions_from_the_survey(fleet):
     job = succeeded(fleet("place", check=True, drover_instances="- name: web1\n  memory_mb: 64\n"))
     assert "web1" in job.stdout
+    # Nothing was placed, so that it has no host.
+    assert job.artifacts["drover_place_result"] == {"instances": {"web1": None}}
 
 
 def test_undrain_of_a_host_that_was_not_drained(fleet):
