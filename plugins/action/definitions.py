@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.terminal import WIDTH
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import check, document, identity
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
@@ -49,7 +50,7 @@ class ActionModule(DroverAction):
         result["absent"] = sorted(item["name"] for item in absent)
         result["still_there"] = sorted(item["name"] for item in absent if any(_is_of(item, each) for each in known))
         placed = [found for found in resolved if found["state"] not in ("new", "building", identity.UNSEEN)]
-        result["table"] = text.instances_table(placed)
+        result["table"] = text.instances_table(placed, WIDTH)
         if args["write_back"] and read is not None:
             result.update(self._write_back(read, placed))
         return result

@@ -54,8 +54,8 @@ EXAMPLES = r"""
       register: fleet
 
     - name: Show them as a table
-      ansible.builtin.debug:
-        var: fleet.table
+      drover.compute.show:
+        lines: "{{ fleet.table }}"
 """
 
 RETURN = r"""

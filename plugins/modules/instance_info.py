@@ -53,8 +53,8 @@ EXAMPLES = r"""
       register: here
 
     - name: Show them as a table
-      ansible.builtin.debug:
-        var: here.table
+      drover.compute.show:
+        lines: "{{ here.table }}"
 """
 
 RETURN = r"""

@@ -17,6 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain impor
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movability import why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.return_home import plan_return
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
+from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import FleetColumns
 from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import Disk, PlannedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import DrainPlan, Exclusions, HomePlan, MoveLimits, RollingPlan
@@ -102,7 +103,7 @@ class DrainQuestion:
             "total": self.limits.overall,
             "bandwidth_mib": self.bandwidth_mib,
         }
-        return plan_drain(
+        plan = plan_drain(
             columns,
             there,
             host,
@@ -113,6 +114,7 @@ class DrainQuestion:
             extra_moves=self.extra_moves,
             solver_seconds=self.solver_seconds,
         )
+        return {**plan, "down": _down(columns).get(host)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,6 +150,8 @@ class RollingQuestion:
         if self.unmovable == "shutdown":
             instances = [each for each in instances if why_unmovable(each) is None]
         plan: RollingPlan = plan_rolling(columns, instances, self.policy, hosts, self.spare_hosts, self.batch_size or None, self.back)
+        reasons = _down(columns)
+        plan["down"] = [{"host": host, "reason": reasons[host]} for batch in plan["batches"] for host in batch if host in reasons]
         return {**plan, "lines": rolling_lines(plan)}
 
 
@@ -163,6 +167,11 @@ def plan_home(
     columns, instances = read_whole_fleet(connection, policy, clock.now(connection), service_down_time)
     plan: HomePlan = plan_return(columns, instances, policy, homes, {"per_source": max_migrations, "per_destination": max_migrations})
     return {**plan, "lines": home_lines(plan)}
+
+
+def _down(columns: FleetColumns) -> dict[str, str]:
+    """Return why hosts are down, by name."""
+    return {host: reason for host, reason in zip(columns["host"], columns["down_reason"]) if reason is not None}
 
 
 def count_disks(plan: DrainPlan, copied: Mapping[str, int]) -> None:

@@ -14,36 +14,36 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner.movability 
 from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import (
     DrainMove,
     DrainPlan,
+    EvacuationPlan,
     HomePlan,
     PlannedMove,
     RebalancePlan,
     RollingPlan,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.report.formatting import memory
-from ansible_collections.drover.compute.plugins.plugin_utils.report.text import align
+from ansible_collections.drover.compute.plugins.plugin_utils.report.formatting import duration, memory
+from ansible_collections.drover.compute.plugins.plugin_utils.report.text import SIZES, WIDEST, align, shortened, sizes
 
 
 def drain_lines(plan: DrainPlan) -> list[str]:
     """Show a drain: the moves, the instances that are shut down, and those that cannot move."""
     moves, unmovable = plan["moves"], plan["unmovable"]
+    down = _down(plan["host"], plan.get("down"), "Only a host that answers can be drained; drover.compute.evacuate is for a dead one.")
     if not moves and not unmovable and not plan["shutdowns"]:
-        return [f"{plan['host']} holds no instances; there is nothing to move."]
+        return [f"{plan['host']} holds no instances; there is nothing to move.", *down]
     extra = plan["extra_moves"]
     head = f"Drain of {plan['host']}: {_count(len(moves) - extra, 'instance')} to move"
     if extra:
         head += f" and {extra} elsewhere to make room"
     if moves:
         head += f" in {_count(plan['waves'], 'wave')}"
-    lines = [head + (f", {len(unmovable)} cannot move." if unmovable else ".")]
+    lines = [head + (f", {len(unmovable)} cannot move." if unmovable else "."), *down]
     if moves:
         rows = [
             [
                 move["wave"],
-                move["name"],
+                shortened(move["name"], WIDEST),
                 move["state"],
-                move["vcpus"],
-                move["memory_mb"],
-                move["disk_gb"],
+                *sizes(move),
                 node_label(move["from_host"], move["from_node"]),
                 "->",
                 node_label(move["host"], move["node"]),
@@ -51,9 +51,9 @@ def drain_lines(plan: DrainPlan) -> list[str]:
             ]
             for move in moves
         ]
-        headings = ["WAVE", "INSTANCE", "STATE", "VCPU", "MiB", "GiB", "FROM", "", "TO", "HOW"]
-        lines.extend(align(headings, rows, right=("WAVE", "VCPU", "MiB", "GiB"), indent="  "))
-        lines.append(f"Expected to take about {_duration(plan['seconds'])}.")
+        headings = ["WAVE", "INSTANCE", "STATE", *SIZES, "FROM", "", "TO", "HOW"]
+        lines.extend(align(headings, rows, right=("WAVE", *SIZES), indent="  "))
+        lines.append(f"Expected to take about {duration(round(plan['seconds']))}.")
         if plan["method"] != AS_WEIGHED:
             lines.append(f"The places are not those that the policy weighs highest, but were found so: {plan['method']}.")
     off = [each["name"] for each in plan["shutdowns"]]
@@ -82,7 +82,11 @@ def rolling_lines(plan: RollingPlan) -> list[str]:
     batches, blocked = plan["batches"], plan["blocked"]
     count = sum(len(batch) for batch in batches)
     lines = [f"{count} host{'' if count == 1 else 's'} in {len(batches)} batch{'' if len(batches) == 1 else 'es'}."]
-    lines.extend(f"  {number}. {', '.join(batch)}" for number, batch in enumerate(batches, start=1))
+    down = {each["host"]: each["reason"] for each in plan.get("down") or ()}
+    named = [[f"{host} (down)" if host in down else host for host in batch] for batch in batches]
+    lines.extend(f"  {number}. {', '.join(batch)}" for number, batch in enumerate(named, start=1))
+    for host in [host for batch in batches for host in batch if host in down]:
+        lines += _down(host, down[host], "A rolling maintenance does not take it until it answers.")
     if blocked:
         lines.append("In no batch:")
         lines.extend(f"  {each['host']}: {each['reason']}" for each in blocked)
@@ -97,8 +101,8 @@ def rebalance_lines(plan: RebalancePlan) -> list[str]:
         rows = [
             [
                 each["wave"],
-                each["name"],
-                each["memory_mb"],
+                shortened(each["name"], WIDEST),
+                memory(each["memory_mb"]),
                 f"{each['from_host']} -> {each['host']}",
                 "live" if each["live"] else "cold",
                 f"{each['gain']:.4f}",
@@ -107,9 +111,9 @@ def rebalance_lines(plan: RebalancePlan) -> list[str]:
         ]
         lines.extend(
             align(
-                ("WAVE", "INSTANCE", "MiB", "FROM -> TO", "HOW", "GAIN"),
+                ("WAVE", "INSTANCE", "MEMORY", "FROM -> TO", "HOW", "GAIN"),
                 rows,
-                right=("WAVE", "MiB", "GAIN"),
+                right=("WAVE", "MEMORY", "GAIN"),
                 indent="  ",
             )
         )
@@ -127,6 +131,20 @@ def home_lines(plan: HomePlan) -> list[str]:
     return lines
 
 
+def evacuation_lines(host: str, plan: EvacuationPlan) -> list[str]:
+    """Show where the instances of a dead host are started, in the order of their priorities."""
+    restarts = plan["restarts"]
+    if not restarts:
+        return [f"No instance of {host} is to be restarted."]
+    rows = [[shortened(each["name"], WIDEST), host, "->", node_label(each["host"], each.get("node"))] for each in restarts]
+    table = align(("INSTANCE", "FROM", "", "TO"), rows, indent="  ")
+    return [f"Evacuation of {host}: {_count(len(restarts), 'instance')} to restart.", *table]
+
+
+def _down(host: str, reason: str | None, advice: str) -> list[str]:
+    return [f"{host} is down: {reason.rstrip('.')}. {advice}"] if reason else []
+
+
 def _moves(moves: Sequence[PlannedMove]) -> str:
     return "no move" if not moves else "1 move" if len(moves) == 1 else f"{len(moves)} moves"
 
@@ -138,14 +156,6 @@ def _how(move: DrainMove) -> str:
     if move["extra"]:
         how += ", to make room"
     return how + (f", copies {memory(move['copies_mib'])}" if move["copies_mib"] else "")
-
-
-def _duration(seconds: float) -> str:
-    seconds = round(seconds)
-    if seconds < 120:
-        return f"{seconds} s"
-    minutes = (seconds + 30) // 60
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _count(number: int, word: str) -> str:

@@ -78,8 +78,12 @@ def view(overview: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_well(host: Mapping[str, Any]) -> bool:
     """Whether a host is up, enabled and in use."""
-    usual = host["state"] == "up" and host["status"] == "enabled" and not host["maintenance"]
-    return usual and all(node["reported"] for node in host["nodes"])
+    return takes_instances(host) and not host["maintenance"] and all(node["reported"] for node in host["nodes"])
+
+
+def takes_instances(host: Mapping[str, Any]) -> bool:
+    """Whether the scheduler may place an instance there."""
+    return host["state"] == "up" and host["status"] == "enabled"
 
 
 def _in_order(hosts: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -282,9 +282,9 @@ def test_lines_are_a_table_for_people():
     plan, _columns = drain(THREE, guests, limits={"per_source": 1})
     assert plan["lines"] == [
         "Drain of kvm1: 2 instances to move in 2 waves, 1 cannot move.",
-        "  WAVE  INSTANCE  STATE    VCPU  MiB  GiB  FROM      TO    HOW",
-        "     1  web1      running     1  512    1  kvm1  ->  kvm2  live, copies 512 MiB",
-        "     2  database  shutoff     1   64    1  kvm1  ->  kvm3  cold",
+        "  WAVE  INSTANCE  STATE    VCPU   MEMORY   DISK  FROM      TO    HOW",
+        "     1  web1      running     1  512 MiB  1 GiB  kvm1  ->  kvm2  live, copies 512 MiB",
+        "     2  database  shutoff     1   64 MiB  1 GiB  kvm1  ->  kvm3  cold",
         "Expected to take about 9 s.",
         "Cannot move:",
         "  gpu (running): it uses devices of its host (pci 0000:3b:00.0); detach them first",
@@ -302,7 +302,7 @@ def test_disks_that_are_copied_count():
         count_disks(plan, {off["uuid"]: mib})
     assert (off["copies_mib"], off["copies_disk_mib"], off["seconds"]) == (20480, 20480, 206.8)
     assert (big["copies_mib"], plan["seconds"]) == (1100, pytest.approx(seconds + 204.8))
-    assert [line.rpartition("  ")[2] for line in plan["lines"][2:4]] == ["live, copies 1.1 GiB", "cold, copies 20 GiB"]
+    assert [line.rpartition("  ")[2] for line in plan["lines"][2:4]] == ["live, copies 1.07 GiB", "cold, copies 20 GiB"]
 
 
 # What instances ask for by policy, and what stands in the way of all.
