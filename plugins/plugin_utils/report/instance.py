@@ -42,7 +42,7 @@ def instance_lines(instance: Mapping[str, Any], host: Mapping[str, Any] | None, 
     """
     sizes = f"{instance['vcpus']} vCPU, {formatting.memory(instance['memory_mb'])} memory, {formatting.disk(instance['disk_gb'])} disk"
     where = f"{instance['state']} on {place(instance)}" if instance["host"] else f"{instance['state']}, on no host"
-    rows = [["state", where + _of_host(host, now)]]
+    rows: list[list[Any]] = [["state", where + _of_host(host, now)]]
     if len(instance["nodes"]) > 1:
         rows.append(["seen on", f"{' and '.join(instance['nodes'])}; run drover.compute.discover, which says what to do"])
     rows += [
