@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting
 from ansible_collections.drover.compute.plugins.plugin_utils.report.hosts import EMPTY, hosts_table
+from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import evacuation_lines
 from ansible_collections.drover.compute.plugins.plugin_utils.report.text import align, folded, instances_table, width
 
 
@@ -144,6 +145,23 @@ def test_hosts():
         "",
         "Free on the hosts that take instances (1 of 3): 1 vCPU, 64 MiB memory, 7 GiB disk.",
     ]
+
+
+def test_the_plan_of_an_evacuation_is_a_table():
+    restarts = [
+        {"name": "web1", "host": "kvm2", "node": "kvm2"},
+        {"name": "db1", "host": "kvm3", "node": "kvm3-b"},
+        {"name": "x", "host": "kvm2"},
+    ]
+    plan = {"restarts": restarts, "found": [], "left": [], "lost": []}
+    assert evacuation_lines("kvm1", plan) == [
+        "Evacuation of kvm1: 3 instances to restart.",
+        "  INSTANCE  FROM      TO",
+        "  web1      kvm1  ->  kvm2",
+        "  db1       kvm1  ->  kvm3/kvm3-b",
+        "  x         kvm1  ->  kvm2",
+    ]
+    assert evacuation_lines("kvm1", {**plan, "restarts": []}) == ["No instance of kvm1 is to be restarted."]
 
 
 def test_no_hosts():
