@@ -102,7 +102,18 @@ def test_host_info(fleet_url):
 
 
 def test_host_info_without_capacity(fleet_url):
-    state = ("host", "state", "status", "maintenance", "forced_down", "disabled_reason", "down_reason", "last_seen_up", "drained")
+    state = (
+        "host",
+        "state",
+        "status",
+        "maintenance",
+        "forced_down",
+        "disabled_reason",
+        "down_reason",
+        "last_seen_up",
+        "last_seen_up_iso",
+        "drained",
+    )
     whole = run("host_info", store_url=fleet_url)["hosts"]
     states = [{key: row[key] for key in state} for row in whole]
     assert run("host_info", capacity=False, store_url=fleet_url)["hosts"] == states
