@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.terminal import WIDTH
-from ansible_collections.drover.compute.plugins.plugin_utils.definitions import check, document, identity
+from ansible_collections.drover.compute.plugins.plugin_utils.definitions import check, differences, document, identity
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils.report import text
@@ -45,12 +45,19 @@ class ActionModule(DroverAction):
         absent = [item for item in checked if item.get("state") == "absent"]
         with self.store(args, task_vars).read() as connection:
             known = instances.listing(connection)
-        resolved = identity.resolve(wanted, known, groups)
+            resolved = identity.resolve(wanted, known, groups)
+            policies = instances.policies(connection, [each["uuid"] for each in resolved])
         result = {"changed": False, "instances": resolved, "server_groups": groups}
         result["absent"] = sorted(item["name"] for item in absent)
         result["still_there"] = sorted(item["name"] for item in absent if any(_is_of(item, each) for each in known))
-        placed = [found for found in resolved if found["state"] not in ("new", "building", identity.UNSEEN)]
-        result["table"] = text.instances_table(placed, WIDTH)
+        there = {each["uuid"]: each for each in known}
+        placed, differing = [], []
+        for item, found in zip(wanted, resolved):
+            if found["state"] not in ("new", "building", identity.UNSEEN):
+                placed.append(found)
+                differing += differences.lines(item, there[found["uuid"]], policies[found["uuid"]])
+        result["differences"] = [*differing, differences.ADVICE] if differing else []
+        result["table"] = [*text.instances_table([there[found["uuid"]] for found in placed], WIDTH), *result["differences"]]
         if args["write_back"] and read is not None:
             result.update(self._write_back(read, placed))
         return result

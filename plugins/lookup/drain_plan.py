@@ -53,7 +53,7 @@ options:
     vars:
       - name: drover_solver_seconds
   migration:
-    description: The options of the migrations. C(bandwidth_mib) counts for the forecast.
+    description: The options of the migrations. C(bandwidth_mib) counts for the expected time.
     type: dict
     default: {}
     vars:
@@ -106,7 +106,9 @@ _raw:
         - The moves in the order in which to begin them, each with C(uuid), C(name), C(state), C(live) (V(false) for a cold move),
           C(from_host), C(from_node), C(host), C(node), C(provider), C(vcpus), C(memory_mb), C(disk_gb), C(server_group), C(copies_mib)
           (MiB that are copied, the memory of a live move and disks that are on storage of the source only), C(copies_disk_mib) (of these
-          the disks), C(bandwidth_mib) (expected MiB per second), C(seconds) (expected), C(converges), C(wave), C(order), C(extra)
+          the disks), C(copying) (for memory and disks C(what), C(mib), the expected C(rate) in MiB per second, its C(basis) and the number
+          of C(moves) it was measured over), C(unknown) (what is not known of the disks), C(bandwidth_mib) (the limit of the migration),
+          C(seconds) (expected), C(converges), C(wave), C(order), C(extra)
           (V(true) for an instance of another host that moves to free capacity), C(for_host), C(after) (uuids of the moves that must be
           done before) and C(stage) (moves of one stage do not wait for each other).
           Where a destination may take a class from several providers, C(allocations) has the providers of the move (uuids of providers to
@@ -129,6 +131,15 @@ _raw:
     method: {description: The method that found the destinations., type: str, returned: always}
     extra_moves: {description: The number of moves of other hosts' instances., type: int, returned: always}
     seconds: {description: The expected duration in seconds., type: float, returned: always}
+    estimate:
+      description: The expected duration, the rates that it goes by, and what is not known and not counted, as lines of text for people.
+      type: list
+      elements: str
+      returned: always
+      sample:
+        - Expected to take about 3 h 13 min.
+        - "Copies 1.2 TiB: memory at 102 MiB/s, measured over 12 moves between these hosts; disks of running instances at 110 MiB/s, assumed."
+        - "Not known, so not counted: the size of its disk vdb (web3)."
     unsettled:
       description: Hosts with open extra moves of an earlier run for this host.
       type: list

@@ -59,12 +59,18 @@ _raw:
     moves:
       description:
         - The moves in the order in which to begin them, each with C(uuid), C(name), C(live), C(from_host), C(from_node), C(host), C(node),
-          C(provider), C(memory_mb), C(server_group), C(seconds), C(wave) and C(order).
+          C(provider), C(memory_mb), C(server_group), C(seconds), C(wave) and C(order), and with what it
+          copies (C(copies_mib), C(copies_disk_mib), C(copying), C(unknown)) as in P(drover.compute.drain_plan#lookup).
       type: list
       elements: dict
       returned: always
     waves: {description: The number of waves., type: int, returned: always}
     seconds: {description: The expected duration in seconds., type: float, returned: always}
+    estimate:
+      description: The expected duration, the rates that it goes by, and what is not known and not counted, as lines of text for people.
+      type: list
+      elements: str
+      returned: always
     staying:
       description: Instances that are not moved back, each with C(uuid), C(name) and C(reason).
       type: list

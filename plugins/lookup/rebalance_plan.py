@@ -100,12 +100,18 @@ _raw:
     moves:
       description:
         - The moves in the order in which to begin them, each with C(uuid), C(name), C(live), C(from_host), C(from_node), C(host), C(node),
-          C(provider), C(memory_mb), C(server_group), C(gain), C(cost), C(seconds), C(wave) and C(order).
+          C(provider), C(memory_mb), C(server_group), C(gain), C(cost), C(seconds), C(wave) and C(order), and with what it
+          copies (C(copies_mib), C(copies_disk_mib), C(copying), C(unknown)) as in P(drover.compute.drain_plan#lookup).
       type: list
       elements: dict
       returned: always
     waves: {description: The number of waves., type: int, returned: always}
     seconds: {description: The expected duration in seconds., type: float, returned: always}
+    estimate:
+      description: The expected duration, the rates that it goes by, and what is not known and not counted, as lines of text for people.
+      type: list
+      elements: str
+      returned: always
     reason: {description: Why there are no more moves., type: str, returned: always}
     cooling: {description: Names of the instances that were moved too recently., type: list, elements: str, returned: always}
     lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always}
@@ -114,6 +120,7 @@ _raw:
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import estimate
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import read_whole_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
@@ -167,5 +174,7 @@ class LookupModule(DroverLookup):
                 f"{', '.join(drained)} is drained, and nothing moves until it is back; drover_despite_maintenance lifts this rule"
             )
         plan["cooling"] = sorted(each["name"] for each in instances if each["uuid"] in moved)
+        with self.store().read() as connection:
+            estimate(connection, plan, instances)
         plan["lines"] = rebalance_lines(plan)
         return [plan]

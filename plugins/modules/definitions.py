@@ -96,7 +96,8 @@ EXAMPLES = r"""
 RETURN = r"""
 instances:
   description:
-    - The definitions with defaults filled in, each with C(uuid), C(disk_gb), C(policy_metadata) (the texts of the policy), the C(host),
+    - The definitions with defaults filled in; their figures are not those of the instances, see RV(differences). Each has C(uuid),
+      C(disk_gb), C(policy_metadata) (the texts of the policy), the C(host),
       C(node) and C(state) of the store (C(new) for an instance that is not in it), C(request) for P(drover.compute.schedule#lookup) and
       C(selection) for M(drover.compute.allocation).
   returned: success
@@ -118,8 +119,21 @@ still_there:
   type: list
   elements: str
 table:
-  description: The instances that are in the store, as lines of a plain text table.
+  description:
+    - The instances that are in the store, as lines of a plain text table. All figures are those of the store. The lines of
+      RV(differences) follow.
   returned: success
   type: list
   elements: str
+differences:
+  description:
+    - Lines that name where an instance of the store differs from its definition, in C(vcpus), C(memory_mb), C(disk_gb), C(server_group),
+      C(availability_zone), C(user), C(autostart) and C(policy), and instances that were not built from their definition but have its name.
+      The last line says what to do. Empty if there is no difference.
+  returned: success
+  type: list
+  elements: str
+  sample:
+    - "web-041: vcpus 2, the definition says 16."
+    - "Nothing of an instance that is there was changed. Correct its definition, or change the instance."
 """

@@ -37,10 +37,10 @@ options:
     description:
       - V(running) creates and defines the domain if it is missing, and starts or resumes it.
       - V(present) creates and defines it if it is missing, and otherwise does not change it.
-      - V(shutoff) does the same, shuts it down if it runs, and waits until it is off.
+      - V(stopped) does the same, shuts it down if it runs, and waits until it is off.
       - V(absent) shuts it down and removes its definition.
     type: str
-    choices: [running, shutoff, present, absent]
+    choices: [running, stopped, present, absent]
     default: running
   disks:
     description:
@@ -93,7 +93,7 @@ options:
     default: 60
   force:
     description:
-      - With O(state=shutoff) and O(state=absent), cut the power of a domain that does not shut down in time.
+      - With O(state=stopped) and O(state=absent), cut the power of a domain that does not shut down in time.
     type: bool
     default: false
   remove_disks:
@@ -123,11 +123,11 @@ options:
     elements: str
   vcpus:
     description:
-      - Redefine an existing domain with so many vCPUs. It must be shut off, or be shut off by O(state=shutoff).
+      - Redefine an existing domain with so many vCPUs. It must be shut off, or be shut off by O(state=stopped).
     type: int
   memory_mb:
     description:
-      - Redefine an existing domain with so much memory, in MiB. It must be shut off, or be shut off by O(state=shutoff).
+      - Redefine an existing domain with so much memory, in MiB. It must be shut off, or be shut off by O(state=stopped).
     type: int
   flavor:
     description:
@@ -439,22 +439,22 @@ class DomainChange:
         reached = (
             state == "present"
             or (state == "running" and current in ("running", "blocked"))
-            or (state == "shutoff" and not (domain is not None and domain.isActive()))
+            or (state == "stopped" and not (domain is not None and domain.isActive()))
         )
-        if state == "shutoff" and not reached:
+        if state == "stopped" and not reached:
             _power.refuse_transient(domain)
         autostart = self.params["autostart"]
         set_autostart = autostart is not None and bool(domain is not None and domain.autostart()) != autostart
         other_size, larger = self._other_size(domain), self._larger(domain)
-        if other_size is not None and domain.isActive() and state != "shutoff":
+        if other_size is not None and domain.isActive() and state != "stopped":
             raise LibvirtProblem(
                 f"{domain.name()} on {host_name()} is {current}, and its vCPUs, memory and flavor are changed while it is shut off: "
-                "shut it off first (state=shutoff)."
+                "shut it off first (state=stopped)."
             )
         changed = domain is None or not reached or set_autostart or other_size is not None or larger is not None
         if self.module.check_mode:
             self.made_files = [path for path, make in to_make]
-            final = state if state in ("running", "shutoff") and not reached else current
+            final = current if reached else {"running": "running", "stopped": "shutoff"}[state]
             if domain is None:
                 return changed, domain_from_xml(self._definition(), final)
             return changed, dict(self._foretold(domain, other_size, larger), state=final)
@@ -595,7 +595,7 @@ class DomainChange:
                 self._note_nvram(domain)
             if set_autostart:
                 domain.setAutostart(self.params["autostart"])
-            if not reached and self.params["state"] == "shutoff":
+            if not reached and self.params["state"] == "stopped":
                 _power.stop(domain, self.params["timeout"], self.params["force"])
             if other_size is not None:
                 domain = _power.define(self.conn, other_size)
@@ -710,7 +710,7 @@ def main() -> None:
             "name": {"type": "str"},
             "uuid": {"type": "str"},
             "xml": {"type": "str"},
-            "state": {"type": "str", "choices": ["running", "shutoff", "present", "absent"], "default": "running"},
+            "state": {"type": "str", "choices": ["running", "stopped", "present", "absent"], "default": "running"},
             "disks": {"type": "list", "elements": "dict", "default": [], "options": DISK_SPEC},
             "seed": {"type": "dict", "options": SEED_SPEC},
             "autostart": {"type": "bool"},

@@ -154,6 +154,8 @@ moves:
     - C(storage) is V(shared), V(copied) or V(none).
     - C(leftovers) are files that this move could not remove, or that may not belong to it. C(kept) has the reason for each of them, and
       for each read-only medium that stays. C(removed) are the files that were removed at the source.
+    - C(copies) is what it copies in MiB, C(memory_mib) and C(disk_mib) (files that are on storage of the source only). It is V(none) if
+      that is not known, or if C(elapsed_s) is not the time of the copying, such as after a shutdown by O(start[].on_timeout).
     - With O(check=true) and in check mode the keys are C(uuid), C(name), C(destination), C(ok), C(would_start), C(storage), C(message),
       C(source_state), C(destination_state) and C(copies_disk_mib), the MiB of its files that would be copied.
   returned: success
@@ -170,6 +172,9 @@ moves:
       total_mib: 65
       remaining_mib: 0
       elapsed_s: 2.7
+      copies:
+        memory_mib: 64
+        disk_mib: 0
       message: ""
       storage: shared
       source_state: absent

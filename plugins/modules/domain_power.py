@@ -32,13 +32,13 @@ options:
   state:
     description:
       - V(running) starts or resumes. Memory that libvirt has saved is restored.
-      - V(shutoff) shuts the guest down cleanly and waits until it is off.
+      - V(stopped) shuts the guest down cleanly and waits until it is off.
       - V(rebooted) reboots the guest cleanly and waits until it has rebooted, or, with O(hard), cuts its power and starts it again.
     type: str
-    choices: [running, shutoff, rebooted]
+    choices: [running, stopped, rebooted]
     required: true
   force:
-    description: With O(state=shutoff), cut the power of a guest that does not shut down in time.
+    description: With O(state=stopped), cut the power of a guest that does not shut down in time.
     type: bool
     default: false
   hard:
@@ -96,7 +96,7 @@ EXAMPLES = r"""
   tasks:
     - name: Shut them down, and cut the power of a guest that ignores it
       drover.compute.domain_power:
-        state: shutoff
+        state: stopped
         timeout: 120
         force: true
         domains:
@@ -140,7 +140,7 @@ def _reached(domain: Any, given: dict[str, Any]) -> bool:
     """Tell if the domain is in the requested state."""
     if given["state"] == "running":
         return _power.state_of(domain) in ("running", "blocked")
-    return given["state"] == "shutoff" and not domain.isActive()
+    return given["state"] == "stopped" and not domain.isActive()
 
 
 def _act(conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: bool) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def _act_alone(
         answer["name"] = domain.name()
         answer["before"] = _power.state_of(domain)
         answer["changed"] = not _reached(domain, given)
-        if answer["changed"] and given["state"] == "shutoff":
+        if answer["changed"] and given["state"] == "stopped":
             _power.refuse_transient(domain)
         if answer["changed"] and not check_mode:
             _change(conn, domain, given)
@@ -197,7 +197,7 @@ def _act_alone(
 def _change(conn: Any, domain: Any, given: dict[str, Any]) -> None:
     if given["state"] == "running":
         _power.start(domain, given["timeout"])
-    elif given["state"] == "shutoff":
+    elif given["state"] == "stopped":
         _power.stop(domain, given["timeout"], given["force"])
     else:
         _reboot.reboot(conn, domain, given["timeout"], given["hard"])
@@ -213,7 +213,7 @@ def _still(domain: Any, local: bool) -> dict[str, Any] | None:
 
 def _difference(answers: list[dict[str, Any]], given: dict[str, Any], check_mode: bool) -> dict[str, str]:
     """Return the states before and after, one line for each domain."""
-    reached = {"running": "running", "shutoff": "shutoff", "rebooted": "running, rebooted"}[given["state"]]
+    reached = {"running": "running", "stopped": "shutoff", "rebooted": "running, rebooted"}[given["state"]]
 
     def after(answer: dict[str, Any]) -> str:
         if answer["changed"] and (check_mode or given["state"] == "rebooted"):
@@ -232,7 +232,7 @@ def main() -> None:
         argument_spec={
             "uri": {"type": "str", "default": "qemu:///system"},
             "domains": {"type": "list", "elements": "dict", "required": True, "options": DOMAIN_SPEC},
-            "state": {"type": "str", "choices": ["running", "shutoff", "rebooted"], "required": True},
+            "state": {"type": "str", "choices": ["running", "stopped", "rebooted"], "required": True},
             "force": {"type": "bool", "default": False},
             "hard": {"type": "bool", "default": False},
             "timeout": {"type": "int", "default": 60},

@@ -9,83 +9,40 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: instance
-short_description: Build the instance of a claim on its hypervisor; start, stop, reboot or remove instances
+short_description: Start, stop, reboot or remove instances
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Works on the hypervisor of the task, so delegate the task to the host of the instances. For a build this is the host of the claim of
-    M(drover.compute.allocation). The result is recorded in the store.
-  - The files and the domain of a failed build are removed again. Any other failure during a build (a time limit, a lost host, a store that
-    cannot be written) proves nothing. Only if RV(uncertain) is false, nothing of the instance is there for certain;
-    O(state=settled) finds out.
-  - On localhost it works on O(instances) wherever they are, host after host, and takes the lease of each; one that fails stops no other. On a
-    hypervisor it does not. There take its lease first with M(drover.compute.lease).
+  - Brings instances that the store has to a state, wherever they are. Run it on localhost.
+  - It works host after host, and takes the lease of each. A failure on one host does not stop the work on the others.
+  - In a play on a hypervisor it works on the instances of that host only, and takes no lease. There take the lease first with
+    M(drover.compute.lease).
+  - The playbook C(drover.compute.place) creates instances.
 options:
+  name:
+    description: The name of the instance. It is not changed if libvirt has its uuid under another name.
+    type: str
+  uuid:
+    description: The uuid of the instance. With O(name), both must agree.
+    type: str
+  instances:
+    description: Several instances. Each is a name, a uuid, or a mapping with C(name) and C(uuid), which must agree.
+    type: list
+    elements: raw
   state:
     description:
-      - V(built) creates the disks, defines and starts the domain of a claim, checks that it runs, and records it.
-      - V(settled) finds out the result of a build that failed or was interrupted. It withdraws the orders on the hypervisor and reads the domain.
-        An instance that runs there is recorded. If nothing of it is there, its resources are claimed on the first of O(alternates). Without
-        alternates they are released, and the module fails with O(message). If the result is not certain, it fails and changes nothing.
-      - V(started), V(stopped) and V(rebooted) work on O(instances), all at the same time. A stopped instance keeps its allocations.
-      - V(absent) shuts O(instances) down and removes their domains with libvirt's files for them, their disks (see
+      - V(running), V(stopped) and V(rebooted) work on the instances of a host at the same time. A stopped instance keeps its allocations.
+      - V(absent) shuts instances down and removes their domains with libvirt's files for them, their disks (see
         M(drover.compute.domain), O(drover.compute.domain#module:remove_disks)), their allocations and their records. An instance that is not in
         the store is already absent. An instance that is on several hosts, is moving, or has an unconfirmed resize is refused.
     type: str
-    choices: [built, settled, started, stopped, rebooted, absent]
-    default: built
-  instances:
-    description:
-      - Instances on this host, or on any host if the task runs on localhost, for any O(state) but V(built) and V(settled).
-      - Each is a name, a uuid, or a mapping with C(name) and C(uuid), which must agree.
-      - An instance that is given by its name is not changed if libvirt has its uuid under another name.
-    type: list
-    elements: raw
-  uuid:
-    description: The uuid of the instance to build or to settle.
-    type: str
-  name:
-    description: Its name.
-    type: str
-  xml:
-    description: The domain XML, with the same uuid and name.
-    type: str
-  disks:
-    description:
-      - Disks to create, as in the option of the same name of M(drover.compute.domain).
-    type: list
-    elements: dict
-    default: []
-  seed:
-    description:
-      - A cloud-init seed to write, as in the option of the same name of M(drover.compute.domain).
-    type: dict
-  autostart:
-    description: Start the domain with its host.
-    type: bool
-    default: false
-  uri:
-    description: The libvirt URI of the instance to build. The store has the URI of O(instances).
-    type: str
-    default: qemu:///system
+    choices: [running, stopped, rebooted, absent]
+    default: running
   timeout:
     description: Seconds for a start, a shutdown or a reboot.
     type: int
     default: 60
-  alternates:
-    description: With O(state=settled), the alternates for the build, as M(drover.compute.allocation) returns them with a claim.
-    type: list
-    elements: dict
-    default: []
-  expires:
-    description: With O(state=settled), seconds until a new claim expires; 0 for never.
-    type: int
-    default: 3600
-  message:
-    description: With O(state=settled), the reason of the failed build, a sentence for the error.
-    type: str
-    default: It was not built.
   force:
     description: With O(state=stopped) and O(state=absent), cut the power of a guest that does not shut down in time.
     type: bool
@@ -111,75 +68,52 @@ extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
+seealso:
+  - module: drover.compute.instance_info
+  - module: drover.compute.instance_migrate
+  - module: drover.compute.instance_resize
 """
 
 EXAMPLES = r"""
-- name: An instance on libvirt's test driver
+- name: Instances of the fleet
   hosts: localhost
   gather_facts: false
-  vars:
-    xml: >-
-      <domain type='test'><name>web1</name><uuid>5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01</uuid>
-      <memory unit='MiB'>64</memory><os><type>hvm</type></os></domain>
   tasks:
-    - name: Record the fake host
-      drover.compute.compute_node:
-        uris: ["test:///default"]
-
-    - name: Claim its resources
-      drover.compute.allocation:
-        selections:
-          - name: web1
-            uuid: 5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01
-            host: localhost
-            resources: {VCPU: 1}
-
-    - name: Build it
+    - name: See that one runs
       drover.compute.instance:
         name: web1
-        uuid: 5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01
-        uri: test:///default
-        xml: "{{ xml }}"
+        state: running
 
-- name: Remove an instance of a hypervisor
-  hosts: kvm1
-  gather_facts: false
-  tasks:
-    - name: Shut it down
+    - name: Shut two down, and cut the power of a guest that ignores it
       drover.compute.instance:
+        instances: [web2, web3]
         state: stopped
+        timeout: 120
         force: true
-        instances: [web1]
 
-    - name: Remove it, with its allocations
+    - name: Remove one, with its disks and its allocations
       drover.compute.instance:
+        name: web4
         state: absent
-        force: true
-        instances: [web1]
 """
 
 RETURN = r"""
 host:
-  description: The host it is on.
-  returned: success, but for instances of several hosts
+  description: The host of the instances.
+  returned: success, in a play on a hypervisor
   type: str
-domain:
-  description: The domain, as M(drover.compute.hypervisor_info) shows it.
-  returned: when O(state=built); none if another run had built it
-  type: dict
-built:
-  description: True if it was built.
-  returned: when O(state=settled)
-  type: bool
-claim:
-  description: The new claim to build it with, as from M(drover.compute.allocation); none if it is built.
-  returned: when O(state=settled)
-  type: dict
+  sample: kvm1
 instances:
-  description: The result for each of O(instances).
-  returned: for any O(state) but V(built) and V(settled), after a failure too
+  description: The result for each instance.
+  returned: always
   type: list
   elements: dict
+  sample:
+    - uuid: 5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01
+      name: web1
+      changed: true
+      status: done
+      message: ""
   contains:
     uuid: {description: The uuid., type: str, returned: always}
     name: {description: Its name., type: str, returned: always}
@@ -194,10 +128,4 @@ gone:
   returned: when O(state=absent) and the task runs on localhost, after a failure too
   type: list
   elements: raw
-uncertain:
-  description:
-    - False if nothing of the instance is there for certain.
-    - True, or missing, means that it may run there and must not be built elsewhere.
-  returned: failure with O(state=built) or O(state=settled)
-  type: bool
 """

@@ -45,6 +45,11 @@ def web1(fleet):
     fleet.playbook("discover")
 
 
+def four(fleet):
+    fleet.make("kvm1", *[Domain(f"web{number}", memory_mb=32, boots=True) for number in range(1, 5)])
+    fleet.playbook("discover")
+
+
 def an_image(fleet):
     (fleet.folder / "domain.xml.j2").write_text(DISKLESS, encoding="utf-8")
     fleet.everywhere(f"cp {IMAGE} {LOCAL}/debian-12.qcow2")
@@ -113,7 +118,7 @@ PREPARE = {
     ("module", "domain_restart"): of_a_dead_host,
     ("module", "drain"): web1,
     ("module", "hypervisor_info"): two_guests,
-    ("module", "instance"): web1,
+    ("module", "instance"): four,
     ("module", "instance_migrate"): web1,
     ("module", "instance_resize"): large,
     ("module", "migration"): two_guests,
@@ -134,7 +139,10 @@ AFTER = {
     ("module", "domain_power"): lambda fleet: set(fleet.where().values()) == {("kvm1", "shutoff")},
     ("module", "domain_restart"): lambda fleet: fleet.where() == {"web-1": ("kvm2", "running")},
     ("module", "drain"): lambda fleet: fleet.service("kvm1")["maintenance"] and fleet.settled()["web1"][0] != "kvm1",
-    ("module", "instance"): lambda fleet: fleet.where() == {} and fleet.booked() == {},
+    ("module", "instance"): lambda fleet: (
+        fleet.where() == {"web1": ("kvm1", "running"), "web2": ("kvm1", "shutoff"), "web3": ("kvm1", "shutoff")}
+        and "web4" not in fleet.booked()
+    ),
     ("module", "instance_migrate"): lambda fleet: fleet.settled()["web1"][0] == "kvm2",
     ("module", "instance_resize"): lambda fleet: {each["VCPU"] for each in fleet.booked()["web1"].values()} == {2},
     ("module", "migration"): lambda fleet: "kvm1" not in {host for host, dummy in fleet.settled().values()},

@@ -78,7 +78,7 @@ class Place(Operation):
         try:
             run.task(
                 claim["host"],
-                "instance",
+                "_instance_build",
                 name="web",
                 uuid=claim["uuid"],
                 xml=hypervisors.xml("web", claim["uuid"], [disk]),
@@ -89,7 +89,7 @@ class Place(Operation):
         except (AnsibleActionFail, TimedOut) as problem:
             message = str(problem) or "It took too long."
         given = {"uuid": claim["uuid"], "alternates": claim["alternates"], "message": message, "timeout": 1}
-        settled = run.task(claim["host"], "instance", state="settled", **given)
+        settled = run.task(claim["host"], "_instance_build", state="settled", **given)
         return None if settled["built"] else {**claim, **settled["claim"]}
 
 
@@ -103,7 +103,7 @@ class _OfInstance(Operation):
 
 
 class Start(_OfInstance):
-    before, state = "shutoff", "started"
+    before, state = "shutoff", "running"
 
 
 class Stop(_OfInstance):

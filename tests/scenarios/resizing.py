@@ -92,7 +92,7 @@ class Modules:
             raise Refused(f"what was to be done on {self.host} was withdrawn by a later run", domain is not None)
         if domain is None:
             raise Refused(f"there is no domain {args['uuid']} on {self.host}", False)
-        if args["state"] == "shutoff":
+        if args["state"] == "stopped":
             changed = self._fleet.shut_down(self.host, args["uuid"], args["timeout"], args.get("force"))["changed"]
         size = {key: args[key] for key in ("vcpus", "memory_mb") if args.get(key) is not None}
         if any(getattr(domain, key) != amount for key, amount in size.items()):

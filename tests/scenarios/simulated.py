@@ -137,7 +137,7 @@ class Fleet:
         return "the network br9 does not exist at the destination" if (name, host) in self.refusals else None
 
     def shut_down(self, host, uuid, timeout, force=False):
-        """The module domain with state shutoff."""
+        """The module domain with state stopped."""
         here = self.hosts[host]
         if not (here.on and here.answers):
             raise Broken(f"Host {host} cannot be reached: timed out.")

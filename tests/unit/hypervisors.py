@@ -518,12 +518,14 @@ def connect_actions(fleet, patch):
 
     patch.setattr(ActionBase, "_execute_module", execute)
     patch.setattr(ActionBase, "_low_level_execute_command", command)
-    patch.setattr(delegation.Delegation, "run", lambda self, *args, **options: _delegated(fleet, *args, **options))
+    patch.setattr(delegation.Delegation, "run", lambda self, *args, **options: _delegated(self, fleet, *args, **options))
 
 
-def _delegated(fleet, host, name, args, check_mode=None, limit=None):
-    """A task that an action plugin runs on another host."""
+def _delegated(delegation_, fleet, host, name, args, check_mode=None, limit=None):
+    """A task that an action plugin runs on another host, in its own check mode where none is given."""
     module = name.rpartition(".")[2]
+    if check_mode is None:
+        check_mode = delegation_._action._task.check_mode
     try:
         if module in BUILTIN:
             fleet._reach(fleet.hosts[host])

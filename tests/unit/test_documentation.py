@@ -47,11 +47,11 @@ KEYWORDS = (
 
 
 def plugins(*types):
-    """(type, name) of each public plugin. One file may hold many filters: each has a .yml then."""
+    """(type, name) of each plugin, those private to the collection too. One file may hold many filters: each has a .yml then."""
     found = set()
     for kind in types:
         for path in sorted((ROOT / "plugins" / PLUGIN_TYPES[kind]).glob("*")):
-            if path.suffix in (".py", ".yml") and not path.stem.startswith("_"):
+            if path.suffix in (".py", ".yml") and not path.stem.startswith("__"):
                 if kind in ("filter", "test") and "DOCUMENTATION" not in path.read_text():
                     continue
                 found.add((kind, path.stem))
@@ -63,7 +63,7 @@ def named(folder, pattern):
 
 
 MODULES = [name for dummy, name in plugins("module")]
-ACTIONS = [path.stem for path in named("plugins/action", "*.py") if not path.stem.startswith("_")]
+ACTIONS = [path.stem for path in named("plugins/action", "*.py") if not path.stem.startswith("__")]
 ROLES = [path.name for path in named("roles", "*") if path.is_dir()]
 PLAYBOOKS = [path.stem for path in named("playbooks", "*.yml")]
 ALL = plugins(*PLUGIN_TYPES)

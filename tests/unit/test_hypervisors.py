@@ -39,10 +39,10 @@ def test_a_module_runs_where_it_is_sent(fleet, tmp_path):
 def test_power_and_network(fleet):
     fleet.hosts["kvm1"].define("web", UUID)
     fleet.hosts["kvm1"].reached = False
-    assert fleet.hand("kvm1").act("domain", {"uuid": UUID, "state": "shutoff"}).outcome == "uncertain"
+    assert fleet.hand("kvm1").act("domain", {"uuid": UUID, "state": "stopped"}).outcome == "uncertain"
     fleet.hosts["kvm1"].reached = True
     fleet.hosts["kvm1"].libvirt = False
-    refused = fleet.hand("kvm1").act("domain", {"uuid": UUID, "state": "shutoff"})
+    refused = fleet.hand("kvm1").act("domain", {"uuid": UUID, "state": "stopped"})
     assert refused.outcome == "nothing" and "libvirt is not running on kvm1" in refused.message
     fleet.hosts["kvm1"].libvirt = True
     fleet.hosts["kvm1"].power_off()

@@ -159,6 +159,7 @@ def _shape(record: Mapping[str, Any], message: str) -> dict[str, Any]:
         "total_mib": record.get("total_mib"),
         "remaining_mib": record.get("remaining_mib"),
         "elapsed_s": round((finished or time.time()) - started, 1) if started else None,
+        "copies": record.get("copies"),
         "message": message,
         "storage": record.get("storage"),
         "source_state": record.get("source_state"),

@@ -197,6 +197,8 @@ def new_record(move: Mapping[str, Any], source_uri: str) -> dict[str, Any]:
         "limit": None,
         "escalated": None,
         "shut_down": False,
+        # What it copies, {memory_mib, disk_mib}, where its time is that of the copying.
+        "copies": None,
         "percent": 0,
         "total_mib": None,
         "remaining_mib": None,

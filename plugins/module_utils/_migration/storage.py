@@ -172,6 +172,12 @@ def _allocated(path: str) -> int:
         return 0
 
 
+def _to_copy(entry: Mapping[str, Any]) -> int:
+    """Bytes of a file that is copied; its copy has what is in the images behind it, too."""
+    found = sum(map(_allocated, (entry["path"], *entry["backing"])))
+    return min(found, entry["capacity"]) if entry["backing"] and entry["capacity"] else found
+
+
 def _length(path: str) -> int | None:
     try:
         return _files.call(os.stat, path).st_size
@@ -222,8 +228,8 @@ class Storage:
         return "shared" if writable else "none"
 
     def copied_mib(self) -> int:
-        """How much of the copied files is allocated here, in MiB."""
-        return sum(_allocated(f["path"]) for f in self.copied()) >> 20
+        """How much of the copied files, and of the images behind them, is allocated here, in MiB."""
+        return sum(_to_copy(entry) for entry in self.copied()) >> 20
 
     def drop_probes(self) -> None:
         """Remove the probes of a call that was killed."""

@@ -424,7 +424,8 @@ class Worker:
                 here = _present(self._look()[0], "source")
                 domain = self.source.lookupByUUIDString(self.uuid)
                 storage = self._checked(domain, here)
-            self.save(phase="preparing", storage=storage.word())
+            copies = {"memory_mib": (domain.maxMemory() >> 10) if live else 0, "disk_mib": storage.copied_mib()}
+            self.save(phase="preparing", storage=storage.word(), copies=copies)
             storage.make_room(live)
             self._save_or_stop()
             # The look that counts: right before the deed.
@@ -534,7 +535,8 @@ class Worker:
         storage = self.storage()
         try:
             storage.drop_copies()
-            self.save(phase="preparing")
+            # Its time is not that of a copy any more.
+            self.save(phase="preparing", copies=None)
             self._shut_down(domain)
             text = domain.XMLDesc(0)
             self.record["files"], reasons = survey(self.source, domain, text)

@@ -143,7 +143,9 @@ class Drain:
             refused = [each for each in reports if not each["ok"]]
             if not refused:
                 # The hypervisors have seen the disks; the store has what they showed last.
-                count_disks(self.plan, {each["uuid"]: each["copies_disk_mib"] for each in reports if each["copies_disk_mib"] is not None})
+                copied = {each["uuid"]: each["copies_disk_mib"] for each in reports if each["copies_disk_mib"] is not None}
+                with self._store.read() as connection:
+                    count_disks(connection, self.plan, copied)
                 return
             for report in refused:
                 self._exclude(report, report["why"] or report["message"], report["reached"])
@@ -239,7 +241,7 @@ class Drain:
             # Before it is done: undrain starts what ran.
             self._set_state("draining", shuts_down=[instance["uuid"]])
             self._say(f"{instance['name']}: shutting down on {self.host}, {instance.get('reason') or 'as its policy wants'}")
-            answer = self._hosts.hand(self.host).act("domain", {"uuid": instance["uuid"], "state": "shutoff", "timeout": timeout})
+            answer = self._hosts.hand(self.host).act("domain", {"uuid": instance["uuid"], "state": "stopped", "timeout": timeout})
             if answer.outcome != certainty.DONE:
                 raise DroverError(
                     f"Instance {instance['name']} on {self.host} was not shut down: {answer.message} {self.host} stays disabled. Correct the "

@@ -165,7 +165,7 @@ class HostMoves:
         given = {
             "uri": order["destination_uri"] if there else order["source_uri"],
             "uuid": order["uuid"],
-            "state": "running" if on else "shutoff",
+            "state": "running" if on else "stopped",
             "timeout": timeout,
         }
         answer = self._hand.act("domain", given)

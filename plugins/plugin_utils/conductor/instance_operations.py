@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.operations import Operations, refuse
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.operations import DOING, Operations, refuse
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import InstanceOutcome
@@ -75,7 +75,7 @@ class InstanceOperations:
     def _held(self, host: str, state: str, seconds: int) -> contextlib.AbstractContextManager[None]:
         if self._check_mode:
             return contextlib.nullcontext()
-        return self._leasing.held([host], f"instances: {state}", seconds)
+        return self._leasing.held([host], f"{DOING[state]} instances", seconds)
 
     def _say_removed(self, outcome: InstanceOutcome) -> None:
         word = "would remove" if self._check_mode else "removed"

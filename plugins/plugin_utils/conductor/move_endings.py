@@ -55,7 +55,15 @@ class MoveEndings:
         if proof is not None:
             with self._store.write(together=True) as connection:
                 if status == "completed":
-                    migration_claims.finish(connection, order["migration"], proof, answer["destination_state"], self._clock.time())
+                    migration_claims.finish(
+                        connection,
+                        order["migration"],
+                        proof,
+                        answer["destination_state"],
+                        self._clock.time(),
+                        answer.get("copies"),
+                        answer.get("elapsed_s"),
+                    )
                 else:
                     migration_claims.undo(connection, order["migration"], proof, message, self._clock.time(), status)
         else:

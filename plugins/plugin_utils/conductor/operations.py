@@ -21,15 +21,17 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store.compute_nodes
 from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Store
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain, record
 
-#: The state of the module domain_power for each state of instances.
-POWER = {"started": "running", "stopped": "shutoff", "rebooted": "rebooted"}
+#: The states that the module domain_power brings domains to.
+POWER = ("running", "stopped", "rebooted")
 #: How a refusal begins.
 NOT_DONE = {
-    "started": "It is not started",
+    "running": "It is not started",
     "stopped": "It is not stopped",
     "rebooted": "It is not rebooted",
     "absent": "It is not removed",
 }
+#: What such a run does, for those who wait for the lease.
+DOING = {"running": "starting", "stopped": "stopping", "rebooted": "rebooting", "absent": "removing"}
 LOST = "What became of its instances is not known: when it is back, run drover.compute.discover, and this again."
 AGAIN = "Run drover.compute.instance_delete again, which finds out what became of that."
 
@@ -92,7 +94,7 @@ class Operations:
         for uri in sorted({each["uri"] or DEFAULT_URI for each in found}):
             here = [each for each in found if (each["uri"] or DEFAULT_URI) == uri]
             wanted = [{"uuid": each["uuid"], "name": each["name"] if each["named"] else None} for each in here]
-            given = {**options, "uri": uri, "state": POWER[state], "domains": wanted}
+            given = {**options, "uri": uri, "state": state, "domains": wanted}
             answer = self.hand.act("domain_power", given)
             if answer.outcome != certainty.DONE:
                 raise DroverError(f"Host {self.host}: {answer.message.rstrip('.')}. {LOST}")

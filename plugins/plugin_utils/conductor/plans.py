@@ -6,24 +6,37 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import read_fleet, read_whole_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import limits as migration_limits
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import move_order
+from ansible_collections.drover.compute.plugins.plugin_utils.planner import move_times
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movability import why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.return_home import plan_return
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
 from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import FleetColumns
-from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import Disk, PlannedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import PlannedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
-from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import DrainPlan, Exclusions, HomePlan, MoveLimits, RollingPlan
-from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import drain_lines, home_lines, rolling_lines
+from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import (
+    DrainPlan,
+    Exclusions,
+    HomePlan,
+    LocalDisks,
+    MoveLimits,
+    RebalancePlan,
+    RollingPlan,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import (
+    drain_lines,
+    estimate_lines,
+    home_lines,
+    rolling_lines,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, files
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, local_disks, measured_moves
 from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_host_instances, read_instances
 from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import left_open_for
@@ -84,9 +97,8 @@ class DrainQuestion:
             # The others are of use only now: to make room, and to prove that nothing would.
             others = read_instances(connection, but=[host])
             plan = self._plan(connection, there, others, host, excluded)
-        known = {each["uuid"]: each["disks"] for each in there + (others or [])}
-        count_disks(plan, _local_disks(connection, {move["uuid"]: known[move["uuid"]] for move in plan["moves"]}))
-        return {**plan, "unsettled": left_open_for(connection, host)}
+        estimate(connection, plan, there + (others or []))
+        return {**plan, "lines": drain_lines(plan), "unsettled": left_open_for(connection, host)}
 
     def _plan(
         self,
@@ -166,6 +178,7 @@ def plan_home(
     """
     columns, instances = read_whole_fleet(connection, policy, clock.now(connection), service_down_time)
     plan: HomePlan = plan_return(columns, instances, policy, homes, {"per_source": max_migrations, "per_destination": max_migrations})
+    estimate(connection, plan, instances)
     return {**plan, "lines": home_lines(plan)}
 
 
@@ -174,24 +187,25 @@ def _down(columns: FleetColumns) -> dict[str, str]:
     return {host: reason for host, reason in zip(columns["host"], columns["down_reason"]) if reason is not None}
 
 
-def count_disks(plan: DrainPlan, copied: Mapping[str, int]) -> None:
-    """Count the disks that the moves of a plan copy, in place: in its moves, seconds and lines.
+def estimate(connection: Connection, plan: DrainPlan | RebalancePlan | HomePlan, instances: Iterable[PlannedInstance]) -> None:
+    """Estimate how long a plan takes, in place, by what the store knows of disks and of the moves before.
+
+    :param instances: those that move, and any others.
+    """
+    moving = {move["uuid"] for move in plan["moves"]}
+    _expect(connection, plan, local_disks.read(connection, [each for each in instances if each["uuid"] in moving]))
+
+
+def count_disks(connection: Connection, plan: DrainPlan, copied: Mapping[str, int]) -> None:
+    """Count the disks that hypervisors have seen, in place: in the moves of a plan, its seconds and its lines.
 
     :param copied: dict uuid of an instance -> MiB of its disks that are copied.
     """
-    move_order.count_disks(plan["moves"], copied)
-    plan["seconds"] = move_order.plan_seconds(plan["moves"])
+    known = {move["uuid"]: LocalDisks(move["copies_disk_mib"], tuple(move["unknown"])) for move in plan["moves"]}
+    _expect(connection, plan, {**known, **{uuid: LocalDisks(mib) for uuid, mib in copied.items()}})
     plan["lines"] = drain_lines(plan)
 
 
-def _local_disks(connection: Connection, disks: Mapping[str, list[Disk]]) -> dict[str, int]:
-    """Return how much of the disks of instances is on storage of their hosts only, as far as the store knows.
-
-    :param disks: by the uuid of the instance.
-    :returns: dict uuid -> MiB.
-    """
-    names, found = files.of_instances(connection, disks), {}
-    for uuid, each in disks.items():
-        local = [disk for disk in each if not disk.get("readonly") and (disk.get("path") or disk.get("source"), None) in names[uuid]]
-        found[uuid] = sum(disk.get("allocation_bytes") or disk.get("capacity_bytes") or 0 for disk in local) >> 20
-    return found
+def _expect(connection: Connection, plan: DrainPlan | RebalancePlan | HomePlan, disks: Mapping[str, LocalDisks]) -> None:
+    plan["seconds"] = move_times.expect(plan["moves"], move_times.Rates(measured_moves.read(connection)), disks)
+    plan["estimate"] = estimate_lines(plan)

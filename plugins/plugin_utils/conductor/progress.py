@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Clock
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_order import SETUP_SECONDS
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_times import SETUP_SECONDS
 from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MoveOrder
 from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import MoveAnswer, MoveOutcome
 from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting

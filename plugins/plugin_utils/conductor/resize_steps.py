@@ -144,7 +144,7 @@ class ResizeSteps:
         :returns: the facts of its domain.
         """
         sentence = f"Instance {instance['name']} on {instance['host']}: {{}} Nothing was done."
-        given = {**self._sized(instance, instance["uri"], size), "state": "shutoff", "disk_gb": size["disk_gb"] or None}
+        given = {**self._sized(instance, instance["uri"], size), "state": "stopped", "disk_gb": size["disk_gb"] or None}
         _foretell(hand, given, sentence)
         given = {"uri": instance["uri"], "uuid": instance["uuid"], "state": "present"}
         return _foretell(hand, given, sentence)["domain"]
@@ -259,7 +259,7 @@ class ResizeSteps:
     # Parts
 
     def _off(self, resize: Resize, host: str, uri: str, size: Size, order: str | None) -> Step:
-        given = {**self._sized(resize, uri, size), "state": "shutoff", "order": order}
+        given = {**self._sized(resize, uri, size), "state": "stopped", "order": order}
         try:
             result = self._domain(self._hand(host), host, given, resize)
         except DroverError as problem:

@@ -114,7 +114,7 @@ class Undrain:
             self._say(f"{name}: starting on {host}")
             operations = Operations(self._store, self._hosts.hand(host), host, self._request.check_mode)
             outcomes, _differences, failed = operations.carry_out(
-                [instance["uuid"]], "started", {"timeout": self._request.timeout, "force": False, "hard": False}
+                [instance["uuid"]], "running", {"timeout": self._request.timeout, "force": False, "hard": False}
             )
         except DroverError as problem:
             if "timedout" in problem.details:

@@ -19,6 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.migrations import l
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations, claim_nodes, server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Allocations
 from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits, OpenedMigration, ResizeTarget
+from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import Copies
 from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import Move
 from ansible_collections.drover.compute.plugins.plugin_utils.store import bulk, clock, files, migrations_open, orders, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import EVACUATION, RESIZE
@@ -173,13 +174,22 @@ def running(connection: Connection, uuid: str, order: str, now: float) -> None:
     _set_status(connection, uuid, "running", None, now)
 
 
-def finish(connection: Connection, uuid: str, proof: certainty.Proof, domain_state: str | None, now: float) -> None:
+def finish(
+    connection: Connection,
+    uuid: str,
+    proof: certainty.Proof,
+    domain_state: str | None,
+    now: float,
+    copies: Copies | None = None,
+    seconds: float | None = None,
+) -> None:
     """Record that the instance has moved, and free the room at the source.
 
     Of a resize both are kept until confirm() or revert(), of an evacuation until clear_source().
 
     :param proof: the instance is at the destination and gone from the source.
     :param domain_state: of the domain at the destination; None if it is what it was.
+    :param copies, seconds: what the move copied and how long it took, for the estimates of later ones; None where that is not known.
     """
     certainty.require(proof)
     migration = _migration(connection, uuid)
@@ -191,6 +201,10 @@ def finish(connection: Connection, uuid: str, proof: certainty.Proof, domain_sta
     holdings.place(connection, migration, "new", domain_state, now)
     status = {RESIZE: "finished", EVACUATION: "done"}.get(migration.type, "completed")
     _set_status(connection, uuid, status, None, now)
+    if copies is not None and seconds is not None:
+        table = tables.migrations
+        measured = {"copied_memory_mib": copies["memory_mib"], "copied_disk_mib": copies["disk_mib"], "seconds": seconds}
+        connection.execute(sa.update(table).where(table.c.uuid == uuid).values(measured))
 
 
 def confirm(connection: Connection, uuid: str, proof: certainty.Proof, now: float) -> None:

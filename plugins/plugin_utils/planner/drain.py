@@ -13,7 +13,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner.destination
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain_solver import DrainSolver, Solution, undo_all
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.migration_candidates import MigrationCandidate, Unit
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movability import is_live, is_to_shut_down, why_unmovable
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_order import BANDWIDTH_MIB, move_seconds, plan_seconds, plan_waves
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_order import plan_waves
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_times import Rates, expect
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.unmovable import Explainer, summary, unmovable_instance
 from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Allocations
 from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import FleetColumns
@@ -110,7 +111,7 @@ def plan_drain(
         "proof": proof,
         "hint": None if proof else solution.hint,
         "waves": waves,
-        "seconds": plan_seconds(moves),
+        "seconds": expect(moves, Rates(), {}),
     }
 
 
@@ -205,27 +206,21 @@ def _taken(states: HostStates, solution: Solution) -> dict[str, Allocations]:
 
 
 def _move(states: HostStates, candidate: MigrationCandidate, index: int, instance: PlannedInstance, bandwidth: float | None) -> DrainMove:
-    bandwidth = (instance.get("migration") or {}).get("bandwidth_mib") or bandwidth
-    live, memory_mb = is_live(instance), int(instance.get("memory_mb") or 0)
-    seconds, converges = move_seconds(memory_mb, live, bandwidth, instance.get("dirty_mib"))
     return {
         "uuid": instance["uuid"],
         "name": instance["name"],
         "state": instance["state"],
-        "live": live,
+        "live": is_live(instance),
         "from_host": states.host[candidate.source],
         "from_node": states.node[candidate.source],
         "host": states.host[index],
         "node": states.node[index],
         "provider": states.uuid[index],
         "vcpus": int(instance.get("vcpus") or 0),
-        "memory_mb": memory_mb,
+        "memory_mb": int(instance.get("memory_mb") or 0),
         "disk_gb": int(instance.get("disk_gb") or 0),
         "server_group": instance.get("server_group"),
         "extra": False,
-        "bandwidth_mib": bandwidth or BANDWIDTH_MIB,
-        "copies_disk_mib": 0,
-        "copies_mib": memory_mb if live else 0,
-        "seconds": seconds,
-        "converges": converges,
+        "bandwidth_mib": (instance.get("migration") or {}).get("bandwidth_mib") or bandwidth,
+        "dirty_mib": instance.get("dirty_mib"),
     }

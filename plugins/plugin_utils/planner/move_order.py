@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The order of moves, which of them run at the same time, and how long they take."""
+"""The order of moves, and which of them run at the same time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import FleetColumns
-from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import DrainMove, MoveLimits, PlannedMove
+from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import MoveLimits, PlannedMove
 
 #: A list of moves of one kind of plan.
 AnyMove = TypeVar("AnyMove", bound=PlannedMove)
@@ -96,62 +96,3 @@ def _fits(busy: Wave, move: PlannedMove, limits: MoveLimits, budgets: Mapping[st
         return False
     group = move["server_group"]
     return not group or group not in budgets or groups.get(group, 0) < budgets[group]
-
-
-#: Default bandwidth of a migration, MiB per second: what one connection carries on 1 Gbit/s.
-BANDWIDTH_MIB = 110
-#: Default of the memory that a guest dirties, MiB per second.
-DIRTY_MIB = 10
-#: Seconds of a move beside the copying: checks, definition, claim, and the look whether it runs.
-SETUP_SECONDS = 2.0
-#: Seconds that a guest may be paused at the end (libvirt's default).
-DOWNTIME_SECONDS = 0.3
-#: Rounds of copying after which QEMU gains nothing more.
-ROUNDS = 30
-
-
-def move_seconds(memory_mb: int, live: bool, bandwidth_mib: float | None = None, dirty_mib: float | None = None) -> tuple[float, bool]:
-    """Estimate the duration of one move in seconds, and whether it converges.
-
-    A live migration copies the memory, then repeatedly what was dirtied meanwhile, until the rest can be sent while the guest is
-    paused. A guest that dirties memory faster than it can be sent never gets there: it counts with the time of one copy, and needs
-    a limit, post-copy or auto-converge.
-
-    :param memory_mb: MiB.
-    :param bandwidth_mib, dirty_mib: MiB per second; None for the defaults.
-    """
-    if not live:
-        return SETUP_SECONDS, True
-    bandwidth = float(bandwidth_mib or BANDWIDTH_MIB)
-    dirty = float(DIRTY_MIB if dirty_mib is None else dirty_mib)
-    rest, seconds = float(memory_mb), 0.0
-    for _round in range(ROUNDS):
-        if rest <= bandwidth * DOWNTIME_SECONDS:
-            break
-        spent = rest / bandwidth
-        seconds += spent
-        rest = min(dirty * spent, float(memory_mb))
-        if dirty >= bandwidth:
-            return round(SETUP_SECONDS + seconds, 1), False
-    return round(SETUP_SECONDS + seconds + rest / bandwidth, 1), True
-
-
-def count_disks(moves: Iterable[DrainMove], copied: Mapping[str, int]) -> None:
-    """Count the disks that moves copy, in place: copies_mib, copies_disk_mib and seconds.
-
-    :param copied: {uuid: MiB of disks that the move copies}; a move that is not in it stays as it is.
-    """
-    for move in moves:
-        if move["uuid"] in copied:
-            more = copied[move["uuid"]] - move["copies_disk_mib"]
-            move["copies_disk_mib"] += more
-            move["copies_mib"] += more
-            move["seconds"] = round(move["seconds"] + more / move["bandwidth_mib"], 1)
-
-
-def plan_seconds(moves: Iterable[PlannedMove]) -> float:
-    """Estimate the duration of a plan in seconds: each wave takes as long as its longest move."""
-    longest: dict[int, float] = {}
-    for move in moves:
-        longest[move["wave"]] = max(longest.get(move["wave"], 0.0), move["seconds"])
-    return round(sum(longest.values()), 1)

@@ -12,7 +12,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.arrays import Float
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import may_step_aside, packing_state_of
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movability import is_live
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_order import move_seconds, plan_seconds, plan_waves
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_order import plan_waves
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_times import Rates, expect
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.packing_state import PackingState, Placed
 from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import FleetColumns
 from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import PlannedInstance
@@ -108,7 +109,7 @@ def plan_rebalance(
         "score_after": round(score, 6),
         "moves": moves,
         "waves": waves,
-        "seconds": plan_seconds(moves),
+        "seconds": expect(moves, Rates(), {}),
         "reason": reason,
     }
 
@@ -238,8 +239,7 @@ def _gain_together(score: _Score, chosen: Placed, worth: float) -> bool:
 
 def move_of(packing_state: PackingState, item: int, node: int, instance: PlannedInstance) -> PlannedMove:
     """Return the move of an item from its node to another one."""
-    states, origin, live = packing_state.states, int(packing_state.at[item]), is_live(instance)
-    memory_mb = int(instance.get("memory_mb") or 0)
+    states, origin = packing_state.states, int(packing_state.at[item])
     return {
         "uuid": instance["uuid"],
         "name": instance["name"],
@@ -248,10 +248,12 @@ def move_of(packing_state: PackingState, item: int, node: int, instance: Planned
         "host": states.host[node],
         "node": states.node[node],
         "provider": states.uuid[node],
-        "live": live,
-        "memory_mb": memory_mb,
+        "state": instance["state"],
+        "live": is_live(instance),
+        "memory_mb": int(instance.get("memory_mb") or 0),
         "server_group": instance.get("server_group"),
-        "seconds": move_seconds(memory_mb, live, None, instance.get("dirty_mib"))[0],
+        "bandwidth_mib": (instance.get("migration") or {}).get("bandwidth_mib"),
+        "dirty_mib": instance.get("dirty_mib"),
     }
 
 

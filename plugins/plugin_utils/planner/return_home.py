@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import packing_state_of
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movability import is_to_shut_down, why_unmovable
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_order import plan_seconds, plan_waves
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_order import plan_waves
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_times import Rates, expect
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import move_of
 from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import FleetColumns
 from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import PlannedInstance
@@ -68,7 +69,7 @@ def plan_return(
     return {
         "moves": moves,
         "waves": waves,
-        "seconds": plan_seconds(moves),
+        "seconds": expect(moves, Rates(), {}),
         "staying": [
             {"uuid": each["uuid"], "name": each["name"], "reason": staying[each["uuid"]]}
             for each in sorted(away, key=lambda each: (each["name"], each["uuid"]))

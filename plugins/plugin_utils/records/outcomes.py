@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import InstanceSummary
 from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import (
@@ -38,12 +38,31 @@ class MoveOutcome(TypedDict):
     elapsed_s: float | None
 
 
+class Copies(TypedDict):
+    """MiB that a move copies: memory, and files that are on storage of the source only."""
+
+    memory_mib: int
+    disk_mib: int
+
+
+class MeasuredMove(NamedTuple):
+    """A completed move: between which hosts, and what it copied in how many seconds."""
+
+    source: str
+    destination: str
+    live: bool
+    memory_mib: int
+    disk_mib: int
+    seconds: float
+
+
 class MoveAnswer(TypedDict):
     """What the source of a move answers about it: the module domain_migration, which documents each key.
 
     - status: running, or as in MoveOutcome.
     - source_state, destination_state: of the domain; absent where there is none; None where libvirt did not tell.
     - percent, total_mib, remaining_mib, elapsed_s: how far it is.
+    - copies: what it copies, None where that is not known.
     """
 
     uuid: str
@@ -54,6 +73,7 @@ class MoveAnswer(TypedDict):
     total_mib: NotRequired[float | None]
     remaining_mib: NotRequired[float | None]
     elapsed_s: NotRequired[float | None]
+    copies: NotRequired[Copies | None]
     storage: NotRequired[str | None]
     source_state: NotRequired[str | None]
     destination_state: NotRequired[str | None]

@@ -9,7 +9,7 @@ Memory is in MiB, disks are in GiB, times in seconds; ``*_mib`` are MiB, and MiB
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils.records.claims import Allocations
 from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import InstanceSummary
@@ -24,7 +24,7 @@ class MoveLimits(TypedDict, total=False):
     per_source: int | None
     per_destination: int | None
     total: int | None
-    #: Expected of each migration, MiB per second; None for the planner's default.
+    #: Of each migration, MiB per second; None for no limit.
     bandwidth_mib: float | None
 
 
@@ -65,29 +65,58 @@ class Move(TypedDict):
     migration: NotRequired[dict[str, Any]]
 
 
+class Copying(TypedDict):
+    """A part of what a move copies, and how fast that is expected to be."""
+
+    #: memory or disks.
+    what: str
+    mib: int
+    #: MiB per second.
+    rate: float
+    #: hosts or fleet (measured between its two hosts, or in the whole fleet), configured (the migration's own limit) or assumed.
+    basis: str
+    #: Over how many recorded moves the rate was measured.
+    moves: int
+
+
+class LocalDisks(NamedTuple):
+    """The disks of an instance that are on storage of its host only, so that a move copies them.
+
+    mib: their files, as far as that is known. unknown: what is not known of them, in words.
+    """
+
+    mib: int
+    unknown: tuple[str, ...] = ()
+
+
 class PlannedMove(Move):
     """A move of a plan; as it is, that of a plan of the way home."""
 
+    #: Of the domain.
+    state: str
     memory_mb: int
     server_group: str | None
+    #: The limit of its migration, MiB per second; None without one.
+    bandwidth_mib: float | None
+    #: MiB of memory that the guest changes per second; None where it is not known.
+    dirty_mib: float | None
+    #: From here on of move_times.expect(). What is copied: the memory of a live move, and disks.
+    copies_mib: NotRequired[int]
+    copies_disk_mib: NotRequired[int]
+    copying: NotRequired[list[Copying]]
+    #: What is not known of its disks, in words.
+    unknown: NotRequired[list[str]]
+    #: Whether the memory is copied faster than the guest dirties it.
+    converges: NotRequired[bool]
 
 
 class DrainMove(PlannedMove):
     """A move of a drain or an evacuation."""
 
-    #: Of the domain.
-    state: str
     vcpus: int
     disk_gb: int
     #: Whether the instance is one of another host and makes room.
     extra: bool
-    #: Expected, MiB per second.
-    bandwidth_mib: float
-    #: What is copied: the memory of a live move, and disks; the disks from move_order.count_disks() on.
-    copies_mib: int
-    copies_disk_mib: int
-    #: Whether the memory is copied faster than the guest dirties it.
-    converges: bool
 
 
 class RebalanceMove(PlannedMove):
@@ -158,6 +187,8 @@ class DrainPlan(TypedDict):
     waves: int
     #: Expected duration of all waves.
     seconds: float
+    #: The same for people, with the rates and what is not known. From the conductor, as ``lines``.
+    estimate: NotRequired[list[str]]
     #: Hosts with open moves of an earlier run that make room for this one. From the conductor, as ``lines``.
     unsettled: NotRequired[list[str]]
     #: Why the host is down; None where it is up. From the conductor.
@@ -188,6 +219,8 @@ class RebalancePlan(TypedDict):
     moves: list[RebalanceMove]
     waves: int
     seconds: float
+    #: As in DrainPlan.
+    estimate: NotRequired[list[str]]
     #: Why there are no more moves.
     reason: str
     #: Names of instances that moved too recently. From the lookup, as ``lines``.
@@ -201,6 +234,8 @@ class HomePlan(TypedDict):
     moves: list[PlannedMove]
     waves: int
     seconds: float
+    #: As in DrainPlan.
+    estimate: NotRequired[list[str]]
     staying: list[StayingInstance]
     #: The plan for people; from the conductor.
     lines: NotRequired[list[str]]

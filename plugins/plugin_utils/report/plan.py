@@ -108,6 +108,9 @@ def _facts(plan: Mapping[str, Any], moves: Sequence[Mapping[str, Any]]) -> list[
     ):
         if plan.get(key) is not None and (key != "extra_moves" or plan[key]):
             found.append((label, text_of(plan[key])))
+    # The first line is the time, which is above.
+    if isinstance(plan.get("estimate"), list) and plan["estimate"][1:]:
+        found.append(("That is", " ".join(map(str, plan["estimate"][1:]))))
     if "batches" in plan:
         found.append(("Batches", str(len(plan["batches"]))))
     return found

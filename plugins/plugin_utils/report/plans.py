@@ -11,7 +11,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import node_
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain_solver import AS_WEIGHED
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.infeasibility import nearest_text
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.movability import LIVE_STATES
+from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_times import ASSUMED, BETWEEN_HOSTS, CONFIGURED, DISKS, FLEET
 from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import (
+    Copying,
     DrainMove,
     DrainPlan,
     EvacuationPlan,
@@ -22,6 +24,16 @@ from ansible_collections.drover.compute.plugins.plugin_utils.records.plans impor
 )
 from ansible_collections.drover.compute.plugins.plugin_utils.report.formatting import duration, memory
 from ansible_collections.drover.compute.plugins.plugin_utils.report.text import SIZES, WIDEST, align, shortened, sizes
+
+#: How a rate is known, in words.
+BASES = {
+    BETWEEN_HOSTS: "measured over {} between these hosts",
+    FLEET: "measured over {} of the fleet",
+    CONFIGURED: "the limit bandwidth_mib",
+    ASSUMED: "assumed",
+}
+#: So many names a list of a line has; the moves of the plan have all.
+SHOWN = 10
 
 
 def drain_lines(plan: DrainPlan) -> list[str]:
@@ -53,7 +65,7 @@ def drain_lines(plan: DrainPlan) -> list[str]:
         ]
         headings = ["WAVE", "INSTANCE", "STATE", *SIZES, "FROM", "", "TO", "HOW"]
         lines.extend(align(headings, rows, right=("WAVE", *SIZES), indent="  "))
-        lines.append(f"Expected to take about {duration(round(plan['seconds']))}.")
+        lines.extend(estimate_lines(plan))
         if plan["method"] != AS_WEIGHED:
             lines.append(f"The places are not those that the policy weighs highest, but were found so: {plan['method']}.")
     off = [each["name"] for each in plan["shutdowns"]]
@@ -75,6 +87,47 @@ def drain_lines(plan: DrainPlan) -> list[str]:
     if plan["hint"]:
         lines.append(plan["hint"])
     return lines
+
+
+def estimate_lines(plan: DrainPlan | RebalancePlan | HomePlan) -> list[str]:
+    """Show how long moves are expected to take, by which rates, and what is not known of that; nothing without moves."""
+    moves: Sequence[PlannedMove] = plan["moves"]
+    if not moves:
+        return []
+    lines = [f"Expected to take about {duration(round(plan['seconds']))}."]
+    copied: dict[str, list[tuple[str, Copying]]] = {}
+    for move in moves:
+        of_disks = f"disks of {'running instances' if move['live'] else 'instances that are shut off'}"
+        for each in move["copying"]:
+            hosts = " ".join(sorted((move["from_host"], move["host"])))
+            copied.setdefault(of_disks if each["what"] == DISKS else each["what"], []).append((hosts, each))
+    if copied:
+        total = memory(sum(move["copies_mib"] for move in moves))
+        same: dict[str, list[str]] = {}
+        for what, parts in copied.items():
+            same.setdefault(_rates(parts), []).append(what)
+        parted = [f"{', '.join(kinds)} {rates}" for rates, kinds in same.items()]
+        lines.append(f"Copies {total}: {'; '.join(parted)}.")
+    unknown: dict[str, list[str]] = {}
+    for move in moves:
+        for words in [*move["unknown"], *(["how long it takes to shut down and to start"] if _stops(move) else [])]:
+            unknown.setdefault(words, []).append(move["name"])
+    if unknown:
+        lines.append(f"Not known, so not counted: {'; '.join(f'{what} ({_names(names)})' for what, names in unknown.items())}.")
+    return lines
+
+
+def _rates(parts: Sequence[tuple[str, Copying]]) -> str:
+    """Say how fast something is copied, and how that is known: ``at 96 MiB/s, measured over 12 moves``."""
+    found = []
+    for basis, words in BASES.items():
+        rates = sorted(round(each["rate"]) or 1 for _hosts, each in parts if each["basis"] == basis)
+        if rates:
+            # The measurements of the fleet are the same for all hosts.
+            counts = {hosts if basis == BETWEEN_HOSTS else basis: each["moves"] for hosts, each in parts if each["basis"] == basis}
+            span = f"{rates[0]}" if rates[0] == rates[-1] else f"{rates[0]} to {rates[-1]}"
+            found.append(f"at {span} MiB/s, {words.format(_count(sum(counts.values()), 'move'))}")
+    return " and ".join(found)
 
 
 def rolling_lines(plan: RollingPlan) -> list[str]:
@@ -117,6 +170,7 @@ def rebalance_lines(plan: RebalancePlan) -> list[str]:
                 indent="  ",
             )
         )
+        lines.extend(estimate_lines(plan))
     lines.append(f"No more, as {plan['reason']}.")
     if plan.get("cooling"):
         lines.append(f"Moved too recently: {', '.join(plan['cooling'])}.")
@@ -127,6 +181,7 @@ def home_lines(plan: HomePlan) -> list[str]:
     """Show the way home after a maintenance."""
     lines = [f"{_moves(plan['moves'])} home.".capitalize()]
     lines.extend(f"  {each['name']}: {each['from_host']} -> {each['host']}" for each in plan["moves"])
+    lines.extend(estimate_lines(plan))
     lines.extend(f"  {each['name']} stays: {each['reason']}" for each in plan["staying"])
     return lines
 
@@ -151,11 +206,22 @@ def _moves(moves: Sequence[PlannedMove]) -> str:
 
 def _how(move: DrainMove) -> str:
     how = "live" if move["live"] else "cold"
-    if not move["live"] and move["state"] in LIVE_STATES:
+    if _stops(move):
         how += ", shut down and started again"
     if move["extra"]:
         how += ", to make room"
     return how + (f", copies {memory(move['copies_mib'])}" if move["copies_mib"] else "")
+
+
+def _stops(move: PlannedMove) -> bool:
+    """Tell whether an instance is shut down for its move."""
+    return not move["live"] and move["state"] in LIVE_STATES
+
+
+def _names(names: Sequence[str]) -> str:
+    """Join names; of many only the first."""
+    more = len(names) - SHOWN
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:SHOWN])} and {more} more"
 
 
 def _count(number: int, word: str) -> str:

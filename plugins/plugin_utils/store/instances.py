@@ -59,6 +59,12 @@ def set_policy(connection: Connection, row: Row, policy: Mapping[str, Any] | Non
         bulk.update(connection, tables.instances, [{"id": row.id, "policy": policy}])
 
 
+def policies(connection: Connection, uuids: Iterable[str]) -> dict[str, dict[str, Any] | None]:
+    """Read the policies of instances by uuid."""
+    table = tables.instances
+    return {row.uuid: row.policy for row in bulk.among(connection, sa.select(table.c.uuid, table.c.policy), table.c.uuid, uuids)}
+
+
 def forget_nodes(connection: Connection, node_ids: Iterable[int]) -> None:
     """Set the place of instances to none, as their compute node, on which they hold nothing, is removed."""
     table = tables.instances

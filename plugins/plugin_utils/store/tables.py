@@ -252,6 +252,10 @@ if sa:
         sa.Column("message", sa.Text),
         # The old flavor and sizes of a resize, for its undo.
         sa.Column("details", sa.JSON(none_as_null=True)),
+        # What a completed move copied, and in which time; all three are null where that is not known.
+        sa.Column("copied_memory_mib", sa.BigInteger),
+        sa.Column("copied_disk_mib", sa.BigInteger),
+        sa.Column("seconds", sa.Double),
         sa.Column("created_at", sa.Double, nullable=False),
         sa.Column("updated_at", sa.Double, nullable=False),
     )

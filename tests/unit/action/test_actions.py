@@ -216,6 +216,29 @@ def test_definitions_of_a_variable(fleet_url):
     assert "path|instances" in failure("definitions", path="x", instances=[], store_url=fleet_url)
 
 
+@pytest.mark.parametrize("check", [False, True])
+def test_the_table_has_what_is_there_and_names_what_a_definition_says_otherwise(fleet_url, check):
+    fleets.discover(fleet_url, host("kvm1", domain("web", 2, 4096, 40, metadata={"move": "cold"}), memory_mb=65536))
+    web = {"name": "web", "vcpus": 16, "memory_mb": 99999, "disks": [{"size_gb": 1}], "policy": {"move": "never"}}
+    found = run("definitions", instances=[web, {"name": "new", "memory_mb": 64}], store_url=fleet_url, check=check)
+    assert found["table"][1].split() == ["web", "running", "kvm1", "2", "4096", "40", "-", "-"]
+    assert (
+        found["table"][2:]
+        == found["differences"]
+        == [
+            "web: vcpus 2, the definition says 16; memory_mb 4096, the definition says 99999; disk_gb 40, the definition says 1; "
+            "policy move cold, the definition says move never.",
+            "web: it was there already, and the store does not know that it was built from this definition; it is taken for it by its name.",
+            "Nothing of an instance that is there was changed. Correct its definition, or change the instance.",
+        ]
+    )
+    # What is to be built has the figures of its definition.
+    assert [each["vcpus"] for each in found["instances"]] == [16, 1]
+    same = {"name": "web", "uuid": uuid_of("web"), "vcpus": 2, "memory_mb": 4096, "disks": [{"size_gb": 40}], "policy": {"move": "cold"}}
+    found = run("definitions", instances=[same], store_url=fleet_url, check=check)
+    assert found["differences"] == [] and len(found["table"]) == 2
+
+
 #: A move of a plan.
 MOVE = {"uuid": uuid_of("web"), "name": "web", "from_host": "kvm1", "host": "kvm2", "node": "kvm2", "live": True}
 

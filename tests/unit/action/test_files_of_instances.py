@@ -53,7 +53,15 @@ def test_safety_22_a_build_on_a_disk_of_another_is_refused_before_anything_is_be
     fleets.claim(fleet_url, fleets.selection("new", "kvm1"))
     paths = {"disks": [{"path": path, "size_gb": 1}]} if what == "disks" else {"seed": {"path": path, "content_b64": ""}}
     with pytest.raises(AnsibleActionFail) as refused:
-        run("instance", {"inventory_hostname": "kvm1"}, store_url=fleet_url, uuid=uuid_of("new"), name="new", xml="<domain/>", **paths)
+        run(
+            "_instance_build",
+            {"inventory_hostname": "kvm1"},
+            store_url=fleet_url,
+            uuid=uuid_of("new"),
+            name="new",
+            xml="<domain/>",
+            **paths,
+        )
     whose = "base on kvm1" if what == "disks" else "clone on kvm2"
     assert f"its disk {path} is a file that {whose} uses. Nothing was begun" in str(refused.value)
     assert refused.value.result["uncertain"] is False

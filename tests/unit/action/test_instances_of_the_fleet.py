@@ -74,7 +74,7 @@ def test_what_did_not_move_is_taken_back_and_stops_no_other(fleet_url, there):
 
 def test_a_resize_that_somebody_ended_meanwhile_is_left_alone(fleet_url, there):
     def ended(host, module, arguments):
-        if module.endswith("domain") and arguments.get("state") == "shutoff" and not there.calls[-1][3]:
+        if module.endswith("domain") and arguments.get("state") == "stopped" and not there.calls[-1][3]:
             with Store.open(fleet_url).write() as connection:
                 connection.execute(sa.update(tables.migrations).values(status="failed"))
 
@@ -97,7 +97,7 @@ def test_nothing_is_asked_for(fleet_url):
     assert "What is to be done? Set drover_flavor" in refused("instance_resize", fleet_url, "web")
     assert "Which instances?" in refused("instance_resize", fleet_url, flavor="big")
     assert "Which instances?" in refused("instance_migrate", fleet_url)
-    assert "Which instances?" in refused("instance", fleet_url, state="started")
+    assert "Which instances?" in refused("instance", fleet_url, state="running")
 
 
 def test_a_migration_for_which_no_place_is_found_stops_all(fleet_url, there):
@@ -123,11 +123,24 @@ def test_instances_of_several_hosts_are_stopped_in_one_task(fleet_url, there):
     said = refused("instance", fleet_url, "web", "db", state="stopped")
     assert "kvm2" in said and states(fleet_url)["web"] == "shutoff"
     there.hosts["kvm2"].reached = True
-    done = run("instance", store_url=fleet_url, instances=["web", "db"], state="started")
+    done = run("instance", store_url=fleet_url, instances=["web", "db"], state="running")
     assert there.where() == {"web": [("kvm1", "running")], "db": [("kvm2", "running")]}
     assert {each["name"] for each in done["instances"]} == {"web", "db"}
     gone = run("instance", store_url=fleet_url, instances=["db", "nobody"], state="absent", timeout=1)["gone"]
     assert gone == [{"uuid": uuid_of("db"), "name": "db"}, "nobody"] and set(there.where()) == {"web"}
+
+
+def test_one_instance_is_brought_to_a_state_by_its_name_or_its_uuid(fleet_url, there):
+    given = {"store_url": fleet_url, "name": "web", "state": "stopped"}
+    assert run("instance", **given, check=True)["changed"] is True and states(fleet_url)["web"] == "running"
+    assert [run("instance", **given)["changed"] for dummy in range(2)] == [True, False]
+    assert states(fleet_url) == {"web": "shutoff", "db": "running"}
+    assert run("instance", store_url=fleet_url, uuid=uuid_of("web"))["changed"] is True and states(fleet_url)["web"] == "running"
+    said = failure("instance", None, store_url=fleet_url, name="web", uuid=uuid_of("db"))
+    assert "disagree" in said and states(fleet_url) == {"web": "running", "db": "running"}
+    assert "No instance wbe is in the store" in failure("instance", None, store_url=fleet_url, name="wbe")
+    assert "mutually exclusive" in refused("instance", fleet_url, "db", name="web")
+    assert "one of the following is required" in failure("instance", None, store_url=fleet_url)
 
 
 def test_an_undrain_starts_what_it_can(fleet_url, there, monkeypatch):

@@ -20,7 +20,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.conductor.restartin
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils.migrations import orders as migration_orders
 from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances, leases, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import MeasuredMove
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances, leases, measured_moves, services, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
@@ -106,6 +107,7 @@ class World:
             "total_mib": 64,
             "remaining_mib": 32,
             "elapsed_s": 1.5,
+            "copies": {"memory_mib": 64, "disk_mib": 5},
             "message": "" if status in ("running", "completed") else f"the world says {status}",
             "storage": "shared",
             "source_state": states[0],
@@ -170,6 +172,9 @@ def test_all_moves_in_the_order_of_the_plan(fleet_url):
         "elapsed_s": 1.5,
         "message": "",
     }
+    with Store.open(fleet_url).read() as connection:
+        assert measured_moves.read(connection)[0] == MeasuredMove("kvm1", "kvm3", True, 64, 5, 1.5)
+        assert len(measured_moves.read(connection)) == 3
     assert lines[0] == "web2: kvm1 -> kvm2, live, started [0 of 3]"
     assert sum("started" in line for line in lines) == 3
     assert "web3: kvm1 -> kvm3, running there after 1.5 s [3 of 3]" in lines

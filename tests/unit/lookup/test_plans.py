@@ -122,6 +122,8 @@ def test_rebalance_plan(movable_url):
     assert {move["from_host"] for move in found["moves"]} == {"kvm1"}
     assert all(move["gain"] >= 0.0005 for move in found["moves"])
     assert found["lines"][0].startswith(f"Score {found['score_before']:.4f}, ")
+    assert found["estimate"][0].startswith("Expected to take about ") and found["estimate"][1].endswith("at 110 MiB/s, assumed.")
+    assert found["lines"][-3:-1] == found["estimate"]
     assert plan("rebalance_plan", store_url=movable_url, threshold=5)["moves"] == []
     assert len(plan("rebalance_plan", store_url=movable_url, max_moves=1)["moves"]) == 1
     assert "max_migrations must be 1" in refusal("rebalance_plan", store_url=movable_url, max_migrations=0)

@@ -18,7 +18,7 @@ import pytest
 libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _digests, _ownership, _sameness
-from ansible_collections.drover.compute.plugins.module_utils._migration import control
+from ansible_collections.drover.compute.plugins.module_utils._migration import control, following
 from ansible_collections.drover.compute.plugins.module_utils._migration import record as migration_record
 from ansible_collections.drover.compute.plugins.module_utils._migration import storage as migration_storage
 from ansible_collections.drover.compute.plugins.module_utils._migration import worker as worker_module
@@ -115,6 +115,21 @@ def test_the_check_says_how_much_is_copied(place, local):
     (answer,) = control.check([request], "test:///kvm1", place.records)
     assert (answer["ok"], answer["storage"]) == (True, "copied" if local else "shared")
     assert answer["copies_disk_mib"] == (3 if local else 0)
+    # What a move copied stays known when it is over: how fast that was tells of later moves.
+    place.moved()
+    (answer,) = following.follow([request], "test:///kvm1", place.records, 0)
+    assert answer["status"] == "completed" and answer["copies"] == {"memory_mib": 0, "disk_mib": 3 if local else 0}
+
+
+def test_the_check_counts_the_images_behind_a_disk(place):
+    """A copy has nothing behind it."""
+    base = qemu_img(place.local / "base.qcow2", size="64M")
+    subprocess.run(["qemu-io", "-c", "write 0 8M", base], check=True, stdout=subprocess.DEVNULL)
+    path = qemu_img(place.local / "vm.qcow2", backing=base)
+    place.define(disk(path))
+    request = {"uuid": UUID, "destination": "kvm2", "destination_uri": "test:///kvm2"}
+    (answer,) = control.check([request], "test:///kvm1", place.records)
+    assert answer["ok"] and 8 <= answer["copies_disk_mib"] <= 10
 
 
 def test_a_shared_disk_stays_where_it_is(place):

@@ -74,7 +74,7 @@ def test_a_disk_backed_by_an_image(run_module, fake_host, vm_xml, image, tmp_pat
     assert info(image[0])["backing-filename-format"] == "qcow2"
 
 
-@pytest.mark.parametrize("state, active", [("present", False), ("shutoff", False), ("running", True)])
+@pytest.mark.parametrize("state, active", [("present", False), ("stopped", False), ("running", True)])
 def test_states_of_a_new_domain(run_module, fake_host, vm_xml, state, active):
     uri, connection = fake_host()
     assert run_module("domain", uri=uri, xml=vm_xml, state=state)["changed"] is True
@@ -86,18 +86,18 @@ def test_a_paused_domain_is_resumed_and_a_running_one_shut_off(run_module, fake_
     uri, connection = fake_host(vm_xml)
     connection.lookupByName("vm").suspend()
     assert run_module("domain", uri=uri, name="vm")["domain"]["state"] == "running"
-    result = run_module("domain", uri=uri, name="vm", state="shutoff")
+    result = run_module("domain", uri=uri, name="vm", state="stopped")
     assert (result["changed"], result["domain"]["state"]) == (True, "shutoff")
 
 
 def test_a_guest_that_ignores_the_power_button(run_module, fake_host, vm_xml, monkeypatch):
     uri, connection = fake_host(vm_xml)
     monkeypatch.setattr(libvirt.virDomain, "shutdown", lambda self: 0)
-    result = run_module("domain", uri=uri, name="vm", state="shutoff", timeout=1)
+    result = run_module("domain", uri=uri, name="vm", state="stopped", timeout=1)
     assert result["rc"] == 1
     assert "force=true" in result["msg"]
     assert connection.lookupByName("vm").isActive()
-    assert run_module("domain", uri=uri, name="vm", state="shutoff", timeout=0, force=True)["changed"] is True
+    assert run_module("domain", uri=uri, name="vm", state="stopped", timeout=0, force=True)["changed"] is True
     assert not connection.lookupByName("vm").isActive()
 
 
@@ -298,7 +298,7 @@ def test_of_an_order_that_was_withdrawn_it_is_told_whether_the_domain_is_here(ru
         run_module("domain", uri=uri, xml=vm_xml, disks=[image[1]])
     _orders.withdraw(records, UUID, ["done"])
     before = names(connection)
-    result = run_module("domain", uri=uri, uuid=UUID, name="vm", state="shutoff", order="done")
+    result = run_module("domain", uri=uri, uuid=UUID, name="vm", state="stopped", order="done")
     assert "was withdrawn by a later run" in result["msg"]
     assert (result["begun"], result["domain_left"]) == (False, here)
     assert names(connection) == before and (not here or connection.lookupByName("vm").isActive())

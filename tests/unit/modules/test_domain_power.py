@@ -30,15 +30,15 @@ def states(connection):
 def test_several_at_once(run_module, host):
     uri, connection = host
     given = {"uri": uri, "domains": [{"uuid": uuid(1), "name": "one"}, {"uuid": uuid(2)}]}
-    told = run_module("domain_power", check_mode=True, diff_mode=True, state="shutoff", **given)
+    told = run_module("domain_power", check_mode=True, diff_mode=True, state="stopped", **given)
     assert told["changed"] is True and states(connection) == {"one": True, "two": True}
-    done = run_module("domain_power", diff_mode=True, state="shutoff", **given)
+    done = run_module("domain_power", diff_mode=True, state="stopped", **given)
     assert told["diff"] == done["diff"] == {"before": "one: running\ntwo: running\n", "after": "one: shutoff\ntwo: shutoff\n"}
     assert [(each["name"], each["changed"], each["domain"]["state"]) for each in done["domains"]] == [
         ("one", True, "shutoff"),
         ("two", True, "shutoff"),
     ]
-    assert run_module("domain_power", state="shutoff", **given)["changed"] is False
+    assert run_module("domain_power", state="stopped", **given)["changed"] is False
     assert run_module("domain_power", state="running", **given)["changed"] is True
     assert states(connection) == {"one": True, "two": True}
     assert run_module("domain_power", state="running", **given)["changed"] is False
@@ -50,12 +50,12 @@ def test_safety_a_domain_that_libvirt_would_forget_is_not_shut_down(run_module, 
     uri, connection = fake_host(domain_xml("one", 1))
     connection.createXML(domain_xml("two", 2), 0)
     given = {"uri": uri, "domains": [{"uuid": uuid(1)}, {"uuid": uuid(2)}], "check_mode": check_mode}
-    found = run_module("domain_power", state="shutoff", force=True, **given)["domains"]
+    found = run_module("domain_power", state="stopped", force=True, **given)["domains"]
     assert [(each["status"], each["changed"]) for each in found] == [("done", True), ("failed", False)]
     assert "is transient: libvirt forgets it once it is off, so it was not shut down" in found[1]["message"]
     assert states(connection)["two"] is True
     alone = {"uri": uri, "uuid": uuid(2), "check_mode": check_mode}
-    refused = run_module("domain", state="shutoff", **alone)
+    refused = run_module("domain", state="stopped", **alone)
     assert (refused["rc"], refused["begun"]) == (1, False) and "virsh define two.xml" in refused["msg"]
     # To be rid of it is another matter.
     assert run_module("domain", state="absent", force=True, timeout=0, **alone)["changed"] is True
@@ -65,7 +65,7 @@ def test_safety_a_domain_that_libvirt_would_forget_is_not_shut_down(run_module, 
 def test_one_that_fails_stops_no_other(run_module, host):
     uri, connection = host
     domains = [{"uuid": uuid(1), "name": "wrong"}, {"uuid": uuid(2)}, {"uuid": uuid(9)}]
-    result = run_module("domain_power", uri=uri, state="shutoff", domains=domains)
+    result = run_module("domain_power", uri=uri, state="stopped", domains=domains)
     assert [each["status"] for each in result["domains"]] == ["failed", "done", "absent"]
     assert "is named 'one'" in result["domains"][0]["message"]
     assert states(connection) == {"one": True, "two": False}

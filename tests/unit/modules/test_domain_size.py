@@ -41,7 +41,7 @@ def size_of(path):
 
 def test_shut_off_and_redefined_in_one_call(run_module, vm):
     uri, connection = vm
-    given = {"uri": uri, "uuid": UUID, "state": "shutoff", "vcpus": 4, "memory_mb": 128, "flavor": "big"}
+    given = {"uri": uri, "uuid": UUID, "state": "stopped", "vcpus": 4, "memory_mb": 128, "flavor": "big"}
     told = run_module("domain", check_mode=True, **given)
     assert connection.lookupByName("vm").isActive()
     done = run_module("domain", **given)
@@ -52,7 +52,7 @@ def test_shut_off_and_redefined_in_one_call(run_module, vm):
     assert run_module("domain", **given)["changed"] is False
     started = run_module("domain", **{**given, "state": "running"})
     assert (started["changed"], started["domain"]["state"], started["domain"]["vcpus"]) == (True, "running", 4)
-    assert run_module("domain", uri=uri, uuid=UUID, state="shutoff", flavor="")["domain"]["metadata"] == {}
+    assert run_module("domain", uri=uri, uuid=UUID, state="stopped", flavor="")["domain"]["metadata"] == {}
 
 
 def test_a_running_domain_keeps_its_size(run_module, vm):

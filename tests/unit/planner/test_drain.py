@@ -9,7 +9,6 @@ import json
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import count_disks
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import milp
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
@@ -286,23 +285,17 @@ def test_lines_are_a_table_for_people():
         "     1  web1      running     1  512 MiB  1 GiB  kvm1  ->  kvm2  live, copies 512 MiB",
         "     2  database  shutoff     1   64 MiB  1 GiB  kvm1  ->  kvm3  cold",
         "Expected to take about 9 s.",
+        "Copies 512 MiB: memory at 110 MiB/s, assumed.",
         "Cannot move:",
         "  gpu (running): it uses devices of its host (pci 0000:3b:00.0); detach them first",
     ]
 
 
-def test_disks_that_are_copied_count():
-    guests = [guest("big", memory_mb=1100), guest("off", memory_mb=64, state="shutoff")]
-    plan, _columns = drain(THREE, guests, limits={"per_source": 1, "bandwidth_mib": 100})
-    big, off = plan["moves"]
-    assert (big["copies_mib"], big["copies_disk_mib"], off["copies_mib"], off["seconds"]) == (1100, 0, 0, 2.0)
-    seconds = plan["seconds"]
-    # A second look at the disks takes the place of the first.
-    for mib in (10, 20480):
-        count_disks(plan, {off["uuid"]: mib})
-    assert (off["copies_mib"], off["copies_disk_mib"], off["seconds"]) == (20480, 20480, 206.8)
-    assert (big["copies_mib"], plan["seconds"]) == (1100, pytest.approx(seconds + 204.8))
-    assert [line.rpartition("  ")[2] for line in plan["lines"][2:4]] == ["live, copies 1.07 GiB", "cold, copies 20 GiB"]
+def test_the_limit_of_an_instance_goes_over_that_of_all():
+    own = guest("own", migration={"bandwidth_mib": 20})
+    plan, _columns = drain(THREE, [own, guest("other")], limits={"bandwidth_mib": 100})
+    assert {move["name"]: move["bandwidth_mib"] for move in plan["moves"]} == {"own": 20, "other": 100}
+    assert {move["name"]: move["copying"][0]["rate"] for move in plan["moves"]} == {"own": 20, "other": 100}
 
 
 # What instances ask for by policy, and what stands in the way of all.

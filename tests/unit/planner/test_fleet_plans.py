@@ -12,7 +12,6 @@ import pytest
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import capacity
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_order import move_seconds
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
@@ -82,13 +81,6 @@ def test_capacity_when_a_loss_cannot_be_borne():
     guests = [guest("huge", memory_mb=90), guest("b", host="kvm2", memory_mb=20)]
     found = plan_capacity(fleet(*FOUR[:2], instances=guests), {"name": "new", "vcpus": 1, "memory_mb": 10, "disk_gb": 0}, POLICY, guests)
     assert found["with_loss"] == {"total": 0, "host": "kvm1", "survives": False}
-
-
-def test_seconds_of_moves():
-    assert move_seconds(1100, True, 110, 0) == (12.0, True)
-    assert move_seconds(1100, True, 110, 55)[0] > 20
-    assert move_seconds(1100, True, 110, 200) == (12.0, False)
-    assert move_seconds(99999, False) == (2.0, True)
 
 
 def test_the_worst_loss_is_the_same_without_looking_at_every_host(monkeypatch):

@@ -286,6 +286,13 @@ def test_rolling_rebalance_and_the_way_home(small_url):
     assert found["plans"][0]["batches"][0]["instances"] == 4
 
 
+def test_a_plan_says_by_which_rates_its_time_is_expected():
+    plan = {**pages.plan(), "estimate": ["Expected to take about 24 s.", "Copies 1 GiB: memory at 96 MiB/s, measured.", "Not known: x."]}
+    assert ("That is", "Copies 1 GiB: memory at 96 MiB/s, measured. Not known: x.") in plan_view(plan, [], [])["facts"]
+    for without in (None, [], ["Expected to take about 24 s."], "text"):
+        assert "That is" not in dict(plan_view({**plan, "estimate": without}, [], [])["facts"])
+
+
 @pytest.mark.parametrize("plan", [{}, {"host": "kvm1"}, [], {"moves": [{"name": "x"}]}, {"moves": "x"}, {"moves": [], "unmovable": [1]}])
 def test_what_is_no_plan_is_refused(plan):
     with pytest.raises(DroverError, match="Give what"):

@@ -126,6 +126,7 @@ VALUES (1, 1, '{uuid_of("web")}', '/srv/vms/web.qcow2', 'nfs:filer:/vms/web.qcow
 INSERT INTO domain_files (id, compute_node_id, uuid, path) VALUES (2, 1, '{uuid_of("web")}', '/srv/images/base.qcow2');
 """,
     "0010": "UPDATE domain_files SET written = (id = 1);",
+    "0011": "UPDATE migrations SET copied_memory_mib = 512, copied_disk_mib = 2048, seconds = 12.5 WHERE id = 2;",
 }
 
 

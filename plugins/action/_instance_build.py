@@ -1,0 +1,60 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Build the instance of a claim, or find out what became of its build."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import ConductorAction
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.building import Building
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, selections
+from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
+
+
+class ActionModule(ConductorAction):
+    ARGUMENT_SPEC = {
+        "state": {"type": "str", "choices": ["built", "settled"], "default": "built"},
+        "uuid": {"type": "str", "required": True},
+        "name": {"type": "str"},
+        "xml": {"type": "str"},
+        "disks": {"type": "list", "elements": "dict", "default": []},
+        "seed": {"type": "dict"},
+        "autostart": {"type": "bool", "default": False},
+        "uri": {"type": "str", "default": "qemu:///system"},
+        "timeout": {"type": "int", "default": 60},
+        "alternates": {"type": "list", "elements": "dict", "default": []},
+        "expires": {"type": "int", "default": claims.LIFETIME},
+        "message": {"type": "str", "default": "It was not built."},
+        **STORE_SPEC,
+    }
+    REQUIREMENTS = {"required_if": [["state", "built", ["name", "xml"]]]}
+
+    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        host = self.target(task_vars)
+        building = Building(self.store(args, task_vars), Hand(self, host, task_vars), host, args["timeout"])
+        return self._built(building, host, args) if args["state"] == "built" else self._settled(building, args)
+
+    def _built(self, building: Building, host: str, args: dict[str, Any]) -> dict[str, Any]:
+        wanted = {key: args[key] for key in ("uuid", "name", "xml", "disks", "seed", "autostart", "uri") if args[key] is not None}
+        # In check mode the claim was rolled back.
+        result = building.foretell(wanted) if self._task.check_mode else building.build(wanted)
+        answer = {"changed": bool(result["changed"]), "host": host, "domain": result["domain"]}
+        if self._task.diff and "diff" in result:
+            answer["diff"] = result["diff"]
+        return to_plain(answer)
+
+    def _settled(self, building: Building, args: dict[str, Any]) -> dict[str, Any]:
+        if self._task.check_mode:
+            raise DroverError(f"{args['message']} In check mode nothing was built, so there is nothing to settle.")
+        if args["alternates"]:
+            selections.check_alternates(f"Instance {args['uuid']}", args["alternates"])
+        actor = Actor.of_this_task().holder
+        found = building.settle(args["uuid"], args["alternates"], args["expires"], args["message"], actor)
+        return {"changed": True, **found}

@@ -1,0 +1,142 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: _instance_build
+short_description: Build the instance of a claim on its hypervisor
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - A step of the role P(drover.compute.place#role). It is private to the collection and may change in any release.
+  - Works on the hypervisor of the claim of M(drover.compute.allocation), so delegate the task there. The result is recorded in the store.
+  - The files and the domain of a failed build are removed again. Any other failure during a build (a time limit, a lost host, a store that
+    cannot be written) proves nothing. Only if RV(uncertain) is false, nothing of the instance is there for certain;
+    O(state=settled) finds out.
+options:
+  state:
+    description:
+      - V(built) creates the disks, defines and starts the domain of a claim, checks that it runs, and records it.
+      - V(settled) finds out the result of a build that failed or was interrupted. It withdraws the orders on the hypervisor and reads the domain.
+        An instance that runs there is recorded. If nothing of it is there, its resources are claimed on the first of O(alternates). Without
+        alternates they are released, and the module fails with O(message). If the result is not certain, it fails and changes nothing.
+    type: str
+    choices: [built, settled]
+    default: built
+  uuid:
+    description: The uuid of the instance.
+    type: str
+    required: true
+  name:
+    description: Its name.
+    type: str
+  xml:
+    description: The domain XML, with the same uuid and name.
+    type: str
+  disks:
+    description:
+      - Disks to create, as in the option of the same name of M(drover.compute.domain).
+    type: list
+    elements: dict
+    default: []
+  seed:
+    description:
+      - A cloud-init seed to write, as in the option of the same name of M(drover.compute.domain).
+    type: dict
+  autostart:
+    description: Start the domain with its host.
+    type: bool
+    default: false
+  uri:
+    description: The libvirt URI of the hypervisor.
+    type: str
+    default: qemu:///system
+  timeout:
+    description: Seconds for the start.
+    type: int
+    default: 60
+  alternates:
+    description: With O(state=settled), the alternates for the build, as M(drover.compute.allocation) returns them with a claim.
+    type: list
+    elements: dict
+    default: []
+  expires:
+    description: With O(state=settled), seconds until a new claim expires; 0 for never.
+    type: int
+    default: 3600
+  message:
+    description: With O(state=settled), the reason of the failed build, a sentence for the error.
+    type: str
+    default: It was not built.
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.attributes
+  - drover.compute.attributes.actiongroup
+"""
+
+EXAMPLES = r"""
+- name: An instance on libvirt's test driver
+  hosts: localhost
+  gather_facts: false
+  vars:
+    xml: >-
+      <domain type='test'><name>web1</name><uuid>5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01</uuid>
+      <memory unit='MiB'>64</memory><os><type>hvm</type></os></domain>
+  tasks:
+    - name: Record the fake host
+      drover.compute.compute_node:
+        uris: ["test:///default"]
+
+    - name: Claim its resources
+      drover.compute.allocation:
+        selections:
+          - name: web1
+            uuid: 5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01
+            host: localhost
+            resources: {VCPU: 1}
+
+    - name: Build it
+      drover.compute._instance_build:
+        name: web1
+        uuid: 5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01
+        uri: test:///default
+        xml: "{{ xml }}"
+"""
+
+RETURN = r"""
+host:
+  description: The host it is on.
+  returned: success
+  type: str
+domain:
+  description: The domain, as M(drover.compute.hypervisor_info) shows it.
+  returned: when O(state=built); none if another run had built it
+  type: dict
+built:
+  description: True if it was built.
+  returned: when O(state=settled)
+  type: bool
+claim:
+  description: The new claim to build it with, as from M(drover.compute.allocation); none if it is built.
+  returned: when O(state=settled)
+  type: dict
+uncertain:
+  description:
+    - False if nothing of the instance is there for certain.
+    - True, or missing, means that it may run there and must not be built elsewhere.
+  returned: failure
+  type: bool
+"""

@@ -1,0 +1,166 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What plans know of the time of moves: what earlier ones copied, and what these have to copy."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.plugin_utils import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion, count_disks, plan_home
+from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import MeasuredMove
+from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import LocalDisks
+from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, local_disks, measured_moves
+from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_instances
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of
+from ansible_collections.drover.compute.tests.unit.store.test_sharing import on_pool
+
+GIB = 1024**3
+POLICY = Policy.from_mapping(None)
+PROOF = certainty.word("a test")
+
+
+def moved(url, name, to, memory_mib=None, disk_mib=0, seconds=None, kind="live-migration"):
+    """Open and finish a migration of an instance."""
+    copies = None if memory_mib is None else {"memory_mib": memory_mib, "disk_mib": disk_mib}
+    with Store.open(url).write() as connection:
+        opened = migration_claims.begin(connection, uuid_of(name), to, None, kind, NOW)
+        migration_claims.finish(connection, opened["uuid"], PROOF, "running", NOW, copies, seconds)
+
+
+def measured(url):
+    with Store.open(url).read() as connection:
+        return measured_moves.read(connection)
+
+
+def drain(url, name="kvm1", limits=1, **more):
+    with Store.open(url).read() as connection:
+        return DrainQuestion(POLICY, MigrationLimits(limits), **more).plan(connection, name)
+
+
+def test_what_a_move_copied_is_recorded_where_it_is_known(prepared_url):
+    fleets.discover(prepared_url, host("kvm1", domain("a"), domain("b"), domain("c"), domain("d")), host("kvm2"))
+    moved(prepared_url, "a", "kvm2", 4096, 0, 40.5)
+    moved(prepared_url, "b", "kvm2", 0, 20480, 300.0, "migration")
+    # Of an older module, or over before it was looked at.
+    moved(prepared_url, "c", "kvm2", None, 0, 40.0)
+    moved(prepared_url, "d", "kvm2", 64, 0, None)
+    assert measured(prepared_url) == [
+        MeasuredMove("kvm1", "kvm2", False, 0, 20480, 300.0),
+        MeasuredMove("kvm1", "kvm2", True, 4096, 0, 40.5),
+    ]
+
+
+def test_the_newest_moves_count(prepared_url, monkeypatch):
+    monkeypatch.setattr(measured_moves, "NEWEST", 3)
+    fleets.discover(prepared_url, host("kvm1", domain("a")), host("kvm2"))
+    for number in range(4):
+        moved(prepared_url, "a", ("kvm2", "kvm1")[number % 2], 4096, 0, 40.0 + number)
+    assert [each.seconds for each in measured(prepared_url)] == [43.0, 42.0, 41.0]
+
+
+def test_which_disks_are_copied(prepared_url):
+    def disk(path, **more):
+        return {"target": "vda", "device": "disk", "type": "file", "path": path, "source": path, **more}
+
+    size = {"capacity_bytes": 20 * GIB, "allocation_bytes": 5 * GIB}
+    base = {"path": "/var/base.qcow2", "real_path": None, "shared_id": None}
+    disks = {
+        "local": [disk("/var/a.qcow2", **size)],
+        "whole": [disk("/var/b.qcow2", capacity_bytes=20 * GIB, allocation_bytes=None)],
+        "shared": [disk("/srv/c.qcow2", shared_id="nfs:filer:/c.qcow2", **size)],
+        "media": [disk("/var/d.iso", device="cdrom", readonly=True, **size)],
+        "unknown": [disk("/var/e.qcow2", **size), disk("/var/f.qcow2", target="vdb")],
+        "backed": [disk("/var/g.qcow2", chain=[base], **size)],
+        "volume": [{"target": "vda", "device": "disk", "type": "volume", "source": "pool/h", **size}],
+        "network": [{"target": "vda", "device": "disk", "type": "network", "source": "rbd/i", **size}],
+    }
+    guests = [domain(name, disks=found, disk_gb=20 * len(found)) for name, found in disks.items()]
+    # Hosts that are recorded as data may have sizes only.
+    fleets.discover(prepared_url, host("kvm1", *guests, domain("size", disk_gb=30), domain("none"), vcpus=20, local_gb=500))
+    with Store.open(prepared_url).read() as connection:
+        instances = read_instances(connection)
+        found = local_disks.read(connection, instances)
+    names = {each["uuid"]: each["name"] for each in instances}
+    assert {names[uuid]: each for uuid, each in found.items()} == {
+        "local": LocalDisks(5120),
+        "whole": LocalDisks(20480),
+        "shared": LocalDisks(0),
+        "media": LocalDisks(0),
+        "unknown": LocalDisks(5120, ("the size of its disk vdb",)),
+        "backed": LocalDisks(5120, ("the size of the images behind its disk vda",)),
+        "volume": LocalDisks(0, ("where its disk vda is",)),
+        "network": LocalDisks(0),
+        "size": LocalDisks(30 * 1024),
+    }
+
+
+def test_sizes_on_a_shared_pool_are_not_copied(prepared_url):
+    fleets.discover(prepared_url, on_pool("kvm1", domain("a", disk_gb=30)), on_pool("kvm2"))
+    with Store.open(prepared_url).read() as connection:
+        instances = read_instances(connection)
+        assert instances[0]["resources"]["DISK_GB"] == 30
+        assert local_disks.read(connection, instances) == {uuid_of("a"): LocalDisks(0)}
+
+
+def test_a_drain_counts_disks_and_cold_moves_by_measured_rates(prepared_url):
+    """1,240 GiB of local disks take hours, and a cold move is not over in 2 s."""
+    guests = [domain(f"vm{number}", memory_mb=4096, disk_gb=620) for number in (1, 2)]
+    guests[1]["state"] = "shutoff"
+    size = {"memory_mb": 65536, "local_gb": 4000}
+    fleets.discover(prepared_url, host("kvm1", *guests, **size), host("kvm2", domain("old", memory_mb=4096), **size))
+    plan = drain(prepared_url)
+    live, cold = plan["moves"]
+    assert (live["copies_mib"], cold["copies_mib"]) == (4096 + 620 * 1024, 620 * 1024)
+    assert cold["seconds"] == pytest.approx(620 * 1024 / 110 + 2, abs=0.1) and plan["seconds"] > 3.2 * 3600
+    assert (
+        plan["lines"][-2:]
+        == plan["estimate"]
+        == [
+            "Expected to take about 3 h 13 min.",
+            "Copies 1.2 TiB: memory, disks of running instances, disks of instances that are shut off at 110 MiB/s, assumed.",
+        ]
+    )
+    for to, disk_mib in (("kvm1", 0), ("kvm2", 50_000), ("kvm1", 0)):
+        moved(prepared_url, "old", to, 4096, disk_mib, 42.0 if not disk_mib else 2 + 54_096 / 200)
+    moved(prepared_url, "old", "kvm2", 0, 100_000, 1002.0, "migration")
+    plan = drain(prepared_url)
+    assert plan["estimate"][1] == (
+        "Copies 1.2 TiB: memory at 102 MiB/s, measured over 2 moves of the fleet; "
+        "disks of running instances at 200 MiB/s, measured over 1 move of the fleet; "
+        "disks of instances that are shut off at 100 MiB/s, measured over 1 move of the fleet."
+    )
+    assert plan["moves"][1]["seconds"] == pytest.approx(620 * 1024 / 100 + 2, abs=0.1)
+    # The hypervisors have looked: what they see takes the place of what the store knows, each time.
+    with Store.open(prepared_url).read() as connection:
+        for mib in (10, 20480):
+            count_disks(connection, plan, {cold["uuid"]: mib})
+    live, cold = plan["moves"]
+    assert (live["copies_disk_mib"], cold["copies_disk_mib"], cold["seconds"]) == (620 * 1024, 20480, 206.8)
+    assert any(line.endswith("cold, copies 20 GiB") for line in plan["lines"])
+
+
+def test_what_is_not_known_is_named_until_the_hypervisors_know_it(prepared_url):
+    disk = {"target": "vda", "device": "disk", "type": "file", "path": "/var/a.qcow2", "source": "/var/a.qcow2"}
+    fleets.discover(prepared_url, host("kvm1", domain("web3", disks=[disk])), host("kvm2"))
+    plan = drain(prepared_url)
+    assert plan["lines"][-1] == "Not known, so not counted: the size of its disk vda (web3)."
+    assert plan["moves"][0]["unknown"] == ["the size of its disk vda"]
+    with Store.open(prepared_url).read() as connection:
+        count_disks(connection, plan, {})
+        assert plan["lines"][-1].startswith("Not known")
+        count_disks(connection, plan, {uuid_of("web3"): 1024})
+    assert not any("Not known" in line for line in plan["lines"]) and plan["moves"][0]["unknown"] == []
+
+
+def test_the_way_home_counts_disks(prepared_url):
+    fleets.discover(prepared_url, host("kvm1", domain("a", disk_gb=30)), host("kvm2"))
+    with Store.open(prepared_url).read() as connection:
+        plan = plan_home(connection, {uuid_of("a"): ("kvm2", "kvm2")}, POLICY, None)
+    assert plan["moves"][0]["copies_disk_mib"] == 30 * 1024 and plan["seconds"] > 250
+    assert plan["lines"][-2] == "Expected to take about 5 min."
