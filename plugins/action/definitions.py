@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.terminal import WIDTH
 from ansible_collections.drover.compute.plugins.plugin_utils.definitions import check, differences, document, identity
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
@@ -60,7 +61,7 @@ class ActionModule(DroverAction):
                 placed.append(found)
                 differing += differences.lines(item, there[found["uuid"]], policies[found["uuid"]])
         result["differences"] = [*differing, differences.ADVICE] if differing else []
-        result["table"] = [*text.instances_table([there[found["uuid"]] for found in placed]), *result["differences"]]
+        result["table"] = [*text.instances_table([there[found["uuid"]] for found in placed], WIDTH), *result["differences"]]
         if args["write_back"] and read is not None:
             result.update(self._write_back(read, placed))
         return result

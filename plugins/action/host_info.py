@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.terminal import WIDTH
 from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import HostStatus
-from ansible_collections.drover.compute.plugins.plugin_utils.report import text
+from ansible_collections.drover.compute.plugins.plugin_utils.report.hosts import hosts_table
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, hosts, services
 
 
@@ -39,4 +40,4 @@ class ActionModule(DroverAction):
                     services.get(connection, host)
                     result["resources"] = hosts.resource_rows(connection, host, listed)
                     found = [each for each in listed if each["host"] == host]
-        return {"hosts": found, "table": text.hosts_table(found), **result}
+        return {"hosts": found, "table": hosts_table(found, now, WIDTH), **result}

@@ -9,12 +9,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.terminal import WIDTH
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import resize_destination
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.instance_migrations import by_policy
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils.report import text
-from ansible_collections.drover.compute.plugins.plugin_utils.store import instance_lookup, instances
+from ansible_collections.drover.compute.plugins.plugin_utils.report.instance import console, instance_lines
+from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, hosts, instance_lookup, instances
 from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils.tracker.checked_facts import STATES
+
+#: How many of the newest migrations of an instance are returned.
+MIGRATIONS = 5
 
 
 class ActionModule(DroverAction):
@@ -24,17 +30,36 @@ class ActionModule(DroverAction):
         "uuid": {"type": "str"},
         "instances": {"type": "list", "elements": "raw"},
         "allow_unknown": {"type": "bool", "default": False},
+        "state": {"type": "str", "choices": [*STATES, "building", "missing"]},
+        "project": {"type": "str"},
         **STORE_SPEC,
     }
     _requires_connection = False
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         with self.store(args, task_vars).read() as connection:
-            found: Sequence[Mapping[str, Any]] = instances.listing(connection, args["host"], args["name"], args["uuid"])
+            now = clock.now(connection)
+            listed: Sequence[Mapping[str, Any]] = instances.listing(connection, args["host"], args["name"], args["uuid"])
+            for key in ("state", "project"):
+                if args[key] is not None:
+                    listed = [each for each in listed if each[key] == args[key]]
+            addresses = instances.addresses(connection, [each["uuid"] for each in listed])
+            found = [{**each, "addresses": addresses.get(each["uuid"], [])} for each in listed]
             unknown: list[Any] | None = [] if args["allow_unknown"] else None
+            result = {}
             if args["instances"] is not None:
                 found = self._named(connection, found, args["instances"], unknown)
-        return {"unknown": unknown or [], "instances": found, "table": text.instances_table(found)}
+                result["lines"] = self._lines(connection, found, now, task_vars)
+        return {"unknown": unknown or [], "instances": found, "table": text.instances_table(found, WIDTH), **result}
+
+    def _lines(self, connection: Connection, found: Iterable[Mapping[str, Any]], now: float, task_vars: Mapping[str, Any]) -> list[str]:
+        """Show each instance in some lines."""
+        states = {each["host"]: each for each in hosts.states(connection, now)}
+        lines: list[str] = []
+        for each in found:
+            command = console(each, _variables(task_vars, each["host"]))
+            lines += ["", *instance_lines(each, states.get(each["host"]), command, now)]
+        return lines[1:]
 
     def _named(
         self, connection: Connection, found: Iterable[Mapping[str, Any]], wanted: list[Any], unknown: list[Any] | None
@@ -50,6 +75,7 @@ class ActionModule(DroverAction):
                     "flavor": row["flavor"],
                     "nodes": row["nodes"],
                     "migration": row["migration"] and {key: value for key, value in row["migration"].items() if key != "details"},
+                    "migrations": instances.newest_migrations(connection, row["uuid"], MIGRATIONS),
                     "asked": instance_lookup.as_named(row),
                     "request": resize_destination.request(connection, row),
                     **by_policy(row),
@@ -57,3 +83,11 @@ class ActionModule(DroverAction):
             )
             for row in rows
         ]
+
+
+def _variables(task_vars: Mapping[str, Any], host: str | None) -> Mapping[str, Any]:
+    """Return the variables of a host; none where the inventory does not have it, of which Ansible's own get() makes an undefined value."""
+    known = task_vars.get("hostvars") or {}
+    if host is None or host not in known:
+        return {}
+    return known[host]

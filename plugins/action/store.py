@@ -56,7 +56,8 @@ class ActionModule(DroverAction):
                 *(left or ["Nothing is left."]),
             ]
         else:
-            lines = table or ["Nothing was found."]
+            checked = ", ".join(f"{count} {name}" for name, count in found["checked"].items())
+            lines = table or [f"{checked} checked: consistent."]
         for line in lines:
             self.show(line)
         return {**found, "table": table, "mended_table": mended, "left_table": left, "shown": shown}

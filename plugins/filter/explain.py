@@ -11,16 +11,16 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.rendering import render
+from ansible_collections.drover.compute.plugins.plugin_utils.report.explanation import render
 
 
-def explain(value: Any) -> list[str]:
+def explain(value: Any, numbers: bool = False) -> list[str]:
     """See explain.yml."""
     value = to_plain(value)
     if isinstance(value, list):
-        return [line for each in value for line in explain(each)]
+        return [line for each in value for line in explain(each, numbers)]
     try:
-        return render(value)
+        return render(value, numbers)
     except (AttributeError, KeyError, TypeError):
         raise AnsibleFilterError("explain takes a selection of the lookup drover.compute.schedule, or a list of them.") from None
 

@@ -84,8 +84,8 @@ EXAMPLES = r"""
         plan: "{{ lookup('drover.compute.drain_plan', 'kvm1') }}"
 
     - name: Show the plan
-      ansible.builtin.debug:
-        var: plan.lines
+      drover.compute.show:
+        lines: "{{ plan.lines }}"
 
     - name: Show the instances that cannot move
       ansible.builtin.debug:
@@ -127,6 +127,7 @@ _raw:
     shutdowns: {description: "Instances that are shut down by their policy, the lowest priority first.", type: list, elements: dict, returned: always}
     status: {description: "V(ok), V(partial) if some cannot move, V(infeasible) if this is proven.", type: str, returned: always}
     proof: {description: Why it cannot be done., type: str, returned: when it is proven}
+    down: {description: "Why the host is down, null if it is up. A host that is down cannot be drained.", type: str, returned: always}
     hint: {description: A way that may still empty the host., type: str, returned: when there is one}
     method: {description: The method that found the destinations., type: str, returned: always}
     extra_moves: {description: The number of moves of other hosts' instances., type: int, returned: always}

@@ -47,8 +47,8 @@ EXAMPLES = r"""
         plan: "{{ lookup('drover.compute.home_plan', found.instances) }}"
 
     - name: Show the plan
-      ansible.builtin.debug:
-        var: plan.lines
+      drover.compute.show:
+        lines: "{{ plan.lines }}"
 """
 
 RETURN = r"""

@@ -86,8 +86,8 @@ EXAMPLES = r"""
         plan: "{{ lookup('drover.compute.rebalance_plan', max_moves=5) }}"
 
     - name: Show the plan
-      ansible.builtin.debug:
-        var: plan.lines
+      drover.compute.show:
+        lines: "{{ plan.lines }}"
 """
 
 RETURN = r"""

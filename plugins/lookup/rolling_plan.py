@@ -69,8 +69,8 @@ EXAMPLES = r"""
         plan: "{{ lookup('drover.compute.rolling_plan', spare_hosts=1) }}"
 
     - name: Show them
-      ansible.builtin.debug:
-        var: plan.lines
+      drover.compute.show:
+        lines: "{{ plan.lines }}"
 """
 
 RETURN = r"""
@@ -86,6 +86,11 @@ _raw:
       returned: always
     blocked:
       description: Hosts that are in no batch, each with C(host) and C(reason).
+      type: list
+      elements: dict
+      returned: always
+    down:
+      description: Hosts of the batches that are down, each with C(host) and C(reason).
       type: list
       elements: dict
       returned: always

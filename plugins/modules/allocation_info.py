@@ -103,6 +103,7 @@ consumers:
     user: {description: "Its user, or null.", type: str, returned: always}
     generation: {description: Its generation., type: int, returned: always}
     expires_at: {description: "When the claim ends (seconds since 1970), or null.", type: float, returned: always}
+    expires_at_iso: {description: "The same time in ISO 8601, or null.", type: str, returned: always, sample: "2026-11-22T08:48:34Z"}
     allocations:
       description: Its allocations, by C(provider) and C(provider_uuid) with C(resources). With O(provider) only on that provider.
       type: list

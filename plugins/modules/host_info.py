@@ -54,8 +54,8 @@ EXAMPLES = r"""
       register: fleet
 
     - name: Show them as a table
-      ansible.builtin.debug:
-        var: fleet.table
+      drover.compute.show:
+        lines: "{{ fleet.table }}"
 """
 
 RETURN = r"""
@@ -74,6 +74,7 @@ hosts:
     disabled_reason: {description: Why it is disabled., type: str, returned: always}
     down_reason: {description: Why it is down., type: str, returned: always}
     last_seen_up: {description: When discovery last reached it (seconds since 1970)., type: float, returned: always}
+    last_seen_up_iso: {description: "The same time in ISO 8601, or null.", type: str, returned: always, sample: "2026-11-22T08:48:34Z"}
     zones: {description: Its availability zones., type: list, elements: str, returned: O(capacity=true)}
     instances: {description: How many instances are on it., type: int, returned: O(capacity=true)}
     nodes: {description: Its compute nodes with their own figures., type: list, elements: dict, returned: O(capacity=true)}
@@ -99,7 +100,7 @@ resources:
     memory_mb: {description: Memory in MiB., type: int, returned: always}
     disk_gb: {description: Disk in GiB., type: int, returned: always}
 table:
-  description: The hosts as lines of a plain text table.
+  description: The hosts as lines of a plain text table, with as many columns as the terminal has room for.
   returned: success
   type: list
   elements: str

@@ -14,7 +14,7 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Returns the instances of the store, all of them or those of one host, name or uuid.
+  - Returns the instances of the store, all of them or those of one host, name, uuid, state or project.
 options:
   host:
     description: Only instances on this host.
@@ -35,6 +35,13 @@ options:
     description: Only list O(instances) that are not in the store, in RV(unknown), instead of an error.
     type: bool
     default: false
+  state:
+    description: Only instances in this state. All but V(building) and V(missing) are libvirt's.
+    type: str
+    choices: [nostate, running, blocked, paused, shutdown, shutoff, crashed, pmsuspended, building, missing]
+  project:
+    description: Only instances of this project.
+    type: str
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.attributes
@@ -53,8 +60,8 @@ EXAMPLES = r"""
       register: here
 
     - name: Show them as a table
-      ansible.builtin.debug:
-        var: here.table
+      drover.compute.show:
+        lines: "{{ here.table }}"
 """
 
 RETURN = r"""
@@ -76,6 +83,12 @@ instances:
     availability_zone: {description: The requested zone., type: str, returned: always}
     project: {description: Its project., type: str, returned: always}
     user: {description: Its user., type: str, returned: always}
+    addresses:
+      description: Its addresses at the last discovery, those of the first interface first. Only those that libvirt's networks gave are known.
+      type: list
+      elements: str
+      returned: always
+      sample: [192.168.122.17]
     autostart: {description: True if its domain starts with its host., type: bool, returned: always}
     uri: {description: The libvirt URI of its compute node., type: str, returned: with O(instances)}
     flavor: {description: Its flavor., type: str, returned: with O(instances)}
@@ -88,6 +101,13 @@ instances:
           none.
       type: dict
       returned: with O(instances)
+    migrations:
+      description:
+        - Its five newest migrations, the newest first, with C(uuid), C(type), C(status), C(source), C(destination), C(message), C(created_at)
+          and C(updated_at) (seconds since 1970), C(created_at_iso) and C(updated_at_iso).
+      type: list
+      elements: dict
+      returned: with O(instances)
     request: {description: "The request for P(drover.compute.schedule#lookup) to find another host for it.", type: dict, returned: with O(instances)}
     moves_cold: {description: "True if it runs, and its policy requires a shutdown for a migration.", type: bool, returned: with O(instances)}
     kept_by_policy: {description: "Why its policy forbids a move, null if it allows it.", type: str, returned: with O(instances)}
@@ -97,8 +117,13 @@ unknown:
   type: list
   elements: str
 table:
-  description: The instances as lines of a plain text table.
+  description: The instances as lines of a plain text table, with as many columns as the terminal has room for.
   returned: success
+  type: list
+  elements: str
+lines:
+  description: Each of O(instances) as lines of text, with the command that opens its console, and its newest migrations.
+  returned: with O(instances)
   type: list
   elements: str
 """

@@ -91,5 +91,7 @@ event:
     boot_id: {description: "The boot id of the host: before the action, then after it.", type: str, returned: always}
     message: {description: The error or the finding., type: str, returned: always}
     created_at: {description: "When it began, in seconds since 1970.", type: float, returned: always}
+    created_at_iso: {description: "The same time in ISO 8601, or null.", type: str, returned: always, sample: "2026-11-22T08:48:34Z"}
     updated_at: {description: "When it ended, in seconds since 1970.", type: float, returned: always}
+    updated_at_iso: {description: "The same time in ISO 8601, or null.", type: str, returned: always, sample: "2026-11-22T08:48:34Z"}
 """

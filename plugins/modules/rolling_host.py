@@ -89,5 +89,7 @@ hosts:
     instances: {description: The instances on it before its drain., type: list, elements: dict, returned: always}
     message: {description: The failure., type: str, returned: always}
     created_at: {description: "The begin of its maintenance, in seconds since 1970.", type: float, returned: always}
+    created_at_iso: {description: "The same time in ISO 8601, or null.", type: str, returned: always, sample: "2026-11-22T08:48:34Z"}
     updated_at: {description: "The last change of this record, in seconds since 1970.", type: float, returned: always}
+    updated_at_iso: {description: "The same time in ISO 8601, or null.", type: str, returned: always, sample: "2026-11-22T08:48:34Z"}
 """

@@ -181,6 +181,11 @@ counts:
   returned: when O(state=audited)
   type: dict
   sample: {allocation_missing: 1}
+checked:
+  description: How many hosts, instances and allocations the audit checked. An allocation is an amount of one resource class.
+  returned: when O(state=audited)
+  type: dict
+  sample: {hosts: 12, instances: 333, allocations: 999}
 sound:
   description: True if only information is left.
   returned: when O(state=audited)

@@ -48,6 +48,8 @@ class Lab:
             "PATH": f"{programs}:{os.environ['PATH']}",
             "ANSIBLE_CONFIG": os.fspath(self.layout.folder / "ansible.cfg"),
             "ANSIBLE_NOCOLOR": "1",
+            # Tests look for sentences in what is shown, so nothing is folded.
+            "COLUMNS": "1000",
             # Ansible keeps back what it writes into a pipe; tests act on a line when it is said.
             "PYTHONUNBUFFERED": "1",
         }

@@ -38,7 +38,7 @@ def test_what_was_done_behind_its_back(empty_fleet):
     fleet.make("kvm1", lost, twice, Domain("quiet", state="paused"))
     fleet.playbook("discover")
     done = fleet.playbook("audit")
-    assert changed(done) == 0 and "Nothing was found." in done.stdout
+    assert changed(done) == 0 and "checked: consistent." in done.stdout
 
     # Somebody defines a domain of the fleet on a second host too, and loses a row of the store.
     fleet.run("kvm1", "rm -f /srv/shared/instances/twice-0.qcow2")
@@ -55,7 +55,7 @@ def test_what_was_done_behind_its_back(empty_fleet):
     assert changed(done) == 0 and fleet.dump() == rows
     assert re.search(r"twice +kvm1, kvm2 +One domain is on several hosts", lines(done, "domain_doubled")[0])
     assert "lost" in lines(done, "allocation_missing")[0] and len(lines(done, "use_miscounted")) == 3
-    assert "no heal touches a domain that is on two hosts" in done.stdout
+    assert "no heal touches a domain that is on two hosts" in " ".join(done.stdout.split())
     assert "problems: " in fleet.refused("audit", "-e", "drover_audit_strict=true")
     done = fleet.playbook("audit", "-e", "drover_heal=true", "--check")
     assert changed(done) == 1 and fleet.dump() == rows
@@ -72,5 +72,5 @@ def test_what_was_done_behind_its_back(empty_fleet):
     # The operator fences one by hand, as he was told.
     fleet.run("kvm2", "virsh undefine twice")
     fleet.playbook("discover")
-    assert "Nothing was found." in fleet.playbook("audit", "-e", "drover_audit_strict=true").stdout
+    assert "checked: consistent." in fleet.playbook("audit", "-e", "drover_audit_strict=true").stdout
     assert fleet.settled() == {"lost": ("kvm1", "running"), "quiet": ("kvm1", "paused"), "twice": ("kvm1", "shutoff")}

@@ -179,7 +179,7 @@ def sound(fleet, watch, domains):
         )
         assert fleet.files(LOCAL, host) == ours
     audit = fleet.playbook("audit", "-e", "drover_audit_strict=true")
-    assert "Nothing was found." in audit.stdout, audit.stdout
+    assert "checked: consistent." in audit.stdout, audit.stdout
     assert fleet.query("SELECT name FROM leases") == []
     return where
 

@@ -60,7 +60,7 @@ def test_running_paused_and_shut_off_on_shared_storage(fleet):
     assert after["web2"] == where["web2"] and after["web1"] == (third, "running")  # the only one that is left
     assert fleet.service(host) == {"disabled": True, "reason": "new kernel", "maintenance": True, "forced_down": False, "last_error": None}
     for name in ("running", "paused", "cold", "web1"):
-        assert re.search(rf"^{name}: {host} -> kvm\d, \w+ there after [\d.]+ s \[\d of 4\]", done.stdout, re.M)
+        assert re.search(rf"^{name}: {host} -> kvm\d, \w+ there after [\d.]+ s \[\d of 4[],]", done.stdout, re.M)
     assert f"{host} is empty and in maintenance" in " ".join(done.stdout.split())
     assert fleet.files(SHARED) == files
     # It is the same guest: it still heeds the power button.

@@ -110,7 +110,7 @@ def test_there_and_back(sharing):
 
     # The plan alone.
     done = evacuate(fleet, "--check")
-    assert "one to kvm" in said(done) and "3 instance(s) would be restarted, 1 not" in said(done)
+    assert "one kvm1 -> kvm" in said(done) and "3 instance(s) would be restarted, 1 not" in said(done)
     assert living(fleet) == {} and migrations(fleet) == [] and not fleet.service("kvm1")["forced_down"]
 
     done = evacuate(fleet, check=False, **OFF)

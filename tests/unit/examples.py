@@ -66,6 +66,7 @@ WHERE = {
     ("module", "rolling"): (LAB,),
     ("module", "rolling_host"): (HERE,),
     ("module", "server_group"): (HERE,),
+    ("module", "show"): (HERE,),
     ("module", "silent_host"): (HERE,),
     ("module", "store"): (HERE, HERE, HERE),
     ("module", "trait"): (HERE,),

@@ -34,13 +34,13 @@ PAGES = [
 RUN, SYNTAX, GUIDED, EXISTS, SHOWN = "run", "syntax", "guided", "exists", "shown"
 # First that matches.
 LEVELS = (
-    (r"ansible-playbook .*drover\.compute\.(hosts|audit|capacity|schedule)\b", RUN),
+    (r"ansible-playbook .*drover\.compute\.(hosts|audit|capacity|schedule|instances)\b", RUN),
     (r"ansible-playbook .*drover\.compute\.report($| .*plan_drain)", RUN),
-    (r"ansible-playbook .*drover\.compute\.rebalance\b(?!.*(apply|plan_file))", RUN),
+    (r"ansible-playbook .*drover\.compute\.rebalance\b(?!.*(apply|plan_file|store_url))", RUN),
     (r"ansible-playbook image\.yml$", SHOWN),  # a play of the reader's own; its syntax is checked with the files of the page
     (r"ansible-playbook ", SYNTAX),
     (r"ansible localhost -m drover\.compute\.lease\b", RUN),
-    (r"ansible localhost -m drover\.compute\.store\b(?!.*path=/)", RUN),
+    (r"ansible localhost -m drover\.compute\.store\b(?!.*(path=/|store_url))", RUN),
     (r"ansible -i inventory\.yml localhost ", RUN),
     (r"ansible \S+ -m ansible\.builtin\.", GUIDED),
     (r"ansible-inventory ", SHOWN),  # tests/unit/inventory has many

@@ -14,7 +14,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import known_variables, options
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import known_variables, options, terminal, times
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
@@ -52,7 +52,7 @@ class DroverAction(ActionBase):
             Display().warning(sentence)
         try:
             args = self._arguments(task_vars)
-            result.update(self.act(args, task_vars))
+            result.update(times.with_iso(self.act(args, task_vars)))
         except DroverError as problem:
             # With a cause, Ansible would append its text, which the message already has.
             raise AnsibleActionFail(str(problem), result=to_plain(problem.details)) from None
@@ -67,8 +67,8 @@ class DroverAction(ActionBase):
         return Store.open(options.store_url(args, task_vars, self._templar), check_mode=self._task.check_mode)
 
     def show(self, line: str) -> None:
-        """Show a line in the terminal or job log."""
-        Display().display(line)
+        """Show a line in the terminal or job log, folded where it is too wide."""
+        terminal.show(line)
 
     def variables(self, task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the variables in which VARIABLES are looked up."""

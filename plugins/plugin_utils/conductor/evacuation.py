@@ -24,6 +24,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import Drove
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing, host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import EvacuationResult, RestartOutcome
 from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import EvacuationPlan, StayingInstance
+from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import evacuation_lines
 from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, evacuations, leases, power, services
 from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 
@@ -260,7 +261,8 @@ class Evacuation:
     def _plan(self, claim: bool) -> None:
         self.plan = self._planned(claim)
         self.changed = self.changed or claim and bool(self.plan["restarts"])
-        self._show(" ".join(f"{each['name']} to {each['host']}." for each in self.plan["restarts"]) or "Nothing to restart.")
+        for line in evacuation_lines(self.host, self.plan):
+            self._show(line)
 
     def _planned(self, claim: bool) -> EvacuationPlan:
         return self._restarts.plan(self.request.policy, self.request.service_down_time, self.failed, claim)

@@ -18,6 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner.movability 
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.return_home import plan_return
 from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
+from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import FleetColumns
 from ansible_collections.drover.compute.plugins.plugin_utils.records.instances import PlannedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import (
@@ -121,7 +122,7 @@ class DrainQuestion:
             "total": self.limits.overall,
             "bandwidth_mib": self.bandwidth_mib,
         }
-        return plan_drain(
+        plan = plan_drain(
             columns,
             there,
             host,
@@ -132,6 +133,7 @@ class DrainQuestion:
             extra_moves=self.extra_moves,
             solver_seconds=self.solver_seconds,
         )
+        return {**plan, "down": _down(columns).get(host)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,6 +169,8 @@ class RollingQuestion:
         if self.unmovable == "shutdown":
             instances = [each for each in instances if why_unmovable(each) is None]
         plan: RollingPlan = plan_rolling(columns, instances, self.policy, hosts, self.spare_hosts, self.batch_size or None, self.back)
+        reasons = _down(columns)
+        plan["down"] = [{"host": host, "reason": reasons[host]} for batch in plan["batches"] for host in batch if host in reasons]
         return {**plan, "lines": rolling_lines(plan)}
 
 
@@ -248,6 +252,11 @@ def plan_home(
     plan: HomePlan = plan_return(columns, instances, policy, homes, {"per_source": max_migrations, "per_destination": max_migrations})
     estimate(connection, plan, instances)
     return {**plan, "lines": home_lines(plan)}
+
+
+def _down(columns: FleetColumns) -> dict[str, str]:
+    """Return why hosts are down, by name."""
+    return {host: reason for host, reason in zip(columns["host"], columns["down_reason"]) if reason is not None}
 
 
 def estimate(connection: Connection, plan: DrainPlan | RebalancePlan | HomePlan, instances: Iterable[PlannedInstance]) -> None:

@@ -48,7 +48,9 @@ def pause(elapsed_s: float | None, count: int) -> float:
 
 
 class Progress:
-    """Shows how far the moves of a run have come: the start and the end of each at once, what is in between now and then.
+    """Shows the moves of a run: the start and the end of each at once, what is in between now and then.
+
+    Each event is one line, which ends with how far all moves of the run are.
 
     :param say: show a line to the person who watches.
     """
@@ -60,11 +62,9 @@ class Progress:
         self._shares: dict[str, float] = {}
         # Of those under way: when each will be over by its own rate.
         self._ends: dict[str, float] = {}
-        self._completed: set[str] = set()
-        # When this run began its first move, when each move was mentioned last, and when all of them were summed up last.
+        # When this run began its first move, and when each move was mentioned last.
         self._began: float | None = None
         self._mentioned: dict[str, float] = {}
-        self._summed_up = 0.0
 
     def expect(self, seconds: Mapping[str, float | None]) -> None:
         """Count moves, each once; one that has ended before is to be done again.
@@ -74,7 +74,6 @@ class Progress:
         for uuid, expected in seconds.items():
             self._seconds[uuid] = expected or SETUP_SECONDS
             self._shares[uuid] = 0.0
-            self._completed.discard(uuid)
 
     def leave_out(self, uuids: Iterable[str]) -> None:
         """Do not count the moves of these instances any more."""
@@ -86,11 +85,11 @@ class Progress:
         """Show that a move begins."""
         now = self._clock.monotonic()
         if self._began is None:
-            self._began = self._summed_up = now
+            self._began = now
         self._mentioned[order["uuid"]] = now
         kind = "live" if order["live"] else "cold"
         again = ", shut down first" if order["restart"] else ""
-        self._say(f"{_way(order['name'], order['source'], order['destination'])}, {kind}, started{again}")
+        self._tell(f"{_way(order['name'], order['source'], order['destination'])}, {kind}, started{again}", now)
 
     def goes_on(self, order: MoveOrder, answer: MoveAnswer, count: int) -> None:
         """Show how far a move is, one of ``count`` that are under way."""
@@ -101,8 +100,7 @@ class Progress:
             self._ends[uuid] = now + seconds
         if now - self._mentioned.setdefault(uuid, now) >= pause(answer.get("elapsed_s"), count):
             self._mentioned[uuid] = now
-            self._say(_state(order["name"], answer))
-        self._sum_up(now)
+            self._tell(_state(order["name"], answer), now)
 
     def ended(self, outcome: MoveOutcome, state: str | None) -> None:
         """Show that a move is over.
@@ -114,28 +112,25 @@ class Progress:
         self._ends.pop(uuid, None)
         self._seconds.setdefault(uuid, SETUP_SECONDS)
         if status == "completed":
-            self._completed.add(uuid)
             after = f" after {took:.1f} s" if took is not None else ""
             said = f"{state or 'there'} there{after}" + (f" ({message})" if message else "")
         else:
             said = f"{status}: {message}"
-        over = sum(share == 1.0 for share in self._shares.values())
-        self._say(f"{_way(outcome['name'], outcome['source'], outcome['destination'])}, {said} [{over} of {len(self._shares)}]")
-        self._sum_up(self._clock.monotonic())
+        self._tell(f"{_way(outcome['name'], outcome['source'], outcome['destination'])}, {said}", self._clock.monotonic())
 
-    def _sum_up(self, now: float) -> None:
-        """Show now and then how far all of them are."""
-        if self._began is None or now - self._summed_up < pause(now - self._began, 1):
-            return
+    def _tell(self, event: str, now: float) -> None:
+        """Show an event, and how far all moves are: ``[2 of 3, 45 %, about 2 min left]``; those that are over, of all."""
+        over = sum(share == 1.0 for share in self._shares.values())
         left = sum(seconds * (1 - self._shares[uuid]) for uuid, seconds in self._seconds.items())
-        if not left:
-            return
-        self._summed_up = now
-        slowest = [end - now for end in self._ends.values()] or [0.0]
         done = sum(seconds * self._shares[uuid] for uuid, seconds in self._seconds.items())
-        # By the rate of this run so far: the links, and what else the hosts do, are as they are. Not before the slowest is over.
-        time_left = f", about {formatting.duration(round(max(left * (now - self._began) / done, *slowest)))} left" if done else ""
-        self._say(f"{len(self._completed)} of {len(self._shares)} moved{time_left}")
+        parts = [f"{over} of {len(self._shares)}"]
+        if left and done:
+            parts.append(f"{formatting.percent(done, done + left)} %")
+        if left and done and self._began is not None and now > self._began:
+            # By the rate of this run so far: the links, and what else the hosts do, are as they are. Not before the slowest is over.
+            slowest = max([end - now for end in self._ends.values()], default=0.0)
+            parts.append(f"about {formatting.duration(max(round(max(left * (now - self._began) / done, slowest)), 1))} left")
+        self._say(f"{event} [{', '.join(parts)}]")
 
 
 def _way(name: str, source: str, destination: str) -> str:

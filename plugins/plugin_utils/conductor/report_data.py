@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.report.host_loss im
 from ansible_collections.drover.compute.plugins.plugin_utils.report.plan import plan_view
 from ansible_collections.drover.compute.plugins.plugin_utils.report.view import view
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import instances, inventory, overview
+from ansible_collections.drover.compute.plugins.plugin_utils.store import instances, overview
 from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import ALL, read_columns
 from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_amounts
@@ -37,7 +37,7 @@ def read(
     asked.groups, asked.instances = ALL, placed
     asked.classes |= scheduling.classes_of(placed)
     columns = read_columns(connection, now, service_down_time, asked)
-    addresses = inventory.addresses(connection)
+    addresses = instances.addresses(connection)
     shown = [{**each, "addresses": addresses.get(each["uuid"], [])} for each in listed]
     losses = host_losses(wanted, [plan_capacity(columns, spec, policy, placed) for spec in specs])
     found = view({**overview.read(connection, now, service_down_time, columns), "instances": shown}, losses["fatal"])

@@ -191,6 +191,8 @@ class DrainPlan(TypedDict):
     estimate: NotRequired[list[str]]
     #: Hosts with open moves of an earlier run that make room for this one. From the conductor, as ``lines``.
     unsettled: NotRequired[list[str]]
+    #: Why the host is down; None where it is up. From the conductor.
+    down: NotRequired[str | None]
     #: The plan for people.
     lines: NotRequired[list[str]]
 
@@ -202,6 +204,8 @@ class RollingPlan(TypedDict):
     blocked: list[BlockedHost]
     #: No plan has fewer batches than this.
     bound: int
+    #: The hosts of batches that are down, and why; from the conductor, as ``lines``.
+    down: NotRequired[list[BlockedHost]]
     #: The plan for people; from the conductor.
     lines: NotRequired[list[str]]
 

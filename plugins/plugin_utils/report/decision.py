@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting
+from ansible_collections.drover.compute.plugins.plugin_utils.report.explanation import reasons
 from ansible_collections.drover.compute.plugins.plugin_utils.report.text import place
 
 #: What a decision was for, in words.
@@ -20,7 +20,7 @@ def decision(row: Mapping[str, Any]) -> dict[str, Any]:
 
     :returns: a dict: created_at, purpose, actor, name, where (host, or host/node; None when there was none), alternates,
         message, hosts (how many were looked at; None where no explanation is kept), left (of them by the host
-        filters), filters [{name, before, after, rejected}], top [{where, chosen, weight, parts [{name, value}]}].
+        filters), filters [{name, before, after, rejected}], top [{where, chosen, weight, parts [{name, value}], reasons}].
     """
     why = row["explanation"] or {}
     filters, where = why.get("filters") or [], place(row)
@@ -35,13 +35,13 @@ def decision(row: Mapping[str, Any]) -> dict[str, Any]:
         "hosts": why.get("hosts"),
         "left": filters[-1]["after"] if filters else why.get("hosts"),
         "filters": filters,
-        "top": [_weighed(each, where) for each in why.get("top") or ()],
+        "top": [_weighed(each, where, why["top"]) for each in why.get("top") or ()],
     }
 
 
-def _weighed(each: Mapping[str, Any], where: str | None) -> dict[str, Any]:
+def _weighed(each: Mapping[str, Any], where: str | None, top: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     parts = [{"name": name, "value": part["normalised"] * part["multiplier"]} for name, part in each["weighers"].items()]
-    return {"where": place(each), "chosen": place(each) == where, "weight": each["weight"], "parts": parts}
+    return {"where": place(each), "chosen": place(each) == where, "weight": each["weight"], "parts": parts, "reasons": reasons(each, top)}
 
 
 def short(found: Mapping[str, Any]) -> str | None:
@@ -55,4 +55,4 @@ def short(found: Mapping[str, Any]) -> str | None:
         return None
     best = next((each for each in found["top"] if each["chosen"]), None)
     text = f"{found['left']} of {found['hosts']} hosts left by host filters"
-    return text + (f", weight {formatting.weight(best['weight'])}" if best else "")
+    return text + (f"; {', '.join(best['reasons'])}" if best and best["reasons"] else "")

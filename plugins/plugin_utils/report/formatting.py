@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Figures and times in words, for pages."""
+"""Figures and times in words, for pages and terminals."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.errors import natur
 
 #: From this much on the next larger unit is used.
 _NEXT = 1024
+#: The units of counts, and those of sizes that the store has in MiB and in GiB.
+COUNT, MEMORY, DISK = ("",), ("MiB", "GiB", "TiB", "PiB"), ("GiB", "TiB", "PiB")
 #: Control characters, and those that turn the direction of what follows them, are shown as one that is unknown.
 _HIDDEN = dict.fromkeys(
     [*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd"
@@ -28,30 +30,50 @@ def number(value: float | None) -> str | None:
     return None if value is None else _rounded(value, 1)
 
 
+def size(value: float) -> str:
+    """A part of a size in three digits: ``2``, ``1.95``, ``63.5``, ``252``."""
+    return _rounded(value, 2 if abs(value) < 10 else 1 if abs(value) < 100 else 0)
+
+
 def memory(mib: float | None) -> str | None:
     """Write MiB in the unit that suits: ``512 MiB``, ``63.5 GiB``."""
-    return _sized(mib, ("MiB", "GiB", "TiB", "PiB"))
+    return _sized(mib, MEMORY)
 
 
 def disk(gib: float | None) -> str | None:
     """Write GiB in the unit that suits: ``20 GiB``, ``1.95 TiB``."""
-    return _sized(gib, ("GiB", "TiB", "PiB"))
+    return _sized(gib, DISK)
 
 
 def _sized(value: float | None, units: Sequence[str]) -> str | None:
     if value is None:
         return None
-    place = 0
-    while abs(value) >= _NEXT and place < len(units) - 1:
-        value /= _NEXT
-        place += 1
-    # A tenth of a TiB is more than many hosts have.
-    return f"{_rounded(value, 2 if units[place] in ('TiB', 'PiB') else 1)} {units[place]}"
+    exponent = _exponent(value, units)
+    return f"{size(value / _NEXT**exponent)} {units[exponent]}".rstrip()
+
+
+def _exponent(value: float, units: Sequence[str]) -> int:
+    """Which of the units suits a value."""
+    exponent = 0
+    while exponent < len(units) - 1 and abs(value) >= _NEXT ** (exponent + 1):
+        exponent += 1
+    return exponent
+
+
+def share(used: float | None, capacity: float | None, units: Sequence[str] = COUNT) -> str | None:
+    """What is used of a capacity, in the unit that suits the capacity: ``87/128 67%``, ``201/252 GiB 79%``; None without a capacity."""
+    if not capacity and not used:
+        return None
+    capacity = capacity or 0
+    exponent = _exponent(capacity, units)
+    amounts = "/".join(size(value / _NEXT**exponent) for value in (used or 0, capacity))
+    full = percent(used or 0, capacity)
+    return " ".join(filter(None, (amounts, units[exponent], None if full is None else f"{full}%")))
 
 
 def _rounded(value: float, digits: int) -> str:
     text = f"{value:,.{digits}f}"
-    return text.rstrip("0").rstrip(".")
+    return text.rstrip("0").rstrip(".") if digits else text
 
 
 def percent(part: float | None, whole: float | None) -> int | None:
@@ -84,12 +106,15 @@ def date(day: int) -> str:
 
 
 def duration(seconds: float | None) -> str | None:
-    """Write ``40 s``, ``12 min`` or ``3.5 h``."""
+    """Write ``40 s``, ``12 min`` or ``3 h 30 min``."""
     if seconds is None:
         return None
     if seconds < 120:
         return f"{number(seconds)} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{number(seconds / 3600)} h"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{minutes // 60} h" + (f" {minutes % 60} min" if minutes % 60 else "")
 
 
 def age(seconds: float) -> str:
@@ -98,6 +123,11 @@ def age(seconds: float) -> str:
         if seconds >= least * size:
             return f"{int(seconds // size)} {unit}"
     return "less than a minute"
+
+
+def ago(seconds: float | None) -> str | None:
+    """Write ``4 min ago``; None stays None."""
+    return None if seconds is None else f"{age(max(seconds, 0.0))} ago"
 
 
 def _utc(seconds: float) -> datetime.datetime:

@@ -16,13 +16,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils.records.plans impor
     Copying,
     DrainMove,
     DrainPlan,
+    EvacuationPlan,
     HomePlan,
     PlannedMove,
     RebalancePlan,
     RollingPlan,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.report.formatting import memory
-from ansible_collections.drover.compute.plugins.plugin_utils.report.text import align
+from ansible_collections.drover.compute.plugins.plugin_utils.report.formatting import duration, memory
+from ansible_collections.drover.compute.plugins.plugin_utils.report.text import SIZES, WIDEST, align, shortened, sizes
 
 #: How a rate is known, in words.
 BASES = {
@@ -38,24 +39,23 @@ SHOWN = 10
 def drain_lines(plan: DrainPlan) -> list[str]:
     """Show a drain: the moves, the instances that are shut down, and those that cannot move."""
     moves, unmovable = plan["moves"], plan["unmovable"]
+    down = _down(plan["host"], plan.get("down"), "Only a host that answers can be drained; drover.compute.evacuate is for a dead one.")
     if not moves and not unmovable and not plan["shutdowns"]:
-        return [f"{plan['host']} holds no instances; there is nothing to move."]
+        return [f"{plan['host']} holds no instances; there is nothing to move.", *down]
     extra = plan["extra_moves"]
     head = f"Drain of {plan['host']}: {_count(len(moves) - extra, 'instance')} to move"
     if extra:
         head += f" and {extra} elsewhere to make room"
     if moves:
         head += f" in {_count(plan['waves'], 'wave')}"
-    lines = [head + (f", {len(unmovable)} cannot move." if unmovable else ".")]
+    lines = [head + (f", {len(unmovable)} cannot move." if unmovable else "."), *down]
     if moves:
         rows = [
             [
                 move["wave"],
-                move["name"],
+                shortened(move["name"], WIDEST),
                 move["state"],
-                move["vcpus"],
-                move["memory_mb"],
-                move["disk_gb"],
+                *sizes(move),
                 node_label(move["from_host"], move["from_node"]),
                 "->",
                 node_label(move["host"], move["node"]),
@@ -63,8 +63,8 @@ def drain_lines(plan: DrainPlan) -> list[str]:
             ]
             for move in moves
         ]
-        headings = ["WAVE", "INSTANCE", "STATE", "VCPU", "MiB", "GiB", "FROM", "", "TO", "HOW"]
-        lines.extend(align(headings, rows, right=("WAVE", "VCPU", "MiB", "GiB"), indent="  "))
+        headings = ["WAVE", "INSTANCE", "STATE", *SIZES, "FROM", "", "TO", "HOW"]
+        lines.extend(align(headings, rows, right=("WAVE", *SIZES), indent="  "))
         lines.extend(estimate_lines(plan))
         if plan["method"] != AS_WEIGHED:
             lines.append(f"The destinations are not the ones with the highest weights. The method that found them: {plan['method']}.")
@@ -94,7 +94,7 @@ def estimate_lines(plan: DrainPlan | RebalancePlan | HomePlan) -> list[str]:
     moves: Sequence[PlannedMove] = plan["moves"]
     if not moves:
         return []
-    lines = [f"Expected to take about {_duration(plan['seconds'])}."]
+    lines = [f"Expected to take about {duration(round(plan['seconds']))}."]
     copied: dict[str, list[tuple[str, Copying]]] = {}
     for move in moves:
         of_disks = f"disks of {'running instances' if move['live'] else 'instances that are shut off'}"
@@ -135,7 +135,11 @@ def rolling_lines(plan: RollingPlan) -> list[str]:
     batches, blocked = plan["batches"], plan["blocked"]
     count = sum(len(batch) for batch in batches)
     lines = [f"{count} host{'' if count == 1 else 's'} in {len(batches)} batch{'' if len(batches) == 1 else 'es'}."]
-    lines.extend(f"  {number}. {', '.join(batch)}" for number, batch in enumerate(batches, start=1))
+    down = {each["host"]: each["reason"] for each in plan.get("down") or ()}
+    named = [[f"{host} (down)" if host in down else host for host in batch] for batch in batches]
+    lines.extend(f"  {number}. {', '.join(batch)}" for number, batch in enumerate(named, start=1))
+    for host in [host for batch in batches for host in batch if host in down]:
+        lines += _down(host, down[host], "A rolling maintenance does not take it until it answers.")
     if blocked:
         lines.append("In no batch:")
         lines.extend(f"  {each['host']}: {each['reason']}" for each in blocked)
@@ -150,8 +154,8 @@ def rebalance_lines(plan: RebalancePlan) -> list[str]:
         rows = [
             [
                 each["wave"],
-                each["name"],
-                each["memory_mb"],
+                shortened(each["name"], WIDEST),
+                memory(each["memory_mb"]),
                 f"{each['from_host']} -> {each['host']}",
                 "live" if each["live"] else "cold",
                 f"{each['gain']:.4f}",
@@ -160,9 +164,9 @@ def rebalance_lines(plan: RebalancePlan) -> list[str]:
         ]
         lines.extend(
             align(
-                ("WAVE", "INSTANCE", "MiB", "FROM -> TO", "HOW", "GAIN"),
+                ("WAVE", "INSTANCE", "MEMORY", "FROM -> TO", "HOW", "GAIN"),
                 rows,
-                right=("WAVE", "MiB", "GAIN"),
+                right=("WAVE", "MEMORY", "GAIN"),
                 indent="  ",
             )
         )
@@ -180,6 +184,20 @@ def home_lines(plan: HomePlan) -> list[str]:
     lines.extend(estimate_lines(plan))
     lines.extend(f"  {each['name']} stays: {each['reason']}" for each in plan["staying"])
     return lines
+
+
+def evacuation_lines(host: str, plan: EvacuationPlan) -> list[str]:
+    """Show where the instances of a dead host are started, in the order of their priorities."""
+    restarts = plan["restarts"]
+    if not restarts:
+        return [f"No instance of {host} is to be restarted."]
+    rows = [[shortened(each["name"], WIDEST), host, "->", node_label(each["host"], each.get("node"))] for each in restarts]
+    table = align(("INSTANCE", "FROM", "", "TO"), rows, indent="  ")
+    return [f"Evacuation of {host}: {_count(len(restarts), 'instance')} to restart.", *table]
+
+
+def _down(host: str, reason: str | None, advice: str) -> list[str]:
+    return [f"{host} is down: {reason.rstrip('.')}. {advice}"] if reason else []
 
 
 def _moves(moves: Sequence[PlannedMove]) -> str:
@@ -204,14 +222,6 @@ def _names(names: Sequence[str]) -> str:
     """Join names; of many only the first."""
     more = len(names) - SHOWN
     return ", ".join(names) if more <= 0 else f"{', '.join(names[:SHOWN])} and {more} more"
-
-
-def _duration(seconds: float) -> str:
-    seconds = round(seconds)
-    if seconds < 120:
-        return f"{seconds} s"
-    minutes = (seconds + 30) // 60
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _count(number: int, word: str) -> str:

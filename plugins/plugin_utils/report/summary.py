@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting
 from ansible_collections.drover.compute.plugins.plugin_utils.report.decision import short
+from ansible_collections.drover.compute.plugins.plugin_utils.report.hosts import EMPTY, UNITS
 from ansible_collections.drover.compute.plugins.plugin_utils.report.text import align, shortened
 
 #: So many hosts that need a look, and so many of the fullest, are shown.
@@ -28,6 +29,8 @@ def report_lines(view: Mapping[str, Any], now: float) -> list[str]:
     :param now: seconds since 1970.
     """
     summary = view["summary"]
+    if not summary["hosts"]:
+        return [EMPTY]
     counts = ", ".join(
         f"{formatting.number(summary[key])} {word}"
         for key, word in (("up", "up"), ("down", "down"), ("maintenance", "in maintenance"), ("disabled", "disabled"))
@@ -75,6 +78,11 @@ def _decisions(newest: Sequence[Mapping[str, Any]]) -> list[str]:
     return ["", "Newest decisions:", *align(("WHEN", "FOR", "INSTANCE", "HOST", "WHY"), rows, indent="  ")]
 
 
+def _share(figure: Mapping[str, Any]) -> str | None:
+    text = formatting.share(figure["used"], figure["capacity"], UNITS[figure["name"]])
+    return f"{text} shared" if text and figure["shared"] else text
+
+
 def _hosts(title: str, hosts: Sequence[Mapping[str, Any]]) -> list[str]:
     if not hosts:
         return []
@@ -83,7 +91,7 @@ def _hosts(title: str, hosts: Sequence[Mapping[str, Any]]) -> list[str]:
             host["host"],
             host["state"],
             None if host["full"] is None else f"{host['full']} %",
-            *(each["text"] + (" shared" if each["shared"] else "") for each in host["figures"]),
+            *(_share(each) for each in host["figures"]),
             formatting.number(host["instances"]),
             formatting.clean(host["reason"]),
         ]

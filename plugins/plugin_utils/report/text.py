@@ -1,19 +1,22 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Aligned columns of plain text, for terminals and job logs: hosts, instances, what an audit found."""
+"""Lines and aligned columns of plain text, for terminals and job logs: instances, what an audit found."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import node_label
-from ansible_collections.drover.compute.plugins.plugin_utils.report.formatting import natural
+from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting
 
 GAP = "  "
+_GAPS = re.compile(r"(?<=\S) {2,}(?=\S)")
+#: More columns of a terminal than this a name does not get; the data has it whole.
+WIDEST = 32
 
 
 def width(text: str) -> int:
@@ -55,62 +58,110 @@ def shortened(value: Any, most: int) -> str:
     return kept + "..."
 
 
-def align(headings: Sequence[str], rows: Sequence[Sequence[Any]], right: Collection[str] = (), indent: str = "") -> list[str]:
+def align(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    right: Collection[str] = (),
+    indent: str = "",
+    most: int | None = None,
+    optional: Sequence[str] = (),
+) -> list[str]:
     """Values under headings.
 
     :param right: headings of the columns whose values (numbers) end under each other.
     :param indent: put before every line.
+    :param most: columns of a terminal that a line may take; None for any number.
+    :param optional: headings of the columns that are left out, one after the other, until the lines fit.
     :returns: a list of lines without trailing blanks, the headings first.
     :raises ValueError: a row has another number of values than there are headings.
     """
-    texts = [[cell(value) for value in row] for row in rows]
-    for row in texts:
+    lines = [list(headings)] + [[cell(value) for value in row] for row in rows]
+    for row in lines:
         if len(row) != len(headings):
             raise ValueError(f"a row has {len(row)} values, the table has {len(headings)} columns")
-    lines = [list(headings)] + texts
     widths = [max(width(line[number]) for line in lines) for number in range(len(headings))]
+    shown = list(range(len(headings)))
+    for heading in optional:
+        if most is None or len(indent) + sum(widths[number] for number in shown) + len(GAP) * (len(shown) - 1) <= most:
+            break
+        shown.remove(headings.index(heading))
 
     def aligned(line: Sequence[str]) -> str:
         cells = []
-        for heading, text, most in zip(headings, line, widths):
-            blanks = " " * (most - width(text))
-            cells.append(blanks + text if heading in right else text + blanks)
+        for number in shown:
+            blanks = " " * (widths[number] - width(line[number]))
+            cells.append(blanks + line[number] if headings[number] in right else line[number] + blanks)
         return (indent + GAP.join(cells)).rstrip()
 
     return [aligned(line) for line in lines]
 
 
-#: Below this much memory (MiB) a host's is shown in MiB, from here on in GiB.
-SHOWN_IN_GIB = 16 * 1024
+def folded(line: str, most: int) -> list[str]:
+    """Fold a line that is wider than a terminal, between words where there are any.
 
-HOST_HEADINGS = ("HOST", "STATE", "ZONE", "VCPU", "RAM", "DISK", "INSTANCES", "REASON")
-HOST_NUMBERS = ("VCPU", "RAM", "DISK", "INSTANCES")
-INSTANCE_HEADINGS = ("INSTANCE", "STATE", "HOST", "VCPU", "MiB", "GiB", "GROUP", "PROJECT")
-INSTANCE_NUMBERS = ("VCPU", "MiB", "GiB")
+    What follows a fold stands below the last column of a table, if that begins early enough; else it is indented like the line, in a table by
+    some blanks more.
 
-
-def hosts_table(hosts: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Hosts by name, one line each: what is allocated and what may be.
-
-    :param hosts: dicts as the store's hosts.listing returns them: host, state (up or down), status
-        (enabled or disabled), maintenance, disabled_reason, down_reason, zones, instances, and of
-        vcpus, memory_mb (MiB) and disk_gb (GiB) NAME_used and NAME_capacity, which is
-        (total - reserved) x ratio; disk_pool, with which the disk is marked as shared. What is missing is
-        shown as ``-``.
+    :param most: columns of the terminal.
     """
-    rows = [_host(host) for host in sorted(hosts, key=lambda each: natural(each["host"]))]
-    return align(HOST_HEADINGS, rows, right=HOST_NUMBERS)
+    inset = len(line) - len(line.lstrip(" "))
+    gaps = [found.end() for found in _GAPS.finditer(line, inset)]
+    hanging = width(line[: gaps[-1]]) if gaps else inset
+    found = []
+    if gaps and hanging > most * 0.6:
+        hanging = inset + 2 * len(GAP)
+        # The last column as a whole, if the others fit.
+        others = line[: gaps[-1]].rstrip()
+        if width(line) > most >= width(others):
+            found.append(others)
+            line = " " * hanging + line[gaps[-1] :]
+    elif hanging > most // 2:
+        hanging = 0
+    while width(line) > most:
+        end = _longest(line, most)
+        blank = line.rfind(" ", hanging + 1 if found else inset + 1, end + 1)
+        cut = blank if blank > 0 else end
+        found.append(line[:cut].rstrip())
+        line = " " * hanging + line[cut:].lstrip(" ")
+    return [*found, line]
 
 
-def instances_table(instances: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Instances, one line each.
+def _longest(line: str, most: int) -> int:
+    """How many characters of a line fit into so many columns, at least one behind its indent."""
+    taken = 0
+    for number, char in enumerate(line):
+        taken += width(char)
+        if taken > most:
+            return max(number, len(line) - len(line.lstrip(" ")) + 1)
+    return len(line)
+
+
+INSTANCE_HEADINGS = ("INSTANCE", "STATE", "HOST", "VCPU", "MEMORY", "DISK", "GROUP", "PROJECT")
+SIZES = ("VCPU", "MEMORY", "DISK")
+
+
+def sizes(row: Mapping[str, Any]) -> list[Any]:
+    """The cells of SIZES: vcpus, memory_mb and disk_gb of an instance or a move."""
+    return [row.get("vcpus"), formatting.memory(row.get("memory_mb")), formatting.disk(row.get("disk_gb"))]
+
+
+def instances_table(instances: Sequence[Mapping[str, Any]], most: int | None = None) -> list[str]:
+    """Instances, one line each, or a sentence where there are none.
 
     :param instances: dicts as the store's instances.listing returns them: name, state, host, node,
-        vcpus, memory_mb (MiB), disk_gb (GiB), server_group, project.
+        vcpus, memory_mb (MiB), disk_gb (GiB), server_group, project, and perhaps addresses.
+    :param most: see align().
     """
-    keys = (*resource_classes.KEYS.values(), "server_group", "project")
-    rows = [[each.get("name"), each.get("state"), place(each), *(each.get(key) for key in keys)] for each in instances]
-    return align(INSTANCE_HEADINGS, rows, right=INSTANCE_NUMBERS)
+    if not instances:
+        return ["No instances."]
+    headings, rows = list(INSTANCE_HEADINGS), []
+    for each in instances:
+        row = [shortened(each.get("name"), WIDEST), each.get("state"), place(each), *sizes(each)]
+        rows.append([*row, *(shortened(each.get(key), WIDEST) for key in ("server_group", "project"))])
+    if any(each.get("addresses") for each in instances):
+        headings.append("ADDRESSES")
+        rows = [[*row, each.get("addresses")] for row, each in zip(rows, instances)]
+    return align(headings, rows, right=SIZES, most=most, optional=("PROJECT", "GROUP"))
 
 
 def place(row: Mapping[str, Any]) -> str | None:
@@ -128,39 +179,7 @@ def state(host: Mapping[str, Any]) -> str:
     return ", ".join(words)
 
 
-def _host(host: Mapping[str, Any]) -> list[Any]:
-    unit, divisor = ("GiB", 1024) if (host.get("memory_mb_capacity") or 0) >= SHOWN_IN_GIB else ("MiB", 1)
-    reasons = [host[key] for key in ("disabled_reason", "down_reason") if host.get(key)]
-    return [
-        host["host"],
-        state(host),
-        host.get("zones"),
-        _share(host, "vcpus"),
-        _share(host, "memory_mb", divisor, unit),
-        _share(host, "disk_gb", 1, "GiB shared" if host.get("disk_pool") else "GiB"),
-        host.get("instances"),
-        "; ".join(reasons),
-    ]
-
-
-def _share(host: Mapping[str, Any], name: str, divisor: int = 1, unit: str = "") -> str | None:
-    """``3/8``, ``1.5/64 GiB``."""
-    capacity = host.get(f"{name}_capacity")
-    if capacity is None:
-        return None
-    used = host.get(f"{name}_used") or 0
-    return f"{_short(used / divisor)}/{_short(capacity / divisor)} {unit}".rstrip()
-
-
-def _short(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0")
-
-
-FINDING_HEADINGS = ("FINDING", "NAME", "HOST", "WHY", "HEAL")
-#: More columns of a terminal than this a name does not get; the data has it whole.
-WIDEST = 32
-#: The same for what is told of it.
-WIDEST_WHY = 100
+FINDING_HEADINGS = ("FINDING", "NAME", "HOST", "WHY, AND WHAT HEAL DOES")
 
 
 def audit_table(findings: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -176,8 +195,7 @@ def audit_table(findings: Sequence[Mapping[str, Any]]) -> list[str]:
             each["kind"],
             shortened(each["name"] or each["provider"] or each["uuid"], WIDEST),
             shortened(each["host"], WIDEST),
-            shortened(each["why"], WIDEST_WHY),
-            each["heal"],
+            f"{each['why'].rstrip('.')}. Heal {each['heal']}",
         ]
         for each in findings
     ]

@@ -90,6 +90,11 @@ def kind(host: Mapping[str, Any]) -> str:
     return "well" if all(node["reported"] for node in host["nodes"]) else "unreported"
 
 
+def takes_instances(host: Mapping[str, Any]) -> bool:
+    """Tell whether the scheduler may place an instance on a host."""
+    return host["state"] == "up" and host["status"] == "enabled"
+
+
 def _host(host: Mapping[str, Any], number: int) -> dict[str, Any]:
     found = {
         **{key: host[key] for key in ("host", "zones", "instances", "disk_pool", "maintenance", "drained", "last_seen_up", "nodes")},

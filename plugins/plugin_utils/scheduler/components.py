@@ -112,6 +112,11 @@ class Weigher(Component):
     least_multiplier: float | None = None
     minval: float | None = None
     maxval: float | None = None
+    #: For explanations: what the raw value measures, what the highest and the lowest one are called, and the unit of it
+    #: (``MiB``, or an empty text for a count); None where the value says nothing to people.
+    measures = ""
+    extremes = ("most", "least")
+    unit: str | None = None
 
     def __init__(self, options: Mapping[str, Any] | None = None, multiplier: float | None = None) -> None:
         super().__init__(options)

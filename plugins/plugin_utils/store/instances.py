@@ -108,6 +108,28 @@ def located(*columns: sa.ColumnElement[Any]) -> Select:
     )
 
 
+def addresses(connection: Connection, uuids: Iterable[str] | None = None) -> dict[str, list[str]]:
+    """Read the addresses of instances on their nodes, those of the first interface first, by uuid.
+
+    :param uuids: of some instances; None for all.
+    """
+    table, domains = tables.instances, tables.domains
+    query = sa.select(domains.c.uuid, domains.c.facts).join(table, on_its_node())
+    rows = connection.execute(query) if uuids is None else bulk.among(connection, query, domains.c.uuid, uuids)
+    return {
+        row.uuid: [address for each in (row.facts or {}).get("interfaces", ()) for address in each.get("addresses", ())] for row in rows
+    }
+
+
+def newest_migrations(connection: Connection, uuid: str, most: int) -> list[dict[str, Any]]:
+    """Read the newest migrations of an instance, the newest first."""
+    table = tables.migrations
+    names = ("uuid", "type", "status", "source", "destination", "message", "created_at", "updated_at")
+    query = sa.select(*(table.c[name] for name in names)).where(table.c.instance_uuid == uuid)
+    rows = connection.execute(query.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(most))
+    return [dict(zip(names, row)) for row in rows]
+
+
 def state_of(row: Row) -> str:
     """Return the state of an instance of located(): that of its domain, or building or missing."""
     found: str = row.domain_state if row.state == "active" and row.domain_state else row.state

@@ -42,7 +42,7 @@ def read(connection: Connection, now: float, service_down_time: float, traits: S
     found = [_host(host, aggregates.get(host["host"], []), owned) for host in hosts.listing(connection, now, service_down_time)]
     shown = instances.listing(connection) if with_instances else []
     if shown:
-        known = addresses(connection)
+        known = instances.addresses(connection)
         for each in shown:
             each["addresses"] = known.get(each["uuid"], [])
     return {"hosts": found, "instances": shown}
@@ -91,15 +91,3 @@ def _traits(connection: Connection, patterns: Sequence[str]) -> dict[str, list[s
     for row in connection.execute(query):
         found.setdefault(row.uuid, []).append(wanted[row.trait_id])
     return found
-
-
-def addresses(connection: Connection) -> dict[str, list[str]]:
-    """Read the addresses of instances on their nodes, by uuid."""
-    table, domains = tables.instances, tables.domains
-    query = sa.select(domains.c.uuid, domains.c.facts).join(
-        table, sa.and_(table.c.uuid == domains.c.uuid, table.c.compute_node_id == domains.c.compute_node_id)
-    )
-    return {
-        row.uuid: [address for each in (row.facts or {}).get("interfaces", ()) for address in each.get("addresses", ())]
-        for row in connection.execute(query)
-    }

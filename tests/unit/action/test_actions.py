@@ -102,7 +102,18 @@ def test_host_info(fleet_url):
 
 
 def test_host_info_without_capacity(fleet_url):
-    state = ("host", "state", "status", "maintenance", "forced_down", "disabled_reason", "down_reason", "last_seen_up", "drained")
+    state = (
+        "host",
+        "state",
+        "status",
+        "maintenance",
+        "forced_down",
+        "disabled_reason",
+        "down_reason",
+        "last_seen_up",
+        "last_seen_up_iso",
+        "drained",
+    )
     whole = run("host_info", store_url=fleet_url)["hosts"]
     states = [{key: row[key] for key in state} for row in whole]
     assert run("host_info", capacity=False, store_url=fleet_url)["hosts"] == states
@@ -210,7 +221,7 @@ def test_the_table_has_what_is_there_and_names_what_a_definition_says_otherwise(
     fleets.discover(fleet_url, host("kvm1", domain("web", 2, 4096, 40, metadata={"move": "cold"}), memory_mb=65536))
     web = {"name": "web", "vcpus": 16, "memory_mb": 99999, "disks": [{"size_gb": 1}], "policy": {"move": "never"}}
     found = run("definitions", instances=[web, {"name": "new", "memory_mb": 64}], store_url=fleet_url, check=check)
-    assert found["table"][1].split() == ["web", "running", "kvm1", "2", "4096", "40", "-", "-"]
+    assert found["table"][1].split() == ["web", "running", "kvm1", "2", "4", "GiB", "40", "GiB", "-", "-"]
     assert (
         found["table"][2:]
         == found["differences"]

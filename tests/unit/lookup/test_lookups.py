@@ -185,7 +185,7 @@ def test_drain_plan_says_what_is_copied(fleet_url):
     (plan,) = ask("drain_plan", "kvm1", store_url=fleet_url)
     copies = {move["name"]: (move["copies_mib"], move["copies_disk_mib"]) for move in plan["moves"]}
     assert copies == {"web1": (5120 + 256, 5120), "idle": (20480 + 64, 20480), "off": (0, 0)}
-    assert any(line.endswith("live, copies 5.2 GiB") for line in plan["lines"])
+    assert any(line.endswith("live, copies 5.25 GiB") for line in plan["lines"])
     assert plan["seconds"] > 5120 / 110
 
 

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, flavors, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, flavors, services, tables
 from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record
 from ansible_collections.drover.compute.tests.unit.lookup.conftest import domain, report
 from ansible_collections.drover.compute.tests.unit.lookup.test_lookups import ask, contents, refusal
@@ -88,6 +88,21 @@ def test_rolling_plan(movable_url):
     # While kvm1 is down kvm2 and kvm3 hold what it has; not if one of them is lost too.
     spare = plan("rolling_plan", "kvm1", store_url=movable_url, spare_hosts=1)
     assert spare["batches"] == [] and "could not bear the loss" in spare["blocked"][0]["reason"]
+
+
+def test_plans_say_that_a_host_is_down(movable_url):
+    for name in ("rolling_plan", "drain_plan"):
+        assert not plan(name, "kvm1", store_url=movable_url)["down"]
+    with Store.open(movable_url).write() as connection:
+        services.record_unreachable(connection, "kvm1", "no route to host", time.time())
+    found = plan("drain_plan", "kvm1", store_url=movable_url)
+    assert found["down"] == "no route to host" and found["lines"][1].startswith("kvm1 is down: no route to host. Only a host that answers")
+    found = plan("rolling_plan", "kvm1", store_url=movable_url)
+    assert found["down"] == [{"host": "kvm1", "reason": "no route to host"}]
+    assert found["lines"][1:] == [
+        "  1. kvm1 (down)",
+        "kvm1 is down: no route to host. A rolling maintenance does not take it until it answers.",
+    ]
 
 
 def test_rolling_plan_names_what_is_in_the_way(fleet_url):

@@ -281,9 +281,9 @@ def test_lines_are_a_table_for_people():
     plan, _columns = drain(THREE, guests, limits={"per_source": 1})
     assert plan["lines"] == [
         "Drain of kvm1: 2 instances to move in 2 waves, 1 cannot move.",
-        "  WAVE  INSTANCE  STATE    VCPU  MiB  GiB  FROM      TO    HOW",
-        "     1  web1      running     1  512    1  kvm1  ->  kvm2  live, copies 512 MiB",
-        "     2  database  shutoff     1   64    1  kvm1  ->  kvm3  cold",
+        "  WAVE  INSTANCE  STATE    VCPU   MEMORY   DISK  FROM      TO    HOW",
+        "     1  web1      running     1  512 MiB  1 GiB  kvm1  ->  kvm2  live, copies 512 MiB",
+        "     2  database  shutoff     1   64 MiB  1 GiB  kvm1  ->  kvm3  cold",
         "Expected to take about 9 s.",
         "Copies 512 MiB: memory at 110 MiB/s, assumed.",
         "Cannot move:",

@@ -134,7 +134,7 @@ def test_what_is_assumed_measured_and_unknown_is_said():
     assert estimate_lines(plan)[1] == "Copies 3 GiB: memory at 10 to 102 MiB/s, measured over 7 moves between these hosts."
     moves = [move(bandwidth_mib=30)]
     plan = {"moves": moves, "seconds": expect(moves, Rates(), {})}
-    assert estimate_lines(plan)[1] == "Copies 1.1 GiB: memory at 30 MiB/s, the limit bandwidth_mib."
+    assert estimate_lines(plan)[1] == "Copies 1.07 GiB: memory at 30 MiB/s, the limit bandwidth_mib."
     moves = [move(live=False)]
     plan = {"moves": moves, "seconds": expect(moves, Rates(), {})}
     assert estimate_lines(plan) == ["Expected to take about 2 s."]

@@ -290,7 +290,7 @@ def test_decisions_in_a_terminal(decided_url):
     assert told[1].split()[-4:] == ["resize", "web1", "kvm2", "-"]
     assert "no valid host  of 6 hosts rejected: ComputeFilter 3, CoreFilter 3" in told[2]
     assert "kvm6, which was picked first, was refused" in told[3] and "\u202e" not in told[3]
-    assert told[4].endswith("3 of 6 hosts left by host filters, weight 2.947")
+    assert told[4].endswith("3 of 6 hosts left by host filters; most free vCPU (1), free disk 90 GiB, most free memory (2.94 GiB)")
 
 
 def test_names_are_sorted_by_their_numbers(prepared_url):
@@ -358,7 +358,7 @@ def test_an_empty_store(prepared_url):
     found = pages.view(prepared_url)
     read = Reader(html.page(found, NOW))
     assert read.values["sum-hosts"] == "0" and "The store has no hosts yet" in read.text
-    assert report_lines(found, NOW)[0] == "0 hosts: 0 up; 0 instances"
+    assert report_lines(found, NOW) == ["The store has no hosts yet. Run the playbook drover.compute.discover."]
     assert found["capacity"]["verdict"] == "There is no host to lose."
 
 

@@ -6,8 +6,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils.report.text import align, hosts_table, instances_table, width
+from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting
+from ansible_collections.drover.compute.plugins.plugin_utils.report.hosts import EMPTY, hosts_table
+from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import evacuation_lines
+from ansible_collections.drover.compute.plugins.plugin_utils.report.text import align, folded, instances_table, width
 
 
 def test_columns_line_up():
@@ -32,53 +37,140 @@ def test_rows_must_fit_the_headings():
     assert align(["A", "B"], []) == ["A  B"]
 
 
-def figures(**sizes):
-    found = {}
+def test_columns_that_may_be_left_out_are_when_the_lines_do_not_fit():
+    table = (["NAME", "FREE", "ZONE", "WHY"], [["kvm1", "12 GiB", "east", "broken"]])
+    whole = align(*table, most=30, optional=("FREE", "ZONE"))
+    assert whole == ["NAME  FREE    ZONE  WHY", "kvm1  12 GiB  east  broken"]
+    assert align(*table, most=26, optional=("FREE", "ZONE"), indent=" ") == [" NAME  ZONE  WHY", " kvm1  east  broken"]
+    assert align(*table, most=12, optional=("FREE", "ZONE")) == ["NAME  WHY", "kvm1  broken"]
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        ("", [""]),
+        ("a line that fits it", ["a line that fits it"]),
+        ("a sentence that does not fit", ["a sentence that does", "not fit"]),
+        ("  one that is indented so", ["  one that is", "  indented so"]),
+        # Below the last column.
+        ("kvm1  up  a bad fan and more", ["kvm1  up  a bad fan", "          and more"]),
+        # That would begin too late.
+        ("kvm1    maintenance  bad fan", ["kvm1    maintenance", "    bad fan"]),
+        ("/a/path/without/any/blank/in/it", ["/a/path/without/any/", "blank/in/it"]),
+        ("データデータデータデータ", ["データデータデータデ", "ータ"]),
+    ],
+)
+def test_folding(line, lines):
+    assert folded(line, 20) == lines
+
+
+@given(st.text(st.sampled_from(" abcデ\u0301"), max_size=200), st.integers(20, 60))
+def test_a_folded_line_is_never_too_wide_and_loses_nothing(line, most):
+    lines = folded(line, most)
+    assert all(width(each) <= most for each in lines)
+    assert "".join("".join(lines).split()) == "".join(line.split())
+
+
+@pytest.mark.parametrize(
+    ("gib", "text"),
+    [(0, "0 GiB"), (1.5, "1.5 GiB"), (2000, "1.95 TiB"), (2048, "2 TiB"), (4000, "3.91 TiB"), (1023, "1023 GiB"), (40960, "40 TiB")],
+)
+def test_sizes(gib, text):
+    assert formatting.disk(gib) == text
+    assert formatting.memory(gib * 1024) == (text if gib else "0 MiB")
+
+
+@pytest.mark.parametrize(
+    ("used", "capacity", "text"),
+    [
+        (201 * 1024, 252 * 1024, "201/252 GiB 79%"),
+        (0, 512, "0/512 MiB 0%"),
+        (None, None, None),
+        (5, 0, "5/0 MiB"),
+        (1650 * 1024, 2000 * 1024, "1.61/1.95 TiB 82%"),
+    ],
+)
+def test_shares(used, capacity, text):
+    assert formatting.share(used, capacity, formatting.MEMORY) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-3, "0 s ago"), (0, "0 s ago"), (119.9, "119 s ago"), (180, "3 min ago"), (7200, "2 h ago"), (9 * 86400, "9 days ago"), (None, None)],
+)
+def test_how_long_ago(seconds, text):
+    assert formatting.ago(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(1.5, "1.5 s"), (119, "119 s"), (120, "2 min"), (7199, "2 h"), (7200, "2 h"), (12600, "3 h 30 min"), (None, None)]
+)
+def test_durations(seconds, text):
+    assert formatting.duration(seconds) == text
+
+
+def node(**sizes):
+    found = {"uuid": "u", "disk_pool": None}
     for name, (used, capacity) in sizes.items():
-        found[f"{name}_used"], found[f"{name}_capacity"] = used, capacity
+        found[f"{name}_used"], found[f"{name}_capacity"], found[name] = used, capacity, capacity
     return found
+
+
+def listed(name, state="up", status="enabled", seen=940, **more):
+    sizes = more.pop("sizes", None)
+    nodes = [] if sizes is None else [{**node(**sizes), "uuid": name}]
+    base = {"host": name, "state": state, "status": status, "maintenance": False, "last_seen_up": seen, "instances": 0, "nodes": nodes}
+    return {**base, **({} if sizes is None else node(**sizes)), **more}
+
+
+KVM1 = {"vcpus": (3, 4), "memory_mb": (192, 256), "disk_gb": (3, 10)}
+KVM2 = {"vcpus": (0, 256), "memory_mb": (1536, 65024), "disk_gb": (0, 1000)}
 
 
 def test_hosts():
     hosts = [
-        {
-            "host": "kvm1",
-            "state": "up",
-            "status": "enabled",
-            "zones": ["az1", "az2"],
-            "instances": 1,
-            **figures(vcpus=(3, 4), memory_mb=(192, 256), disk_gb=(3, 10)),
-        },
-        {
-            "host": "kvm2",
-            "state": "up",
-            "status": "disabled",
-            "disabled_reason": "new fan",
-            "zones": [],
-            "instances": 0,
-            **figures(vcpus=(0, 256), memory_mb=(1536, 65024), disk_gb=(0, 1000)),
-        },
-        {
-            "host": "kvm3",
-            "state": "down",
-            "down_reason": "no route",
-            "maintenance": True,
-            "status": "disabled",
-            "disabled_reason": "patch",
-            "instances": 0,
-        },
+        listed("kvm1", sizes=KVM1, zones=["az1", "az2"], instances=1),
+        listed("kvm2", status="disabled", sizes=KVM2, disabled_reason="new fan", zones=[], seen=None),
+        listed("kvm3", "down", "disabled", down_reason="no route", maintenance=True, disabled_reason="patch", seen=1000 - 2 * 86400),
     ]
-    assert hosts_table(hosts) == [
-        "HOST  STATE              ZONE       VCPU           RAM        DISK  INSTANCES  REASON",
-        "kvm1  up                 az1, az2    3/4   192/256 MiB    3/10 GiB          1  -",
-        "kvm2  up, disabled       -         0/256  1.5/63.5 GiB  0/1000 GiB          0  new fan",
-        "kvm3  down, maintenance  -             -             -           -          0  patch; no route",
+    assert hosts_table(hosts, 1000)[:2] == [
+        "HOST  STATE              ZONE          VCPU           MEMORY           DISK  INSTANCES  SEEN        FREE VCPU, MEMORY, DISK  REASON",
+        "kvm1  up                 az1, az2   3/4 75%  192/256 MiB 75%   3/10 GiB 30%          1  60 s ago    1, 64 MiB, 7 GiB         -",
     ]
+    assert hosts_table(hosts, 1000, 100) == [
+        "HOST  STATE                  VCPU           MEMORY           DISK  INSTANCES  SEEN        REASON",
+        "kvm1  up                  3/4 75%  192/256 MiB 75%   3/10 GiB 30%          1  60 s ago    -",
+        "kvm2  up, disabled       0/256 0%  1.5/63.5 GiB 2%  0/1000 GiB 0%          0  never       new fan",
+        "kvm3  down, maintenance         -                -              -          0  2 days ago  patch; no route",
+        "",
+        "Free on the hosts that take instances (1 of 3): 1 vCPU, 64 MiB memory, 7 GiB disk.",
+    ]
+
+
+def test_the_plan_of_an_evacuation_is_a_table():
+    restarts = [
+        {"name": "web1", "host": "kvm2", "node": "kvm2"},
+        {"name": "db1", "host": "kvm3", "node": "kvm3-b"},
+        {"name": "x", "host": "kvm2"},
+    ]
+    plan = {"restarts": restarts, "found": [], "left": [], "lost": []}
+    assert evacuation_lines("kvm1", plan) == [
+        "Evacuation of kvm1: 3 instances to restart.",
+        "  INSTANCE  FROM      TO",
+        "  web1      kvm1  ->  kvm2",
+        "  db1       kvm1  ->  kvm3/kvm3-b",
+        "  x         kvm1  ->  kvm2",
+    ]
+    assert evacuation_lines("kvm1", {**plan, "restarts": []}) == ["No instance of kvm1 is to be restarted."]
+
+
+def test_no_hosts():
+    assert hosts_table([], 1000) == [EMPTY] and "drover.compute.discover" in EMPTY
 
 
 def test_hosts_come_in_the_order_of_their_numbers():
-    rows = [{"host": name} for name in ("kvm10", "kvm2", "b1", "kvm1-b", "kvm1")]
-    assert [line.split()[0] for line in hosts_table(rows)[1:]] == ["b1", "kvm1", "kvm1-b", "kvm2", "kvm10"]
+    rows = [listed(name) for name in ("kvm10", "kvm2", "b1", "kvm1-b", "kvm1")]
+    assert [line.split()[0] for line in hosts_table(rows, 1000)[1:]] == ["b1", "kvm1", "kvm1-b", "kvm2", "kvm10"]
 
 
 def test_instances():
@@ -97,7 +189,7 @@ def test_instances():
         {"name": "x", "state": "building", "host": "kvm2", "node": "kvm2-lxc", "vcpus": 10, "memory_mb": 512},
     ]
     assert instances_table(rows) == [
-        "INSTANCE  STATE     HOST           VCPU  MiB  GiB  GROUP  PROJECT",
-        "web1      running   kvm1              1   64    1  web    -",
-        "x         building  kvm2/kvm2-lxc    10  512    -  -      -",
+        "INSTANCE  STATE     HOST           VCPU   MEMORY   DISK  GROUP  PROJECT",
+        "web1      running   kvm1              1   64 MiB  1 GiB  web    -",
+        "x         building  kvm2/kvm2-lxc    10  512 MiB      -  -      -",
     ]

@@ -10,12 +10,12 @@ import re
 
 import pytest
 
+from ansible_collections.drover.compute.plugins.plugin_utils.report.explanation import render
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import PolicyError, SchedulerError
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import schedule
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.rendering import render
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request
 
 DOCS = pathlib.Path(__file__).resolve().parents[3] / "docs"
@@ -111,7 +111,14 @@ def test_a_collection_s_filter_that_is_not_there():
 
 def test_rendering():
     (chosen,) = schedule(HostStates(fleet(host("a"), host("b", memory_mb=64))), [request()], Policy.from_mapping())
-    lines = render(chosen)
+    assert render(chosen) == [
+        "web1 goes to a; alternates: b",
+        "hosts: 2",
+        f"  {len(chosen['explanation']['filters'])} filters rejected none",
+        "1. a: most free vCPU (8), most free disk (100 GiB), most free memory (8 GiB)",
+        "2. b: most free vCPU (8), most free disk (100 GiB), free memory 64 MiB",
+    ]
+    lines = render(chosen, numbers=True)
     assert lines[0] == "web1 goes to a (weight 3); alternates: b"
     assert "  ComputeFilter                  2 left, 0 rejected" in lines
     assert "     RAMWeigher: 8192, normalised 1.000, times 1" in lines

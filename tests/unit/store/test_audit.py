@@ -109,7 +109,8 @@ def counted_right(url):
 def test_a_sound_store(fleet_url):
     before = fleets.snapshot(fleet_url)
     for found in (look(fleet_url), heal(fleet_url), heal(fleet_url, release_expired=True)):
-        assert found == {"changed": False, "findings": [], "mended": [], "left": [], "counts": {}, "sound": True}
+        checked = {"hosts": 3, "instances": 3, "allocations": 7}
+        assert found == {"changed": False, "findings": [], "mended": [], "left": [], "counts": {}, "sound": True, "checked": checked}
     assert fleets.snapshot(fleet_url) == before
 
 

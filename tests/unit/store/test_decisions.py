@@ -15,9 +15,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import refusals, scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils.report.explanation import render
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.rendering import render
 from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, decisions, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, selection, uuid_of

@@ -18,7 +18,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import Co
 class Audit(TypedDict):
     """What an audit found: before the repair, repaired (``mended``), and left.
 
-    counts: {kind: how many are left}; sound: nothing that is left is more than information.
+    counts: {kind: how many are left}; sound: nothing that is left is more than information; checked: how many
+    hosts, instances and allocations there are.
     """
 
     changed: bool
@@ -27,6 +28,7 @@ class Audit(TypedDict):
     left: list[Finding]
     counts: dict[str, int]
     sound: bool
+    checked: dict[str, int]
 
 
 def audit(connection: Connection, now: float, mend: bool = False, release_expired: bool = False) -> Audit:
@@ -35,7 +37,8 @@ def audit(connection: Connection, now: float, mend: bool = False, release_expire
     :param mend: whether to repair what is safe, in the caller's transaction, which is a writing one then.
     :param release_expired: whether it is safe to release claims that have expired.
     """
-    found = examine(snapshot.read(connection), now, release_expired)
+    seen = snapshot.read(connection)
+    found = examine(seen, now, release_expired)
     before = left = found.listing()
     if mend and not found.mends.nothing:
         repair.apply(connection, found.mends, now)
@@ -52,6 +55,11 @@ def audit(connection: Connection, now: float, mend: bool = False, release_expire
         "left": left,
         "counts": counts,
         "sound": all(each["level"] == LEVELS[-1] for each in left),
+        "checked": {
+            "hosts": len(seen.services),
+            "instances": len(seen.instances),
+            "allocations": sum(len(amounts) for held in seen.held.values() for amounts in held.values()),
+        },
     }
 
 

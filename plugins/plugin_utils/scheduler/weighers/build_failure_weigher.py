@@ -17,6 +17,9 @@ class BuildFailureWeigher(Weigher):
     """
 
     name = "BuildFailureWeigher"
+    measures = "failed builds"
+    extremes = ("most", "fewest")
+    unit = ""
     multiplier_option = "build_failure_weight_multiplier"
     options = {"build_failure_weight_multiplier": 1000000.0}
     run_filter_once_per_request = True

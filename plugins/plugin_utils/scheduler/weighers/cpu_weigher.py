@@ -18,6 +18,8 @@ class CPUWeigher(Weigher):
     """
 
     name = "CPUWeigher"
+    measures = "free vCPU"
+    unit = ""
     multiplier_option = "cpu_weight_multiplier"
     options = {"cpu_weight_multiplier": 1.0}
     minval = 0.0

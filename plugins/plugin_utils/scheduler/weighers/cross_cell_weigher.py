@@ -18,6 +18,7 @@ class CrossCellWeigher(Weigher):
     """
 
     name = "CrossCellWeigher"
+    extremes = ("in its cell", "in another cell")
     multiplier_option = "cross_cell_move_weight_multiplier"
     options = {"cross_cell_move_weight_multiplier": 1000000.0}
     run_filter_once_per_request = True

@@ -18,6 +18,8 @@ class DiskWeigher(Weigher):
     """
 
     name = "DiskWeigher"
+    measures = "free disk"
+    unit = "MiB"
     multiplier_option = "disk_weight_multiplier"
     options = {"disk_weight_multiplier": 1.0}
     minval = 0.0

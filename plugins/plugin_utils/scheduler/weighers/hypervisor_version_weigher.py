@@ -17,6 +17,8 @@ class HypervisorVersionWeigher(Weigher):
     """
 
     name = "HypervisorVersionWeigher"
+    measures = "hypervisor"
+    extremes = ("newest", "oldest")
     multiplier_option = "hypervisor_version_weight_multiplier"
     options = {"hypervisor_version_weight_multiplier": 1.0}
     run_filter_once_per_request = True

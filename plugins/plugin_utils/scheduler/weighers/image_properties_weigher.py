@@ -24,6 +24,8 @@ class ImagePropertiesWeigher(Weigher):
     """
 
     name = "ImagePropertiesWeigher"
+    measures = "instances of such images"
+    extremes = ("most", "fewest")
     multiplier_option = "image_props_weight_multiplier"
     options = {"image_props_weight_multiplier": 0.0, "image_props_weight_setting": {}}
 

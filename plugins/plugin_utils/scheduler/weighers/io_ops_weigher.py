@@ -18,6 +18,9 @@ class IoOpsWeigher(Weigher):
 
     name = "IoOpsWeigher"
     reads = ("num_io_ops",)
+    measures = "builds and moves under way"
+    extremes = ("most", "fewest")
+    unit = ""
     multiplier_option = "io_ops_weight_multiplier"
     options = {"io_ops_weight_multiplier": -1.0}
     minval = 0.0

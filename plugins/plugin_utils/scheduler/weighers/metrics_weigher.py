@@ -26,6 +26,8 @@ class MetricsWeigher(Weigher):
     """
 
     name = "MetricsWeigher"
+    measures = "metrics"
+    extremes = ("highest", "lowest")
     multiplier_option = "metrics_weight_multiplier"
     options = {
         "metrics_weight_multiplier": 1.0,

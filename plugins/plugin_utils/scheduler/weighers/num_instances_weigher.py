@@ -17,6 +17,9 @@ class NumInstancesWeigher(Weigher):
     """
 
     name = "NumInstancesWeigher"
+    measures = "instances"
+    extremes = ("most", "fewest")
+    unit = ""
     multiplier_option = "num_instances_weight_multiplier"
     options = {"num_instances_weight_multiplier": 0.0}
 

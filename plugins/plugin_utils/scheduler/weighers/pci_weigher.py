@@ -18,6 +18,8 @@ class PCIWeigher(Weigher):
     """
 
     name = "PCIWeigher"
+    measures = "free PCI devices"
+    extremes = ("fewest", "most")
     multiplier_option = "pci_weight_multiplier"
     options = {"pci_weight_multiplier": 1.0}
     run_filter_once_per_request = True

@@ -18,6 +18,8 @@ class RAMWeigher(Weigher):
     """
 
     name = "RAMWeigher"
+    measures = "free memory"
+    unit = "MiB"
     multiplier_option = "ram_weight_multiplier"
     options = {"ram_weight_multiplier": 1.0}
     minval = 0.0

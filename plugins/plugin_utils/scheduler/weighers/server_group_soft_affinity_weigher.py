@@ -19,6 +19,9 @@ class ServerGroupSoftAffinityWeigher(Weigher):
     """
 
     name = "ServerGroupSoftAffinityWeigher"
+    measures = "members of its server group"
+    extremes = ("most", "fewest")
+    unit = ""
     multiplier_option = "soft_affinity_weight_multiplier"
     options = {"soft_affinity_weight_multiplier": 1.0}
     least_multiplier = 0.0

@@ -19,6 +19,8 @@ class ServerGroupSoftAntiAffinityWeigher(Weigher):
     """
 
     name = "ServerGroupSoftAntiAffinityWeigher"
+    measures = "members of its server group"
+    extremes = ("fewest", "most")
     multiplier_option = "soft_anti_affinity_weight_multiplier"
     options = {"soft_anti_affinity_weight_multiplier": 1.0}
     least_multiplier = 0.0

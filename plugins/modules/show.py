@@ -1,0 +1,53 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: show
+short_description: Show lines in the terminal
+version_added: 0.2.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - Shows lines as they are, such as the table of another module. M(ansible.builtin.debug) shows them as JSON, with quotes, unless the callback
+    plugin is told otherwise.
+  - No line is wider than the terminal. What does not fit is folded, in a table below its last column. If the output is no terminal, a line
+    has 160 columns, or as many as the environment variable C(COLUMNS) says.
+options:
+  lines:
+    description:
+      - The lines. A text with line breaks counts as several.
+    type: list
+    elements: str
+    required: true
+extends_documentation_fragment:
+  - drover.compute.attributes
+  - drover.compute.attributes.info_module
+"""
+
+EXAMPLES = r"""
+- name: Show the hosts
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Read the hosts
+      drover.compute.host_info:
+      register: fleet
+
+    - name: Show them as a table
+      drover.compute.show:
+        lines: "{{ fleet.table }}"
+"""
+
+RETURN = r"""
+changed:
+  description: False; nothing is changed.
+  returned: success
+  type: bool
+  sample: false
+"""

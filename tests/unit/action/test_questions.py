@@ -1,0 +1,174 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everyday questions: which instances there are, where one is and how to reach it; hosts that are disabled and enabled."""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.times import with_iso
+from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils.report.instance import console
+from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.tests.unit.action.running import failure, playbook, run
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of
+
+ADDRESSES = ["192.0.2.7", "2001:db8::7"]
+
+
+@pytest.fixture
+def url(prepared_url):
+    web = domain("web", interfaces=[{"addresses": ADDRESSES[:1]}, {"addresses": ADDRESSES[1:]}], project="shop")
+    fleets.discover(prepared_url, host("kvm1", web, domain("off", state="shutoff"), uri="qemu:///system"), host("kvm2", domain("db")))
+    return prepared_url
+
+
+def moved(url, name, *ways):
+    values = [
+        {
+            "uuid": uuid_of(f"{name}{number}"), "instance_uuid": uuid_of(name), "instance_name": name, "source": source, "destination": to,
+            "type": "live-migration", "status": "completed", "created_at": NOW + number, "updated_at": NOW + number + 12,
+        }
+        for number, (source, to) in enumerate(ways)
+    ]  # fmt: skip
+    with Store.open(url).write() as connection:
+        connection.execute(sa.insert(tables.migrations), values)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        ({}, ["db", "off", "web"]),
+        ({"host": "kvm1"}, ["off", "web"]),
+        ({"state": "shutoff"}, ["off"]),
+        ({"host": "kvm2", "state": "shutoff"}, []),
+    ],
+)
+def test_which_instances(url, wanted, names):
+    found = run("instance_info", store_url=url, **wanted)
+    assert [each["name"] for each in found["instances"]] == names
+    assert [line.split()[0] for line in found["table"]] == (["INSTANCE", *names] if names else ["No"])
+
+
+def test_a_state_that_does_not_exist_is_refused(url):
+    assert "value of state must be one of" in failure("instance_info", state="runing", store_url=url)
+
+
+def test_addresses(url):
+    found = {each["name"]: each["addresses"] for each in run("instance_info", store_url=url)["instances"]}
+    assert found == {"web": ADDRESSES, "off": [], "db": []}
+    assert run("instance_info", host="kvm1", store_url=url)["table"][2].endswith("192.0.2.7, 2001:db8::7")
+
+
+def test_where_an_instance_is(url):
+    moved(url, "web", *[("kvm1", "kvm2"), ("kvm2", "kvm1")] * 3)
+    variables = {"hostvars": {"kvm1": {"ansible_user": "root", "ansible_host": "198.51.100.1"}}}
+    found = run("instance_info", variables, instances=["web"], store_url=url)
+    (instance,) = found["instances"]
+    # The newest five.
+    assert [each["created_at"] for each in instance["migrations"]] == [NOW + number for number in (5, 4, 3, 2, 1)]
+    text = "\n".join(found["lines"])
+    assert text.startswith(f"web ({uuid_of('web')})\n")
+    assert re.search(r"^  state +running on kvm1 \(seen ", text, re.MULTILINE), text
+    assert re.search(r"^  addresses +192\.0\.2\.7, 2001:db8::7$", text, re.MULTILINE), text
+    assert "ssh -t root@198.51.100.1 'virsh -c qemu:///system console web'" in text
+    assert re.search(r"^  \d{4}-\S+ \S+ UTC  live-migration  kvm2 -> kvm1  completed  12 s", text, re.MULTILINE), text
+
+
+def test_one_that_is_not_in_the_store(url):
+    assert "No instance nobody is in the store" in failure("instance_info", instances=["nobody"], store_url=url)
+
+
+@pytest.mark.parametrize(
+    ("name", "variables", "command"),
+    [
+        ("web1", {}, "ssh -t kvm1 'virsh -c qemu:///system console web1'"),
+        ("web1", {"ansible_port": 2222, "ansible_user": "ops"}, "ssh -t -p 2222 ops@kvm1 'virsh -c qemu:///system console web1'"),
+        # virsh takes a number for an id, and a shell takes more for more.
+        ("7", {}, "ssh -t kvm1 'virsh -c qemu:///system console the-uuid'"),
+        ("a; reboot", {}, "ssh -t kvm1 'virsh -c qemu:///system console the-uuid'"),
+    ],
+)
+def test_console(name, variables, command):
+    assert console({"name": name, "uuid": "the-uuid", "host": "kvm1", "uri": "qemu:///system"}, variables) == command
+    assert console({"name": name, "uuid": "the-uuid", "host": None, "uri": None}, variables) is None
+
+
+def test_times_have_a_text_beside_them():
+    given = {
+        "created_at": 0,
+        "ended_at": None,
+        "hosts": [{"last_seen_up": 1795337314.238, "name": "kvm1"}],
+        "format": 1,
+        "at": 2,
+        "is_at": True,
+    }
+    assert with_iso(given) == {
+        "created_at": 0,
+        "created_at_iso": "1970-01-01T00:00:00Z",
+        "ended_at": None,
+        "ended_at_iso": None,
+        "hosts": [{"last_seen_up": 1795337314.238, "last_seen_up_iso": "2026-11-22T08:48:34Z", "name": "kvm1"}],
+        "format": 1,
+        "at": 2,
+        "is_at": True,
+    }
+
+
+def test_times_of_modules(url):
+    (seen, _other) = run("host_info", store_url=url)["hosts"]
+    assert datetime.datetime.fromisoformat(seen["last_seen_up_iso"].replace("Z", "+00:00")).timestamp() == int(seen["last_seen_up"])
+    event = run("power_event", host="kvm1", action="reboot", driver="ssh", store_url=url)["event"]
+    assert {"created_at_iso", "updated_at_iso"} <= set(event)
+
+
+@pytest.mark.long
+def test_the_playbooks(url, tmp_path):
+    code, said = playbook("instances", url, folder=tmp_path, variables={"drover_host": "kvm1", "drover_instance_state": "running"})
+    assert code == 0 and re.search(r"^web +running +kvm1 ", said, re.MULTILINE) and "\noff " not in said, said
+    code, said = playbook("instance_show", url, folder=tmp_path, variables={"drover_instance": "db"})
+    assert code == 0 and re.search(r"^  state +running on kvm2 ", said, re.MULTILINE), said
+    code, said = playbook("instance_show", url, folder=tmp_path)
+    assert code != 0 and "Which instances? Set drover_instance" in " ".join(said.split()), said
+
+
+def state(url):
+    return {each["host"]: (each["status"], each["disabled_reason"]) for each in run("host_info", store_url=url)["hosts"]}
+
+
+@pytest.mark.long
+def test_a_host_is_disabled_and_enabled(url, tmp_path):
+    def play(name, *options, **variables):
+        return playbook(name, url, *options, folder=tmp_path, variables={"drover_host": "kvm1", **variables})
+
+    code, said = play("host_disable", "--check", drover_reason="bad fan")
+    assert code == 0 and "changed=1" in said and state(url)["kvm1"] == ("enabled", None), said
+    code, said = play("host_disable", drover_reason="bad fan")
+    assert code == 0 and "kvm1 is disabled (bad fan): it gets no new" in said and state(url)["kvm1"] == ("disabled", "bad fan"), said
+    code, said = play("host_disable")
+    assert code == 0 and "changed=0" in said, said
+    code, said = play("host_enable")
+    assert code == 0 and "kvm1 is enabled: it gets new instances." in said and state(url)["kvm1"] == ("enabled", None), said
+    code, said = playbook("host_enable", url, folder=tmp_path)
+    assert code != 0 and "Which host? Set drover_host" in said, said
+
+
+@pytest.mark.long
+def test_what_a_drain_did_is_not_undone(url, tmp_path):
+    """The drain remembers what it shut down, and maintenance is more than disabled."""
+    with Store.open(url).write() as connection:
+        host_state.change(connection, "kvm1", "draining", "new kernel")
+    for name in ("host_disable", "host_enable"):
+        code, said = playbook(name, url, folder=tmp_path, variables={"drover_host": "kvm1"})
+        assert code == 2 and "drover.compute.undrain" in said, said
+    assert run("host_info", host="kvm1", store_url=url)["hosts"][0]["drained"]
+    with Store.open(url).write() as connection:
+        host_state.change(connection, "kvm2", "maintenance", "new kernel")
+    code, said = playbook("host_disable", url, folder=tmp_path, variables={"drover_host": "kvm2"})
+    assert code == 2 and "kvm2 is in maintenance, so it is disabled already" in " ".join(said.split()), said
