@@ -156,7 +156,7 @@ def test_a_host_is_disabled_and_enabled(url, tmp_path):
     code, said = play("host_enable")
     assert code == 0 and "kvm1 is enabled: it gets new instances." in said and state(url)["kvm1"] == ("enabled", None), said
     code, said = playbook("host_enable", url, folder=tmp_path)
-    assert code != 0 and "Which host? Set drover_host" in said, said
+    assert code != 0 and "Which host? Name one host" in said, said
 
 
 @pytest.mark.long

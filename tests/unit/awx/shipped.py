@@ -102,9 +102,10 @@ def options(playbook):
         value = (
             {}
             if default.startswith("omit") or default.partition(",")[0] in ("''", "[]", "{}", "none")
-            else {"default": yaml.safe_load(default)}
+            else {"default": yaml.safe_load(default.removesuffix(", true"))}
         )
-        found.setdefault(name, {}).update({"type": "bool" if is_bool else "str", **value})
+        kind = "bool" if is_bool else "int" if type(value.get("default")) is int else "str"
+        found.setdefault(name, {}).update({"type": kind, **value})
     for lookup in LOOKUP.findall(text):
         source = (ROOT / "plugins" / "lookup" / f"{lookup}.py").read_text()
         documented = yaml.safe_load(re.search(r'DOCUMENTATION = r?"""(.*?)"""', source, re.DOTALL).group(1))
