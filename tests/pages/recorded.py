@@ -85,7 +85,7 @@ def store(*commands, **more):
 
         def run(*words, before=None):
             if before:
-                with Store.open(url).write() as connection:
+                with Store.open(url).write() as connection:  # pylint: disable=contextmanager-generator-missing-cleanup
                     before(connection)
             done = examples.command(folder, words[0], "-i", "inventory.yml", *words[1:], url=url)
             text = done.stdout.replace(str(folder), "/home/you/fleet")

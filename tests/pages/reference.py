@@ -33,7 +33,11 @@ FLEET = frozenset(known_variables.PREFIX + name for name in OF_FLEET.split())
 #: Those with a meaning of their own in each role.
 SEVERAL = frozenset({"drover_definitions", "drover_host", "drover_instances"})
 #: Facts that the collection sets, and what is not for a user.
-SET_BY_US = frozenset({"drover_audit", "drover_audit_data", "drover_awx_project", "drover_compute", "drover_rolling"})
+SET_BY_US = frozenset(
+    {"drover_audit", "drover_audit_data", "drover_awx_project", "drover_awx_roles", "drover_compute", "drover_rolling"}
+    # The artifacts of jobs.
+    | {f"drover_{name}_result" for name in ("drain", "evacuate", "hosts", "place", "rebalance", "report")}
+)
 KINDS = {
     "fleet": (
         "Of the fleet",
@@ -159,7 +163,7 @@ def _rows() -> Iterator[tuple[str, str, str, str]]:
 def _awx() -> Iterator[tuple[str, str, str]]:
     """Yield (variable, the comment above it, default) of each variable of the playbook awx_setup."""
     comment: list[str] = []
-    source = (ROOT / "extensions" / "awx" / "drover_awx.yml").read_text(encoding="utf-8")
+    source = (ROOT / "playbooks" / "vars" / "awx" / "defaults.yml").read_text(encoding="utf-8")
     values = yaml.safe_load(source)
     for line in source.splitlines():
         name = line.partition(":")[0]

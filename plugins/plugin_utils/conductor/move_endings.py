@@ -153,11 +153,15 @@ def _measured(answer: MoveAnswer) -> tuple[Copies | None, float | None]:
     said: Any = answer.get("copies")
     amounts: list[Any] = [said.get(key) for key in ("memory_mib", "disk_mib")] if isinstance(said, Mapping) else [None]
     seconds: Any = answer.get("elapsed_s")
-    if any(type(each) is not int or not 0 <= each < MOST_MIB for each in amounts):
+    if not all(_is_number(each, int) and 0 <= each < MOST_MIB for each in amounts):
         return None, None
-    if type(seconds) not in (int, float) or not 0 < seconds < MOST_SECONDS:
+    if not _is_number(seconds, int, float) or not 0 < seconds < MOST_SECONDS:
         return None, None
     return {"memory_mib": amounts[0], "disk_mib": amounts[1]}, float(seconds)
+
+
+def _is_number(value: Any, *kinds: type) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool)
 
 
 def _whereabouts(order: MoveOrder, answer: MoveAnswer) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypedDict
 
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import natural
 from ansible_collections.drover.compute.plugins.plugin_utils.report.anchor import command
-from ansible_collections.drover.compute.plugins.plugin_utils.report.formatting import natural, number
+from ansible_collections.drover.compute.plugins.plugin_utils.report.formatting import number
 from ansible_collections.drover.compute.plugins.plugin_utils.report.migrations import UNDER_WAY
 
 EVACUATE = "ansible-playbook drover.compute.evacuate -e drover_host={} --check"

@@ -8,8 +8,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import natural as natural
-
 #: From this much on the next larger unit is used.
 _NEXT = 1024
 #: The units of counts, and those of sizes that the store has in MiB and in GiB.
@@ -126,8 +124,10 @@ def age(seconds: float) -> str:
 
 
 def ago(seconds: float | None) -> str | None:
-    """Write ``4 min ago``; None stays None."""
-    return None if seconds is None else f"{age(max(seconds, 0.0))} ago"
+    """Write ``4 min ago``, or ``just now`` for less than a minute; None stays None."""
+    if seconds is None:
+        return None
+    return "just now" if seconds < 60 else f"{age(seconds)} ago"
 
 
 def _utc(seconds: float) -> datetime.datetime:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import natural
 from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting
 
 #: From so many percent on a host is in the next band.
@@ -30,9 +31,9 @@ def heat_map(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         fullest band on, and kinds [(kind, hosts)] of those that are not well. percents and bands are dicts by the letters of SHOWN.
     """
     found: dict[str, list[Mapping[str, Any]]] = {}
-    for host in sorted(hosts, key=lambda each: formatting.natural(each["host"])):
+    for host in sorted(hosts, key=lambda each: natural(each["host"])):
         found.setdefault(", ".join(host["zones"]), []).append(host)
-    return [_group(zone, found[zone]) for zone in sorted(found, key=lambda zone: (zone == "", formatting.natural(zone)))]
+    return [_group(zone, found[zone]) for zone in sorted(found, key=lambda zone: (zone == "", natural(zone)))]
 
 
 def _group(zone: str, hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

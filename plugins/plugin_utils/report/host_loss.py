@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils.report.formatting import natural
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import natural
 
 #: So many sizes are counted.
 SIZES = 8

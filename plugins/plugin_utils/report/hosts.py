@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import natural
 from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting
 from ansible_collections.drover.compute.plugins.plugin_utils.report.text import align, state
 from ansible_collections.drover.compute.plugins.plugin_utils.report.view import FIGURES, sums, takes_instances
@@ -32,7 +33,7 @@ def hosts_table(hosts: Sequence[Mapping[str, Any]], now: float, most: int | None
     """
     if not hosts:
         return [EMPTY]
-    rows = [_row(host, now) for host in sorted(hosts, key=lambda each: formatting.natural(each["host"]))]
+    rows = [_row(host, now) for host in sorted(hosts, key=lambda each: natural(each["host"]))]
     # What is free can be seen of what is used, and few have zones.
     lines = align(HEADINGS, rows, right=NUMBERS, most=most, optional=(FREE, "ZONE"))
     return lines + _free(hosts)

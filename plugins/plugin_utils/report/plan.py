@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, natural
 from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting
 from ansible_collections.drover.compute.plugins.plugin_utils.report.view import FIGURES
 
@@ -126,7 +126,7 @@ def _changed(moves: Sequence[Mapping[str, Any]], at: Mapping[str, Mapping[str, A
             host["moves"] += 1
             for figure, _label, _text_of in FIGURES:
                 host[figure] += sign * move[figure]
-    names = sorted(delta, key=lambda name: (delta[name]["instances"] >= 0, formatting.natural(name)))
+    names = sorted(delta, key=lambda name: (delta[name]["instances"] >= 0, natural(name)))
     return [_before_and_after(name, delta[name], at.get(name)) for name in names]
 
 
@@ -179,7 +179,7 @@ def _stale(moves: Sequence[Mapping[str, Any]], known: Mapping[str, Mapping[str, 
             found.append(f"{move['name']} is no longer in the store.")
         elif row is not None and row["host"] != move["from_host"]:
             found.append(f"{move['name']} is on {row['host'] or 'no host'} now, not on {move['from_host']}.")
-    found += [f"{name} is no longer in the store." for name in sorted({m["host"] for m in moves} - set(at), key=formatting.natural)]
+    found += [f"{name} is no longer in the store." for name in sorted({m["host"] for m in moves} - set(at), key=natural)]
     return found
 
 

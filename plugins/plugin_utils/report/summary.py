@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import natural
 from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting
 from ansible_collections.drover.compute.plugins.plugin_utils.report.decision import short
 from ansible_collections.drover.compute.plugins.plugin_utils.report.hosts import EMPTY, UNITS
@@ -48,7 +49,7 @@ def report_lines(view: Mapping[str, Any], now: float) -> list[str]:
     lines += _hosts("Need a look", [host for host in view["hosts"] if host["kind"] != "well"])
     full = sorted(
         (host for host in view["hosts"] if host["kind"] == "well"),
-        key=lambda host: (-(host["full"] or 0), formatting.natural(host["host"])),
+        key=lambda host: (-(host["full"] or 0), natural(host["host"])),
     )
     return lines + _hosts("Fullest", full) + _decisions(view["decisions"][:DECISIONS])
 

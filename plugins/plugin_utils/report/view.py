@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
+from ansible_collections.drover.compute.plugins.plugin_utils.errors import natural
 from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting, text
 from ansible_collections.drover.compute.plugins.plugin_utils.report.anchor import host_anchor
 from ansible_collections.drover.compute.plugins.plugin_utils.report.attention import attention
@@ -53,7 +54,7 @@ def view(overview: Mapping[str, Any], fatal: Sequence[str] = ()) -> dict[str, An
         pools, zones, aggregates, migrations, days, decisions (see decision.py), power_events, newest (instances), rolling.
     """
     hosts = [_host(each, number) for number, each in enumerate(overview["hosts"])]
-    hosts.sort(key=lambda host: (KINDS.index(host["kind"]), formatting.natural(host["host"])))
+    hosts.sort(key=lambda host: (KINDS.index(host["kind"]), natural(host["host"])))
     _fill(hosts, overview["instances"])
     lost = [each for each in overview["instances"] if each["host"] is None]
     pools = _pools(hosts)
@@ -72,7 +73,7 @@ def view(overview: Mapping[str, Any], fatal: Sequence[str] = ()) -> dict[str, An
         "days": days(overview["days"]),
         "power_events": overview["power_events"],
         "newest": _newest(overview),
-        "rolling": sorted(overview["rolling"], key=lambda each: formatting.natural(each["host"])),
+        "rolling": sorted(overview["rolling"], key=lambda each: natural(each["host"])),
     }
 
 
@@ -119,7 +120,7 @@ def _seen(hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     seen = [host for host in hosts if host["last_seen_up"] is not None]
     return {
         "newest": max((host["last_seen_up"] for host in seen), default=None),
-        "oldest": min(seen, key=lambda host: (host["last_seen_up"], formatting.natural(host["host"])), default=None),
+        "oldest": min(seen, key=lambda host: (host["last_seen_up"], natural(host["host"])), default=None),
         "never": len(hosts) - len(seen),
     }
 
@@ -184,7 +185,7 @@ def _disk(node: Mapping[str, Any], name: str) -> tuple[str, str] | None:
 
 def _fill(hosts: Iterable[dict[str, Any]], instances: Iterable[Mapping[str, Any]]) -> None:
     on: dict[str | None, list[dict[str, Any]]] = {}
-    for each in sorted(instances, key=lambda each: formatting.natural(each["name"])):
+    for each in sorted(instances, key=lambda each: natural(each["name"])):
         on.setdefault(each["host"], []).append(_instance(each))
     for host in hosts:
         host["instance_rows"] = on.get(host["host"], [])
@@ -213,7 +214,7 @@ def _pools(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "hosts": len(pool["hosts"]),
             **_figure({**pool["node"], "nodes": [pool["node"]]}, "disk_gb", "disk", formatting.disk),
         }
-        for name, pool in sorted(found.items(), key=lambda each: formatting.natural(each[0]))
+        for name, pool in sorted(found.items(), key=lambda each: natural(each[0]))
     ]
 
 
@@ -249,7 +250,7 @@ def _summary(
 
 
 def _aggregate(each: Mapping[str, Any]) -> dict[str, Any]:
-    return {**each, "metadata": sorted(each["metadata"].items()), "hosts": sorted(each["hosts"], key=formatting.natural)}
+    return {**each, "metadata": sorted(each["metadata"].items()), "hosts": sorted(each["hosts"], key=natural)}
 
 
 def _zones(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -265,7 +266,7 @@ def _zones(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "instances": sum(host["instances"] for host in members),
             "figures": sums(members),
         }
-        for zone, members in sorted(found.items(), key=lambda each: formatting.natural(each[0]))
+        for zone, members in sorted(found.items(), key=lambda each: natural(each[0]))
     ]
 
 

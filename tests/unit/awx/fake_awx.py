@@ -369,7 +369,7 @@ def answer_errors(question, answers, required=True):
         if len(value) < question.get("min", 0):
             return [f"'{name}' value {value} is too small (length is {len(value)} must be at least {question['min']})."]
     elif kind == "integer":
-        if type(value) is not int:
+        if not isinstance(value, int) or isinstance(value, bool):
             return [f"Value {value} for '{name}' expected to be an integer."]
         if value < question.get("min", value):
             return [f"'{name}' value {value} is too small (must be at least {question['min']})."]

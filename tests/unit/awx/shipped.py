@@ -104,7 +104,8 @@ def options(playbook):
             if default.startswith("omit") or default.partition(",")[0] in ("''", "[]", "{}", "none")
             else {"default": yaml.safe_load(default.removesuffix(", true"))}
         )
-        kind = "bool" if is_bool else "int" if type(value.get("default")) is int else "str"
+        whole = isinstance(value.get("default"), int) and not isinstance(value.get("default"), bool)
+        kind = "bool" if is_bool else "int" if whole else "str"
         found.setdefault(name, {}).update({"type": kind, **value})
     for lookup in LOOKUP.findall(text):
         source = (ROOT / "plugins" / "lookup" / f"{lookup}.py").read_text()

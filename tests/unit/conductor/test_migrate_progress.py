@@ -167,4 +167,4 @@ def test_the_whole_takes_at_least_as_long_as_what_is_left_of_one():
     told.ended("quick")
     told.now = 60
     told.goes_on("slow", 20, 1000, 800, 60)
-    assert told.lines[-1] == "slow: 20 %, 200 of 1000 MiB, about 4 min left [1 of 2, 60 %, about 4 min left]"
+    assert told.lines[-1] == "slow: 20 %, 200 of 1,000 MiB, about 4 min left [1 of 2, 60 %, about 4 min left]"

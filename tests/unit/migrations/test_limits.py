@@ -274,7 +274,7 @@ def test_an_instance_that_runs_is_shut_down_moved_and_started(fleet_url):
     outcomes = cold(fleet_url, world, lines=lines).run([move("web1", live=False)])
     assert statuses(outcomes) == {"web1": "completed"} and state(fleet_url) == ("kvm2", "running")
     assert world.switched == [("web1", "kvm1", False), ("web1", "kvm2", True)]
-    assert "web1: kvm1 -> kvm2, cold, started, shut down first" in lines
+    assert "web1: kvm1 -> kvm2, cold, started, shut down first [0 of 1]" in lines
 
 
 def test_one_that_somebody_shut_down_stays_off(fleet_url):

@@ -73,7 +73,7 @@ def test_a_folded_line_is_never_too_wide_and_loses_nothing(line, most):
 
 @pytest.mark.parametrize(
     ("gib", "text"),
-    [(0, "0 GiB"), (1.5, "1.5 GiB"), (2000, "1.95 TiB"), (2048, "2 TiB"), (4000, "3.91 TiB"), (1023, "1023 GiB"), (40960, "40 TiB")],
+    [(0, "0 GiB"), (1.5, "1.5 GiB"), (2000, "1.95 TiB"), (2048, "2 TiB"), (4000, "3.91 TiB"), (1023, "1,023 GiB"), (40960, "40 TiB")],
 )
 def test_sizes(gib, text):
     assert formatting.disk(gib) == text
@@ -96,7 +96,23 @@ def test_shares(used, capacity, text):
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(-3, "0 s ago"), (0, "0 s ago"), (119.9, "119 s ago"), (180, "3 min ago"), (7200, "2 h ago"), (9 * 86400, "9 days ago"), (None, None)],
+    [
+        (-3, "just now"),
+        (0, "just now"),
+        (119.9, "1 min ago"),
+        (180, "3 min ago"),
+        [
+            (-3, "just now"),
+            (0, "just now"),
+            (119.9, "1 min ago"),
+            (180, "3 min ago"),
+            (7200, "2 h ago"),
+            (9 * 86400, "9 days ago"),
+            (None, None),
+        ],
+        (9 * 86400, "9 days ago"),
+        (None, None),
+    ],
 )
 def test_how_long_ago(seconds, text):
     assert formatting.ago(seconds) == text
@@ -134,14 +150,14 @@ def test_hosts():
         listed("kvm3", "down", "disabled", down_reason="no route", maintenance=True, disabled_reason="patch", seen=1000 - 2 * 86400),
     ]
     assert hosts_table(hosts, 1000)[:2] == [
-        "HOST  STATE              ZONE          VCPU           MEMORY           DISK  INSTANCES  SEEN        FREE VCPU, MEMORY, DISK  REASON",
-        "kvm1  up                 az1, az2   3/4 75%  192/256 MiB 75%   3/10 GiB 30%          1  60 s ago    1, 64 MiB, 7 GiB         -",
+        "HOST  STATE              ZONE          VCPU           MEMORY            DISK  INSTANCES  SEEN        FREE VCPU, MEMORY, DISK  REASON",
+        "kvm1  up                 az1, az2   3/4 75%  192/256 MiB 75%    3/10 GiB 30%          1  1 min ago   1, 64 MiB, 7 GiB         -",
     ]
     assert hosts_table(hosts, 1000, 100) == [
-        "HOST  STATE                  VCPU           MEMORY           DISK  INSTANCES  SEEN        REASON",
-        "kvm1  up                  3/4 75%  192/256 MiB 75%   3/10 GiB 30%          1  60 s ago    -",
-        "kvm2  up, disabled       0/256 0%  1.5/63.5 GiB 2%  0/1000 GiB 0%          0  never       new fan",
-        "kvm3  down, maintenance         -                -              -          0  2 days ago  patch; no route",
+        "HOST  STATE                  VCPU           MEMORY            DISK  INSTANCES  SEEN        REASON",
+        "kvm1  up                  3/4 75%  192/256 MiB 75%    3/10 GiB 30%          1  1 min ago   -",
+        "kvm2  up, disabled       0/256 0%  1.5/63.5 GiB 2%  0/1,000 GiB 0%          0  never       new fan",
+        "kvm3  down, maintenance         -                -               -          0  2 days ago  patch; no route",
         "",
         "Free on the hosts that take instances (1 of 3): 1 vCPU, 64 MiB memory, 7 GiB disk.",
     ]

@@ -26,7 +26,7 @@ def described(**given):
         ({"vcpu": 4}, "unknown key vcpu .did you mean vcpus... Known: .*vcpus"),
         ({"vcpus": -1}, "vcpus must be a whole number from 0 to 2147483647, not -1"),
         ({"vcpus": True}, "vcpus must be a whole number"),
-        ({"memory_mb": "4096"}, "memory_mb must be a whole number from 0 .*not '4096'"),
+        ({"memory_mb": "much"}, "memory_mb must be a whole number of MiB from 0 .*not 'much'"),
         ({"memory_mb": 4096.5}, "memory_mb must be a whole number"),
         ({"local_gb": 2**63}, "local_gb must be"),
         ({"reserved_host_memory_mb": -1}, "reserved_host_memory_mb must be"),
