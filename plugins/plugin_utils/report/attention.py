@@ -17,7 +17,7 @@ EVACUATE = "ansible-playbook drover.compute.evacuate -e drover_host={} --check"
 DISCOVER_ONE = "ansible-playbook drover.compute.discover --limit {},localhost"
 DISCOVER = "ansible-playbook drover.compute.discover"
 UNDRAIN = "ansible-playbook drover.compute.undrain -e drover_host={}"
-ENABLE = "ansible localhost -m drover.compute.host -a 'name={} state=enabled'"
+ENABLE = "ansible-playbook drover.compute.host_enable -e drover_host={}"
 CONFIRM = "ansible-playbook drover.compute.instance_resize -e drover_instance={} -e drover_resize=confirm"
 POWER = "ansible-playbook drover.compute.power -e drover_host={}"
 

@@ -81,7 +81,7 @@ def test_what_needs_a_look_is_ranked(small_url):
         ("disabled", "no spare room", None, None),
         ("disabled", "open move", "batch", None),
         ("calm", "power", "kvm1", "ansible-playbook drover.compute.power -e drover_host=kvm1"),
-        ("disabled", "up, disabled", "kvm3", "ansible localhost -m drover.compute.host -a 'name=kvm3 state=enabled'"),
+        ("disabled", "up, disabled", "kvm3", "ansible-playbook drover.compute.host_enable -e drover_host=kvm3"),
         ("maintenance", "up, maintenance", "kvm4", "ansible-playbook drover.compute.undrain -e drover_host=kvm4"),
         ("calm", "at work", "kvm2", None),
     ]
