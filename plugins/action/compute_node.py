@@ -167,7 +167,7 @@ class ActionModule(DroverAction):
         return kept
 
     def _forget(self, uri: str, uuids: list[str], task_vars: Mapping[str, Any]) -> set[str]:
-        answer = Hand(self, self.target(task_vars), task_vars).act("domain_restart", {"uri": uri, "forget": uuids})
+        answer = Hand(self, self.target(task_vars), task_vars).act("_domain_restart", {"uri": uri, "forget": uuids})
         if answer.outcome != certainty.DONE:
             raise AnsibleActionFail(answer.message)
         return {each["uuid"] for each in answer.result["forgotten"] if each["status"] in ("forgotten", "absent")}

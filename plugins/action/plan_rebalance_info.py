@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.plan_info import PLAN_INFO_SPEC, PLAN_INFO_VARIABLES, PlanInfo
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.scheduler_options import REBALANCE_VARIABLES
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import plan_file
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import RebalanceQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
 
-#: Options that are fields of RebalanceQuestion, and variables by the same name.
+#: Options that are fields of RebalanceQuestion.
 SAME_SPEC: dict[str, dict[str, Any]] = {
     "max_moves": {"type": "int", "default": 10},
     "threshold": {"type": "float", "default": 0.01},
@@ -28,7 +29,7 @@ SAME_SPEC: dict[str, dict[str, Any]] = {
 
 class ActionModule(PlanInfo):
     ARGUMENT_SPEC = {"plan_file": {"type": "path"}, **SAME_SPEC, **PLAN_INFO_SPEC}
-    VARIABLES = (*SAME_SPEC, *PLAN_INFO_VARIABLES)
+    VARIABLES = (*REBALANCE_VARIABLES.items(), *PLAN_INFO_VARIABLES)
 
     def answer(self, connection: Connection, policy: Policy, args: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         saved = plan_file.read_moves(args["plan_file"]) if args["plan_file"] else None

@@ -23,7 +23,7 @@ class ActionModule(PlanInfo):
         "empty": {"type": "list", "elements": "str", "default": []},
         **PLAN_INFO_SPEC,
     }
-    VARIABLES = ("spare_hosts", "batch_size", *PLAN_INFO_VARIABLES)
+    VARIABLES = (("spare_hosts", "rolling_spare_hosts"), ("batch_size", "rolling_batch_size"), *PLAN_INFO_VARIABLES)
 
     def answer(self, connection: Connection, policy: Policy, args: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         names = ("spare_hosts", "batch_size", "back", "unmovable", "service_down_time")

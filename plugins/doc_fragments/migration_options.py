@@ -202,7 +202,7 @@ options:
     default: 0
   migration:
     description:
-      - The options of each migration, as O(drover.compute.migration#module:options). The variable C(drover_migration) sets it too.
+      - The options of each migration, as O(drover.compute._migration#module:options). The variable C(drover_migration) sets it too.
     type: dict
     default: {}
 """
@@ -232,7 +232,7 @@ options:
     required: true
   migration:
     description:
-      - The options of each migration, as O(drover.compute.migration#module:options). The options of an instance's policy override them.
+      - The options of each migration, as O(drover.compute._migration#module:options). The options of an instance's policy override them.
       - The variable C(drover_migration) sets it too.
     type: dict
     default: {}

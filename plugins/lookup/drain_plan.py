@@ -71,7 +71,7 @@ extends_documentation_fragment:
   - drover.compute.scheduler.plugin
 seealso:
   - module: drover.compute.plan_drain_info
-  - module: drover.compute.migration
+  - module: drover.compute._migration
 """
 
 EXAMPLES = r"""

@@ -27,43 +27,43 @@ options:
     type: int
     default: 10
     vars:
-      - name: drover_max_moves
+      - name: drover_rebalance_max_moves
   threshold:
     description: Moves are planned only if the score is above this.
     type: float
     default: 0.01
     vars:
-      - name: drover_threshold
+      - name: drover_rebalance_threshold
   margin:
     description: The least gain of a move.
     type: float
     default: 0.0005
     vars:
-      - name: drover_margin
+      - name: drover_rebalance_margin
   cost_per_gib:
     description: Additional gain that a move needs for each GiB of the memory of its instance.
     type: float
     default: 0.0
     vars:
-      - name: drover_cost_per_gib
+      - name: drover_rebalance_cost_per_gib
   cooldown:
     description: Seconds after a move in which an instance is not moved again.
     type: int
     default: 3600
     vars:
-      - name: drover_cooldown
+      - name: drover_rebalance_cooldown
   weights:
     description: The weight of each resource class in the score, V(1) by default.
     type: dict
     default: {}
     vars:
-      - name: drover_weights
+      - name: drover_rebalance_weights
   despite_maintenance:
     description: Also plan while hosts are drained, among the other hosts.
     type: bool
     default: false
     vars:
-      - name: drover_despite_maintenance
+      - name: drover_rebalance_despite_maintenance
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.store.plugin
@@ -121,29 +121,18 @@ _raw:
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.scheduler_options import REBALANCE_VARIABLES
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import RebalanceQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
 
-#: Options that are fields of RebalanceQuestion, and variables by the same name.
-SAME = (
-    "max_moves",
-    "threshold",
-    "margin",
-    "cost_per_gib",
-    "cooldown",
-    "despite_maintenance",
-    "weights",
-    "max_migrations",
-    "service_down_time",
-)
-
 
 class LookupModule(DroverLookup):
-    VARIABLES = {"policy": "scheduler", "policy_file": "scheduler_file", **{name: name for name in SAME}}
+    VARIABLES = {"policy": "scheduler", "policy_file": "scheduler_file", **REBALANCE_VARIABLES, "service_down_time": "service_down_time"}
 
     def answer(self, terms: list[Any]) -> list[Any]:
         if terms:
             raise DroverError("rebalance_plan takes no terms: it plans for the whole fleet.")
-        question = RebalanceQuestion(self.policy(), **{name: self.get_option(name) for name in SAME})
+        names = (*REBALANCE_VARIABLES, "service_down_time")
+        question = RebalanceQuestion(self.policy(), **{name: self.get_option(name) for name in names})
         with self.store().read() as connection:
             return [question.plan(connection)]

@@ -24,13 +24,13 @@ options:
     type: int
     default: 0
     vars:
-      - name: drover_spare_hosts
+      - name: drover_rolling_spare_hosts
   batch_size:
     description: The most hosts in a batch. V(0) sets no limit.
     type: int
     default: 0
     vars:
-      - name: drover_batch_size
+      - name: drover_rolling_batch_size
   back:
     description:
       - The instances return before the next batch, so that each batch starts with the present fleet. With V(false) they stay at their
@@ -109,8 +109,8 @@ class LookupModule(DroverLookup):
         "policy": "scheduler",
         "policy_file": "scheduler_file",
         "service_down_time": "service_down_time",
-        "spare_hosts": "spare_hosts",
-        "batch_size": "batch_size",
+        "spare_hosts": "rolling_spare_hosts",
+        "batch_size": "rolling_batch_size",
     }
     OPTIONS = ("back", "unmovable", "empty")
 

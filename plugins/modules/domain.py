@@ -140,7 +140,7 @@ options:
     type: int
   order:
     description:
-      - A name of this order, any text, with which M(drover.compute.domain_order) can withdraw it. A withdrawn order does nothing and fails.
+      - A name of this order, any text, with which M(drover.compute._domain_order) can withdraw it. A withdrawn order does nothing and fails.
     type: str
 extends_documentation_fragment:
   - drover.compute.libvirt
@@ -155,7 +155,7 @@ attributes:
     support: full
 seealso:
   - module: drover.compute.hypervisor_info
-  - module: drover.compute.domain_migration
+  - module: drover.compute._domain_migration
 """
 
 EXAMPLES = r"""

@@ -67,7 +67,7 @@ extends_documentation_fragment:
 seealso:
   - plugin: drover.compute.drain_plan
     plugin_type: lookup
-  - module: drover.compute.migration
+  - module: drover.compute._migration
 """
 
 EXAMPLES = r"""
@@ -98,7 +98,7 @@ plan:
   returned: always
   type: dict
 migrations:
-  description: The result of each move, as RV(drover.compute.migration#module:migrations).
+  description: The result of each move, as RV(drover.compute._migration#module:migrations).
   returned: always
   type: list
   elements: dict

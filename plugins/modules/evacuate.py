@@ -128,8 +128,8 @@ extends_documentation_fragment:
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
 seealso:
-  - module: drover.compute.silent_host
-  - module: drover.compute.domain_restart
+  - module: drover.compute._silent_host
+  - module: drover.compute._domain_restart
 """
 
 EXAMPLES = r"""

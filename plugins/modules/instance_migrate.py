@@ -51,7 +51,7 @@ attributes:
       - Without O(host) the instances move each time.
 seealso:
   - module: drover.compute.instance_resize
-  - module: drover.compute.migration
+  - module: drover.compute._migration
 """
 
 EXAMPLES = r"""
@@ -67,12 +67,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 migrations:
-  description: The result of each move, as RV(drover.compute.migration#module:migrations). The result of a failure has it too.
+  description: The result of each move, as RV(drover.compute._migration#module:migrations). The result of a failure has it too.
   returned: always
   type: list
   elements: dict
 resizes:
-  description: The result of each instance that was shut down for its move, as RV(drover.compute.resize#module:resize). The result of a
+  description: The result of each instance that was shut down for its move, as RV(drover.compute._resize#module:resize). The result of a
     failure has it too.
   returned: always
   type: list

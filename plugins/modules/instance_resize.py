@@ -20,7 +20,7 @@ description:
     confirmed, because a disk is never made smaller. A revert restores the old size and host, and keeps the data written in between.
   - It runs on the controller, takes the leases of the hosts, and reaches each host as a delegated task would.
   - The next run continues a run that was killed.
-  - The role P(drover.compute.instance#role) and the playbook C(drover.compute.instance_resize) call this module. M(drover.compute.resize)
+  - The role P(drover.compute.instance#role) and the playbook C(drover.compute.instance_resize) call this module. M(drover.compute._resize)
     does a single step.
 options:
   flavor:
@@ -52,7 +52,7 @@ attributes:
     support: full
 seealso:
   - module: drover.compute.instance_migrate
-  - module: drover.compute.resize
+  - module: drover.compute._resize
 """
 
 EXAMPLES = r"""
@@ -69,7 +69,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 resizes:
-  description: The result of each resize, as RV(drover.compute.resize#module:resize). The result of a failure has it too.
+  description: The result of each resize, as RV(drover.compute._resize#module:resize). The result of a failure has it too.
   returned: always
   type: list
   elements: dict

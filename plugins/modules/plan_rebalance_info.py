@@ -26,33 +26,33 @@ options:
         the present plan.
     type: path
   max_moves:
-    description: The most moves. The variable C(drover_max_moves) sets it too.
+    description: The most moves. The variable C(drover_rebalance_max_moves) sets it too.
     type: int
     default: 10
   threshold:
-    description: Moves are planned only if the score is above this. The variable C(drover_threshold) sets it too.
+    description: Moves are planned only if the score is above this. The variable C(drover_rebalance_threshold) sets it too.
     type: float
     default: 0.01
   margin:
-    description: The least gain of a move. The variable C(drover_margin) sets it too.
+    description: The least gain of a move. The variable C(drover_rebalance_margin) sets it too.
     type: float
     default: 0.0005
   cost_per_gib:
     description:
-      - Additional gain that a move needs for each GiB of the memory of its instance. The variable C(drover_cost_per_gib) sets it too.
+      - Additional gain that a move needs for each GiB of the memory of its instance. The variable C(drover_rebalance_cost_per_gib) sets it too.
     type: float
     default: 0.0
   cooldown:
-    description: Seconds after a move in which an instance is not moved again. The variable C(drover_cooldown) sets it too.
+    description: Seconds after a move in which an instance is not moved again. The variable C(drover_rebalance_cooldown) sets it too.
     type: int
     default: 3600
   weights:
-    description: The weight of each resource class in the score, V(1) by default. The variable C(drover_weights) sets it too.
+    description: The weight of each resource class in the score, V(1) by default. The variable C(drover_rebalance_weights) sets it too.
     type: dict
     default: {}
   despite_maintenance:
     description:
-      - Also plan while hosts are drained, among the other hosts. The variable C(drover_despite_maintenance) sets it too.
+      - Also plan while hosts are drained, among the other hosts. The variable C(drover_rebalance_despite_maintenance) sets it too.
     type: bool
     default: false
   max_migrations:

@@ -26,11 +26,11 @@ options:
   spare_hosts:
     description:
       - How many more hosts, the fullest, may be lost while a batch is down, so that their instances still fit on the others.
-      - The variable C(drover_spare_hosts) sets it too.
+      - The variable C(drover_rolling_spare_hosts) sets it too.
     type: int
     default: 0
   batch_size:
-    description: The most hosts in a batch. V(0) sets no limit. The variable C(drover_batch_size) sets it too.
+    description: The most hosts in a batch. V(0) sets no limit. The variable C(drover_rolling_batch_size) sets it too.
     type: int
     default: 0
   back:

@@ -157,7 +157,7 @@ findings:
     advice:
       description: The action to take.
       type: str
-      sample: Run drover.compute.discover on its host, or the audit with drover_heal=true.
+      sample: Run drover.compute.discover on its host, or the audit with drover_audit_heal=true.
     safe:
       description: True if O(heal=true) repairs it.
       type: bool

@@ -71,7 +71,7 @@ def require(proof: object) -> None:
 def is_absent(host: str, look: Mapping[str, Any] | None) -> Proof | None:
     """A Proof that an instance is not on a host and that nothing brings it there any more, or None.
 
-    :param look: an entry of the module domain_order, or None where the host did not answer.
+    :param look: an entry of the module _domain_order, or None where the host did not answer.
     """
     if look is None or look["busy"] or look["domain"] is not None:
         return None
@@ -101,7 +101,7 @@ def has_arrived(order: Mapping[str, Any], result: Mapping[str, Any]) -> Proof | 
     """A Proof that a move is done, or None: it is at its destination and gone from its source.
 
     :param order: source, destination.
-    :param result: of the module domain_migration: status, source_state, destination_state.
+    :param result: of the module _domain_migration: status, source_state, destination_state.
     """
     if result.get("status") != "completed" or result.get("source_state") != "absent":
         return None
@@ -125,12 +125,12 @@ def has_stayed(order: Mapping[str, Any], result: Mapping[str, Any], opened_here:
 
 
 def is_nowhere(result: Mapping[str, Any]) -> bool:
-    """Whether the module domain_migration saw both ends of a move, and neither has the instance."""
+    """Whether the module _domain_migration saw both ends of a move, and neither has the instance."""
     return result.get("source_state") == result.get("destination_state") == "absent"
 
 
 def runs_there(result: Mapping[str, Any]) -> bool:
-    """Whether the module domain_migration saw an instance run at its destination, and gone from its source."""
+    """Whether the module _domain_migration saw an instance run at its destination, and gone from its source."""
     return result.get("source_state") == "absent" and result.get("destination_state") in ("running", "blocked")
 
 

@@ -57,13 +57,13 @@ def test_what_was_done_behind_its_back(empty_fleet):
     assert "lost" in lines(done, "allocation_missing")[0] and len(lines(done, "use_miscounted")) == 3
     assert "no heal touches a domain that is on two hosts" in " ".join(done.stdout.split())
     assert "problems: " in fleet.refused("audit", "-e", "drover_audit_strict=true")
-    done = fleet.playbook("audit", "-e", "drover_heal=true", "--check")
+    done = fleet.playbook("audit", "-e", "drover_audit_heal=true", "--check")
     assert changed(done) == 1 and fleet.dump() == rows
 
-    done = fleet.playbook("audit", "-e", "drover_heal=true")
+    done = fleet.playbook("audit", "-e", "drover_audit_heal=true")
     assert changed(done) == 1
     assert fleet.booked()["lost"] == {"kvm1": {"VCPU": 2, "MEMORY_MB": 64, "DISK_GB": 1}}
-    done = fleet.playbook("audit", "-e", "drover_heal=true")
+    done = fleet.playbook("audit", "-e", "drover_audit_heal=true")
     assert changed(done) == 0
     assert lines(done, "domain_doubled") and not lines(done, "allocation_missing") and not lines(done, "use_miscounted")
     # Not one domain was touched; virsh says so.

@@ -76,7 +76,9 @@ def test_a_hypervisor_that_cannot_be_reached_is_down_and_the_rest_goes_on(fleet)
     said = " ".join(fleet.playbook("hosts").stdout.split())
     assert re.search(r"kvm3 down .* reached over ssh", said), said
     # Nothing is placed on it meanwhile: there is no room elsewhere in zone b.
-    said = fleet.refused("place", "-e", json.dumps({"drover_instances": [{"name": "new", "memory_mb": 64, "availability_zone": "b"}]}))
+    said = fleet.refused(
+        "place", "-e", json.dumps({"drover_instance_definitions": [{"name": "new", "memory_mb": 64, "availability_zone": "b"}]})
+    )
     assert "ComputeFilter" in said and "No valid host" in said
 
     fleet.lab.command("start", "kvm3")

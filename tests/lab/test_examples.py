@@ -67,7 +67,7 @@ def resized(fleet):
     web1(fleet)
     flavor = {"name": "big", "vcpus": 1, "memory_mb": 96, "disk_gb": 0}
     fleet.playbook("flavor.yml", "-e", json.dumps({"flavor": flavor, **flavor}))
-    fleet.playbook("instance_resize", "-e", "drover_instance=web1", "-e", "drover_flavor=big", "-e", "drover_host=kvm1")
+    fleet.playbook("instance_resize", "-e", "drover_instance=web1", "-e", "drover_flavor=big", "-e", "drover_destination=kvm1")
 
 
 def large(fleet):
@@ -112,19 +112,19 @@ def nothing(fleet):
 # What each needs first, and what is seen afterwards.
 PREPARE = {
     ("module", "domain"): an_image,
-    ("module", "domain_migration"): two_guests,
-    ("module", "domain_order"): nothing,
+    ("module", "_domain_migration"): two_guests,
+    ("module", "_domain_order"): nothing,
     ("module", "domain_power"): two_guests,
-    ("module", "domain_restart"): of_a_dead_host,
+    ("module", "_domain_restart"): of_a_dead_host,
     ("module", "drain"): web1,
     ("module", "hypervisor_info"): two_guests,
     ("module", "instance"): four,
     ("module", "instance_migrate"): web1,
     ("module", "instance_resize"): large,
-    ("module", "migration"): two_guests,
-    ("module", "resize"): resized,
+    ("module", "_migration"): two_guests,
+    ("module", "_resize"): resized,
     ("module", "undrain"): drained,
-    ("module", "rolling"): two_guests,
+    ("module", "_rolling"): two_guests,
     ("role", "drain"): web1,
     ("role", "evacuate"): dead,
     ("role", "hypervisor"): nothing,
@@ -135,9 +135,9 @@ PREPARE = {
     ("role", "rolling"): wants_a_reboot,
 }
 AFTER = {
-    ("module", "domain_migration"): lambda fleet: fleet.where()["web-1"] == ("kvm2", "running"),
+    ("module", "_domain_migration"): lambda fleet: fleet.where()["web-1"] == ("kvm2", "running"),
     ("module", "domain_power"): lambda fleet: set(fleet.where().values()) == {("kvm1", "shutoff")},
-    ("module", "domain_restart"): lambda fleet: fleet.where() == {"web-1": ("kvm2", "running")},
+    ("module", "_domain_restart"): lambda fleet: fleet.where() == {"web-1": ("kvm2", "running")},
     ("module", "drain"): lambda fleet: fleet.service("kvm1")["maintenance"] and fleet.settled()["web1"][0] != "kvm1",
     ("module", "instance"): lambda fleet: (
         fleet.where() == {"web1": ("kvm1", "running"), "web2": ("kvm1", "shutoff"), "web3": ("kvm1", "shutoff")}
@@ -145,7 +145,7 @@ AFTER = {
     ),
     ("module", "instance_migrate"): lambda fleet: fleet.settled()["web1"][0] == "kvm2",
     ("module", "instance_resize"): lambda fleet: {each["VCPU"] for each in fleet.booked()["web1"].values()} == {2},
-    ("module", "migration"): lambda fleet: "kvm1" not in {host for host, dummy in fleet.settled().values()},
+    ("module", "_migration"): lambda fleet: "kvm1" not in {host for host, dummy in fleet.settled().values()},
     ("module", "undrain"): lambda fleet: not fleet.service("kvm1")["disabled"],
     ("role", "drain"): lambda fleet: fleet.service("kvm1")["maintenance"] and fleet.settled()["web1"][0] != "kvm1",
     ("role", "evacuate"): lambda fleet: fleet.where(["kvm2", "kvm3"])["web1"][1] == "running",

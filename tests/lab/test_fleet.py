@@ -230,7 +230,7 @@ class Fleet:
 
     def place(self, instances: typing.Any, *words: str, check: bool = True, **variables: object):
         """Place a definitions file (a path) or definitions (a list)."""
-        key = "drover_instances" if isinstance(instances, list) else "drover_definitions"
+        key = "drover_instance_definitions" if isinstance(instances, list) else "drover_definitions"
         value = instances if isinstance(instances, list) else os.fspath(instances)
         extra = json.dumps({key: value, **variables})
         return self.playbook("place", "-e", extra, *words, check=check)

@@ -229,7 +229,7 @@ def test_instances_page(fleet):
     assert sizes(fleet) == [(2, 96)]
     reader.run(migrate)
     assert states(fleet) == {"web1": "running"} and fleet.where(["kvm1"]) == {}
-    reader.run(f"{migrate} -e drover_host=kvm1")
+    reader.run(f"{migrate} -e drover_destination=kvm1")
     reader.run(migrate_cold)
     assert fleet.where() == {"web1": ("kvm2", "running")}
     reader.run(cut_off)

@@ -60,7 +60,9 @@ def test_discover_place_drain(as_drover):
     ((now, state),) = fleet.settled().values()
     assert now != host and state == "running"
     fleet.playbook("undrain", *who, "-e", f"drover_host={host}")
-    fleet.playbook("instance_stop", *who, "-e", "drover_instance=web1", "-e", "drover_force=true", "-e", "drover_timeout=1")
+    fleet.playbook(
+        "instance_stop", *who, "-e", "drover_instance=web1", "-e", "drover_instance_force=true", "-e", "drover_instance_timeout=1"
+    )
     fleet.playbook("instance_delete", *who, "-e", "drover_instance=web1")
     assert fleet.where() == {}
 

@@ -25,13 +25,15 @@ SMALL = {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1}
 def act(fleet, what, names, *words, check=True, **variables):
     """Run one of the playbooks on instances."""
     key = "drover_instances" if isinstance(names, list) else "drover_instance"
-    return fleet.playbook(f"instance_{what}", "-e", json.dumps({key: names, "drover_timeout": 30, **variables}), *words, check=check)
+    return fleet.playbook(
+        f"instance_{what}", "-e", json.dumps({key: names, "drover_instance_timeout": 30, **variables}), *words, check=check
+    )
 
 
 def refused(fleet, what, names, **variables):
     """Run one that must fail; what it said on one line."""
     key = "drover_instances" if isinstance(names, list) else "drover_instance"
-    return fleet.refused(f"instance_{what}", "-e", json.dumps({key: names, "drover_timeout": 5, **variables}))
+    return fleet.refused(f"instance_{what}", "-e", json.dumps({key: names, "drover_instance_timeout": 5, **variables}))
 
 
 def ask(fleet, host, module, arguments):
@@ -89,7 +91,7 @@ def test_stop_start_reboot(fleet):
     said = refused(fleet, "stop", ["deaf", "three"])
     assert "deaf on kvm1 did not shut down within 5 s" in said
     assert fleet.where()["deaf"] == ("kvm1", "running")
-    act(fleet, "stop", "deaf", drover_timeout=1, drover_force=True)
+    act(fleet, "stop", "deaf", drover_instance_timeout=1, drover_instance_force=True)
     assert fleet.run("kvm1", "virsh domstate --reason deaf").split() == ["shut", "off", "(destroyed)"]
 
     act(fleet, "start", [*names, "deaf"])
@@ -103,7 +105,7 @@ def test_stop_start_reboot(fleet):
     assert fleet.run("kvm1", "cat /run/libvirt/qemu/one.pid") == before
     assert fleet.where()["one"] == ("kvm1", "running")
     assert "deaf on kvm1 did not reboot within 5 s" in refused(fleet, "reboot", "deaf")
-    act(fleet, "reboot", "one", drover_hard=True)
+    act(fleet, "reboot", "one", drover_reboot_hard=True)
     assert fleet.run("kvm1", "cat /run/libvirt/qemu/one.pid") != before
     assert leases(fleet) == []
     fleet.settled()
@@ -164,13 +166,13 @@ def test_resize_to_another_host(fleet):
     fleet.make("kvm1", Domain("vm", boots=True, folder=LOCAL), Domain("off", state="shutoff"))
     fleet.playbook("discover", "-e", json.dumps({"drover_instances_path": LOCAL}))
     path = f"{LOCAL}/vm-0.qcow2"
-    act(fleet, "resize", ["vm", "off"], drover_flavor="big", drover_host="kvm2")
+    act(fleet, "resize", ["vm", "off"], drover_flavor="big", drover_destination="kvm2")
     where = fleet.where()
     assert where == {"vm": ("kvm2", "running"), "off": ("kvm2", "shutoff")}
     assert size(fleet, "kvm2", "vm") == size(fleet, "kvm2", "off") == (2, 128)
     assert fleet.files(LOCAL, "kvm1") == [] and fleet.files(LOCAL, "kvm2") == ["vm-0.qcow2"]
     assert fleet.booked()["vm"] == {"kvm2": BIG}
-    assert changed(act(fleet, "resize", ["vm", "off"], drover_flavor="big", drover_host="kvm2")) == 0
+    assert changed(act(fleet, "resize", ["vm", "off"], drover_flavor="big", drover_destination="kvm2")) == 0
 
     # What it wrote since then goes along when it is reverted.
     fleet.run("kvm2", f"virsh destroy vm && qemu-io -f qcow2 -c 'write -q -P 7 64k 64k' {path}")
@@ -198,7 +200,7 @@ def test_a_resize_that_cannot_be_done_leaves_it_as_it_was(fleet):
     said = refused(fleet, "resize", "vm", drover_flavor="big")
     assert "did not shut down within 5 s" in said and "as before" in said
     assert size(fleet, "kvm1", "vm") == (1, 64) and fleet.booked() == before
-    said = refused(fleet, "resize", "vm", drover_flavor="big", drover_host="kvm2", drover_force=True)
+    said = refused(fleet, "resize", "vm", drover_flavor="big", drover_destination="kvm2", drover_instance_force=True)
     assert "another domain named 'vm'" in said and "as before" in said
     assert fleet.look(["kvm1"])["kvm1"][0]["state"] == "running" and size(fleet, "kvm1", "vm") == (1, 64)
     assert fleet.booked() == before and leases(fleet) == []
@@ -230,7 +232,7 @@ def test_a_resize_that_is_killed_is_gone_on_with(fleet, moment):
     flavors(fleet)
     fleet.make("kvm1", Domain("vm", boots=True, folder=LOCAL, written_mb=8))
     fleet.playbook("discover", "-e", json.dumps({"drover_instances_path": LOCAL}))
-    wanted = {"drover_instance": "vm", "drover_flavor": "big", "drover_host": "kvm2", "drover_timeout": 30}
+    wanted = {"drover_instance": "vm", "drover_flavor": "big", "drover_destination": "kvm2", "drover_instance_timeout": 30}
     run = fleet.start("instance_resize", "-e", json.dumps(wanted))
     try:
         moment(fleet, run)
@@ -241,9 +243,9 @@ def test_a_resize_that_is_killed_is_gone_on_with(fleet, moment):
         assert "open resize" in refused(fleet, "start", "vm")
     fleet.playbook("discover", "-e", json.dumps({"drover_instances_path": LOCAL}))
     assert booked(fleet, "vm") == {"it": {"kvm2": BIG}, "migration": {"kvm1": SMALL}}
-    act(fleet, "resize", "vm", drover_flavor="big", drover_host="kvm2")
+    act(fleet, "resize", "vm", drover_flavor="big", drover_destination="kvm2")
     assert fleet.where() == {"vm": ("kvm2", "running")} and size(fleet, "kvm2", "vm") == (2, 128)
-    assert changed(act(fleet, "resize", "vm", drover_flavor="big", drover_host="kvm2")) == 0
+    assert changed(act(fleet, "resize", "vm", drover_flavor="big", drover_destination="kvm2")) == 0
     act(fleet, "resize", "vm", drover_resize="confirm")
     assert fleet.booked() == {"vm": {"kvm2": BIG}} and fleet.files(LOCAL, "kvm1") == []
     assert gib(fleet, "kvm2", f"{LOCAL}/vm-0.qcow2") == 2
@@ -255,14 +257,20 @@ def test_suspected_7_a_resize_whose_move_was_aborted_is_taken_back(fleet):
     # It does not heed the power button, so that its shutdown takes its time.
     fleet.make("kvm1", Domain("vm"))
     fleet.playbook("discover")
-    wanted = {"drover_instance": "vm", "drover_flavor": "big", "drover_host": "kvm2", "drover_timeout": 20, "drover_force": True}
+    wanted = {
+        "drover_instance": "vm",
+        "drover_flavor": "big",
+        "drover_destination": "kvm2",
+        "drover_instance_timeout": 20,
+        "drover_instance_force": True,
+    }
     run = fleet.start("instance_resize", "-e", json.dumps(wanted))
     try:
         written_down(fleet, run)
         ((migration, instance),) = fleet.query("SELECT uuid, instance_uuid FROM migrations")
         eventually(lambda: instance in fleet.run("kvm1", "cat /proc/net/unix"), 60)  # the lock of the call that shuts it down
         order = {"uuid": instance, "migration": migration, "destination": "kvm2", "destination_uri": "qemu+ssh://root@kvm2/system"}
-        ask(fleet, "kvm1", "domain_migration", {"abort": [order], "wait": 0})
+        ask(fleet, "kvm1", "_domain_migration", {"abort": [order], "wait": 0})
         text = " ".join(run.finish().split())
     finally:
         if run.process.poll() is None:
@@ -274,7 +282,7 @@ def test_suspected_7_a_resize_whose_move_was_aborted_is_taken_back(fleet):
     assert fleet.settled() == {"vm": ("kvm1", "running")} and size(fleet, "kvm1", "vm") == (1, 64)
     assert fleet.query("SELECT status FROM migrations") == [("failed",)] and fleet.query("SELECT * FROM leases") == []
     # Whoever wants it after all runs it again.
-    act(fleet, "resize", "vm", drover_flavor="big", drover_host="kvm2", drover_force=True, drover_timeout=2)
+    act(fleet, "resize", "vm", drover_flavor="big", drover_destination="kvm2", drover_instance_force=True, drover_instance_timeout=2)
     assert fleet.where() == {"vm": ("kvm2", "running")} and size(fleet, "kvm2", "vm") == (2, 128)
 
 
@@ -282,8 +290,10 @@ def test_a_revert_that_is_killed_is_gone_on_with(fleet):
     flavors(fleet)
     fleet.make("kvm1", Domain("vm", boots=True))
     fleet.playbook("discover")
-    act(fleet, "resize", "vm", drover_flavor="big", drover_host="kvm2")
-    run = fleet.start("instance_resize", "-e", json.dumps({"drover_instance": "vm", "drover_resize": "revert", "drover_timeout": 30}))
+    act(fleet, "resize", "vm", drover_flavor="big", drover_destination="kvm2")
+    run = fleet.start(
+        "instance_resize", "-e", json.dumps({"drover_instance": "vm", "drover_resize": "revert", "drover_instance_timeout": 30})
+    )
     try:
         eventually(lambda: "vm" in fleet.run("kvm1", "virsh list --all --name").split(), 120)
     finally:
@@ -296,20 +306,20 @@ def test_a_revert_that_is_killed_is_gone_on_with(fleet):
 def test_migrate(fleet):
     fleet.make("kvm1", Domain("live", boots=True), Domain("off", state="shutoff"), Domain("cold", boots=True))
     fleet.playbook("discover")
-    done = act(fleet, "migrate", ["live", "off"], drover_host="kvm2")
+    done = act(fleet, "migrate", ["live", "off"], drover_destination="kvm2")
     assert fleet.where() == {"live": ("kvm2", "running"), "off": ("kvm2", "shutoff"), "cold": ("kvm1", "running")}
     assert changed(done) == 1, "one task for all"
-    assert changed(act(fleet, "migrate", ["live", "off"], drover_host="kvm2")) == 0
+    assert changed(act(fleet, "migrate", ["live", "off"], drover_destination="kvm2")) == 0
 
-    assert changed(act(fleet, "migrate", "cold", "--check", drover_cold=True, drover_host="kvm3")) == 1
-    act(fleet, "migrate", "cold", drover_cold=True, drover_host="kvm3")
+    assert changed(act(fleet, "migrate", "cold", "--check", drover_migrate_cold=True, drover_destination="kvm3")) == 1
+    act(fleet, "migrate", "cold", drover_migrate_cold=True, drover_destination="kvm3")
     assert fleet.where()["cold"] == ("kvm3", "running") and fleet.booked()["cold"] == {"kvm3": SMALL}
-    assert changed(act(fleet, "migrate", "cold", drover_cold=True, drover_host="kvm3")) == 0
+    assert changed(act(fleet, "migrate", "cold", drover_migrate_cold=True, drover_destination="kvm3")) == 0
 
     # Without a host the scheduler picks another one.
     act(fleet, "migrate", "live")
     assert fleet.where()["live"][0] != "kvm2"
-    said = refused(fleet, "migrate", "live", drover_host="kvm9")
+    said = refused(fleet, "migrate", "live", drover_destination="kvm9")
     assert "kvm9" in said and "Traceback" not in said
     assert leases(fleet) == []
 
@@ -330,7 +340,7 @@ def test_delete_takes_what_is_its_own_and_nothing_else(fleet, tmp_path):
 
     told = act(fleet, "delete", "web1", "--check", drover_definitions=str(definitions))
     assert changed(told) == 2 and fleet.where()["web1"][0] == host
-    act(fleet, "delete", "web1", drover_definitions=str(definitions), drover_force=True)
+    act(fleet, "delete", "web1", drover_definitions=str(definitions), drover_instance_force=True)
     assert set(fleet.where()) == {"web2"}
     left = fleet.files(SHARED)
     assert not [name for name in left if name.startswith("web1")] and len(left) == 1
@@ -398,8 +408,8 @@ def test_policies_and_options_of_a_migration(fleet):
     )
     fleet.playbook("discover")
     names = ["pinned", "usual", "cold"]
-    slow = {"drover_host": "kvm2", "drover_migration": {"bandwidth_mib": 30}}
-    said = refused(fleet, "migrate", names, drover_timeout=60, **slow)
+    slow = {"drover_destination": "kvm2", "drover_migration": {"bandwidth_mib": 30}}
+    said = refused(fleet, "migrate", names, drover_instance_timeout=60, **slow)
     assert "pinned is not moved from kvm1: its migration policy is 'never'" in said
     assert "drover_despite_policy=true" in said
     # The others went; the cold one was shut down, started again, and needs no confirmation.
@@ -415,10 +425,10 @@ def test_policies_and_options_of_a_migration(fleet):
     given = fleet.run("kvm1", "grep -ho 'bandwidth_mib\": 30' /var/lib/drover/migrations/*.json")
     assert len(given.splitlines()) == 2, "both ways take the options"
 
-    said = refused(fleet, "migrate", "live", drover_cold=True, drover_host="kvm2")
+    said = refused(fleet, "migrate", "live", drover_migrate_cold=True, drover_destination="kvm2")
     assert "its migration policy is 'live', and it would be shut down for this move" in said
     assert fleet.where()["live"] == ("kvm1", "running")
-    act(fleet, "migrate", ["pinned", "live"], drover_host="kvm2", drover_despite_policy=True)
+    act(fleet, "migrate", ["pinned", "live"], drover_destination="kvm2", drover_despite_policy=True)
     assert {host for host, dummy in fleet.where().values()} == {"kvm2"} and leases(fleet) == []
-    said = refused(fleet, "migrate", "usual", drover_host="kvm1", drover_migration={"bandwidth_mib": 0})
+    said = refused(fleet, "migrate", "usual", drover_destination="kvm1", drover_migration={"bandwidth_mib": 0})
     assert "bandwidth_mib is 0" in said and fleet.where()["usual"][0] == "kvm2"

@@ -54,7 +54,7 @@ def test_guests_that_are_named_like_files_of_others(fleet):
     assert library in there and fleet.run(where["win"][0], f"cat {library}") == "drivers\n"
 
     done = fleet.playbook(
-        "instance_delete", "-e", json.dumps({"drover_instances": ["x", "win"], "drover_force": True, "drover_timeout": 5})
+        "instance_delete", "-e", json.dumps({"drover_instances": ["x", "win"], "drover_instance_force": True, "drover_instance_timeout": 5})
     )
     assert set(fleet.settled()) == {"near", "far"}, said(done)
     assert fleet.files(LOCAL, "kvm1") == ["virtio-win.iso", "x.qcow2"] and "virtio-win.iso" in fleet.files(LOCAL, where["win"][0])

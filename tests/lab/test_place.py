@@ -142,7 +142,7 @@ def test_a_dry_run_says_what_the_host_would_refuse(fleet):
     """And speaks of nothing that was made or removed."""
     before = fleet.dump()
     wanted = [{"name": "one", "memory_mb": 64, "disks": [{"size_gb": 1, "image": "/var/lib/libvirt/images/nosuch.qcow2"}]}]
-    said = fleet.refused("place", "--check", "-e", json.dumps({"drover_instances": wanted}))
+    said = fleet.refused("place", "--check", "-e", json.dumps({"drover_instance_definitions": wanted}))
     assert "nosuch.qcow2" in said and "was removed" not in said and "no alternate is left" not in said, said
     assert fleet.where() == {} and fleet.files(SHARED) == [] and fleet.dump() == before
 
@@ -179,7 +179,7 @@ def test_variables_and_a_template_of_ones_own(fleet):
     assert changed(fleet.place(definitions, **variables)) == 0
     # The role does the same in one's own playbook, one after the other.
     more = [*definitions, {"name": "three", "memory_mb": 64, "project": "R&D"}]
-    done = fleet.playbook("place_with_role.yml", "-e", json.dumps({"drover_instances": more, **variables}))
+    done = fleet.playbook("place_with_role.yml", "-e", json.dumps({"drover_instance_definitions": more, **variables}))
     assert changed(done) > 0
     assert set(fleet.settled()) == {"one", "two", "three"}
 
@@ -200,7 +200,7 @@ def test_variables_and_a_template_of_ones_own(fleet):
 )
 def test_bad_definitions_change_nothing(fleet, instances, words):
     before = fleet.dump()
-    said = fleet.refused("place", "-e", json.dumps({"drover_instances": instances}))
+    said = fleet.refused("place", "-e", json.dumps({"drover_instance_definitions": instances}))
     for word in words:
         assert word in said, said
     assert fleet.where() == {} and fleet.files(SHARED) == [] and fleet.dump() == before

@@ -56,7 +56,7 @@ def test_no_host_can_build_and_nothing_is_left(fleet):
         "-e",
         json.dumps(
             {
-                "drover_instances": [
+                "drover_instance_definitions": [
                     {**ONE, "disks": [{"size_gb": 1}, {"size_gb": 1, "path": f"{LOCAL}/data/one.qcow2"}]},
                     {**ONE, "name": "good"},
                 ],
@@ -90,7 +90,7 @@ def test_a_host_that_is_lost_in_the_middle_is_uncertain(fleet):
         "printf '#!/bin/sh\\ntouch /root/begun; exec sleep 60\\n' > /root/qemu-img; chmod +x /root/qemu-img;"
         " mount --bind /root/qemu-img $(readlink -f /usr/bin/qemu-img)",
     )
-    run = fleet.start("place", "-e", json.dumps({"drover_instances": [ONE]}))
+    run = fleet.start("place", "-e", json.dumps({"drover_instance_definitions": [ONE]}))
     try:
         eventually(lambda: fleet.lab.host(first).file("/root/begun").exists)
         fleet.lab.command("kill", first)
@@ -128,7 +128,10 @@ def race(fleet):
     fleet.make("kvm1", Domain("full", vcpus=2))
     fleet.playbook("discover", "-e", "drover_cpu_allocation_ratio=1")
     names = ("left", "right")
-    runs = [fleet.start("place", "-e", json.dumps({"drover_instances": [{"name": name, "vcpus": 2, "memory_mb": 64}]})) for name in names]
+    runs = [
+        fleet.start("place", "-e", json.dumps({"drover_instance_definitions": [{"name": name, "vcpus": 2, "memory_mb": 64}]}))
+        for name in names
+    ]
     # Both have looked for a host before either may claim.
     for run in runs:
         run.until(r"TASK .*Pick a host")

@@ -30,7 +30,7 @@ def test_discover_place_drain(own_lab, tmp_path, postgres):
                 {
                     "drover_store_url": url,
                     "drover_host": "kvm3",
-                    "drover_instances": [
+                    "drover_instance_definitions": [
                         {"name": name, "memory_mb": 64, "disks": [{"size_gb": 1}], "server_group": "web"} for name in ("web1", "web2")
                     ],
                     "drover_server_groups": [{"name": "web", "policy": "anti-affinity"}],

@@ -32,19 +32,19 @@ def test_a_skewed_fleet_is_evened_out_once(fleet):
 
     done = rebalance(fleet, drover_plan_file=str(file))
     assert fleet.dump() == before and fleet.settled() == where
-    assert "Nothing was moved. drover_apply=true makes these moves" in said(done)
+    assert "Nothing was moved. drover_plan_only=false makes these moves" in said(done)
     start, promised = scores(done)
     moves = json.loads(file.read_text())["moves"]
     assert promised < start and moves and all(move["gain"] > 0 and move["from_host"] == "kvm1" for move in moves)
-    assert changed(rebalance(fleet, "--check", drover_apply=True)) == 0 and fleet.dump() == before
+    assert changed(rebalance(fleet, "--check", drover_plan_only=False)) == 0 and fleet.dump() == before
 
     # A plan that was looked at is made only while it is the plan.
     text = json.loads(file.read_text())
     file.write_text(json.dumps({**text, "moves": text["moves"][:-1]}))
-    assert "has other moves" in said(rebalance(fleet, check=False, drover_plan_file=str(file), drover_apply=True))
+    assert "has other moves" in said(rebalance(fleet, check=False, drover_plan_file=str(file), drover_plan_only=False))
     assert fleet.settled() == where
     file.write_text(json.dumps(text))
-    done = rebalance(fleet, drover_plan_file=str(file), drover_apply=True)
+    done = rebalance(fleet, drover_plan_file=str(file), drover_plan_only=False)
     after = fleet.settled()
     assert {name: host for name, (host, dummy) in after.items()} == {
         **{name: host for name, (host, dummy) in where.items()},
@@ -54,8 +54,8 @@ def test_a_skewed_fleet_is_evened_out_once(fleet):
     assert float(re.search(r"the score is ([\d.]+), was", said(done))[1]) < start
 
     # No more, also when nothing has to cool down; and none of those that moved, whatever the score.
-    done = rebalance(fleet, drover_apply=True, drover_cooldown=0)
+    done = rebalance(fleet, drover_plan_only=False, drover_rebalance_cooldown=0)
     assert "There is nothing to move" in said(done) or "Moved 0 of 0" in said(done)
     assert fleet.settled() == after
-    done = rebalance(fleet, drover_threshold=0, drover_margin=0)
+    done = rebalance(fleet, drover_rebalance_threshold=0, drover_rebalance_margin=0)
     assert "Moved too recently: " + ", ".join(sorted(move["name"] for move in moves)) in said(done)

@@ -64,7 +64,7 @@ def test_all_hosts_with_a_hook_and_everything_comes_back(powered):
     assert changed(done) == 0 and "3 hosts in" in said(done)
     assert boots(fleet) == before and fleet.settled() == where and rolling(fleet) == {}
 
-    done = roll(fleet, drover_bring_back=True, drover_hooks=hooks(fleet, after_reboot=NOTE))
+    done = roll(fleet, drover_rolling_bring_back=True, drover_rolling_hooks=hooks(fleet, after_reboot=NOTE))
     after = boots(fleet)
     assert not set(after.values()) & set(before.values())
     # The hook ran once on each, after the reboot.
@@ -78,7 +78,7 @@ def test_all_hosts_with_a_hook_and_everything_comes_back(powered):
     for host in fleet.hosts:
         assert f"{host}: done, up, enabled, 1 instance" in said(done)
 
-    again = roll(fleet, drover_bring_back=True)
+    again = roll(fleet, drover_rolling_bring_back=True)
     assert "There is nothing to do" in said(again) and boots(fleet) == after
 
 
@@ -90,9 +90,9 @@ def test_it_stops_at_the_first_failure_and_goes_on_there(powered):
     fleet.playbook("host_state.yml", "-e", json.dumps({"service_host": "kvm1", "state": "disabled", "reason": "bad fan"}))
     fleet.everywhere(f"touch {SENTINEL}", ["kvm1", "kvm2"])
     before = boots(fleet)
-    variables = {"drover_batch_size": 1, "drover_power_driver": "ssh", "drover_reason": "new kernel"}
+    variables = {"drover_rolling_batch_size": 1, "drover_power_driver": "ssh", "drover_reason": "new kernel"}
     refusing = [{"name": "Refuse", "ansible.builtin.fail": {"msg": "the mirror is down"}, "when": "inventory_hostname == 'kvm1'"}]
-    done = roll(fleet, check=False, drover_hooks=hooks(fleet, after_drain=refusing), **variables)
+    done = roll(fleet, check=False, drover_rolling_hooks=hooks(fleet, after_drain=refusing), **variables)
     text = said(done)
     assert done.returncode and "Traceback" not in text
     assert "kvm1: stopped at after_drain, up, in maintenance, 0 instances (Refuse: the mirror is down)" in text, text
@@ -106,7 +106,7 @@ def test_it_stops_at_the_first_failure_and_goes_on_there(powered):
     # A rebalance keeps out of the way.
     assert "kvm1 is drained, and nothing moves until it is back" in said(fleet.playbook("rebalance"))
 
-    done = roll(fleet, drover_hooks=hooks(fleet, after_drain=NOTE), **variables)
+    done = roll(fleet, drover_rolling_hooks=hooks(fleet, after_drain=NOTE), **variables)
     assert "Going on with a maintenance that was not finished: kvm1 was begun with" in said(done)
     after = boots(fleet)
     assert after["kvm3"] == before["kvm3"] and after["kvm1"] != before["kvm1"] and after["kvm2"] != before["kvm2"]
@@ -125,11 +125,11 @@ def test_killed_while_a_host_reboots(powered):
     fleet.playbook("discover")
     fleet.run("kvm1", f"touch {SENTINEL}")
     before = boots(fleet)
-    run = fleet.start("rolling_maintenance", "-e", json.dumps({"drover_bring_back": True}))
+    run = fleet.start("rolling_maintenance", "-e", json.dumps({"drover_rolling_bring_back": True}))
     run.until(r"TASK \[drover.compute.power : Switch it on\]")
     run.kill()
     assert rolling(fleet) == {"kvm1": "reboot"}
-    done = roll(fleet, drover_bring_back=True)
+    done = roll(fleet, drover_rolling_bring_back=True)
     after = boots(fleet)
     assert after["kvm1"] != before["kvm1"] and after["kvm2"] == before["kvm2"], said(done)
     assert [row[0] for row in fleet.query("SELECT action FROM power_events ORDER BY id")][:1] == ["reboot"]
@@ -148,6 +148,6 @@ def test_hosts_that_cannot_be_emptied_are_named_first(powered):
     text = fleet.refused("rolling_maintenance")
     assert "so nothing was changed. kvm1: saved cannot move: it has a saved memory image" in text
     assert boots(fleet) == before and rolling(fleet) == {} and fleet.query("SELECT name FROM leases") == []
-    done = roll(fleet, drover_blocked="skip", drover_power_driver="ssh")
+    done = roll(fleet, drover_rolling_blocked="skip", drover_power_driver="ssh")
     assert "kvm1: left out: saved cannot move" in said(done) and "kvm2: done, up, enabled" in said(done)
     assert boots(fleet)["kvm1"] == before["kvm1"] and boots(fleet)["kvm2"] != before["kvm2"]

@@ -143,7 +143,7 @@ def test_a_full_pool_is_full_for_all_hosts(sharing):
     ((total, used),) = disks(fleet).values()
     assert used == 0
     wanted = [{"name": f"web{number}", "memory_mb": 64, "disks": [{"size_gb": total // 2 + 1}]} for number in range(2)]
-    said = fleet.refused("place", "-e", json.dumps({"drover_instances": wanted, **DECLARED}))
+    said = fleet.refused("place", "-e", json.dumps({"drover_instance_definitions": wanted, **DECLARED}))
     assert "No valid host" in said or "DISK_GB" in said
     fleet.place(wanted[:1], **DECLARED)
     assert disks(fleet)[POOL] == (total, total // 2 + 1)

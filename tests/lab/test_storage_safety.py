@@ -51,7 +51,7 @@ def discover(fleet, *words, **variables):
 
 
 def act(fleet, what, name, **variables):
-    given = {"drover_timeout": 30, "drover_force": True, **variables}
+    given = {"drover_instance_timeout": 30, "drover_instance_force": True, **variables}
     return fleet.playbook(f"instance_{what}", "-e", json.dumps({"drover_instances": [name], **given}))
 
 
@@ -59,7 +59,7 @@ def checked(fleet, name, destination="kvm2", host="kvm1"):
     """What the hypervisors say against a move."""
     uuid_ = fleet.run(host, f"virsh domuuid {name}").strip()
     given = json.dumps({"start": [{"uuid": uuid_, "destination": destination}], "check": True})
-    words = ["ansible", host, "-m", "drover.compute.domain_migration", "-a", given]
+    words = ["ansible", host, "-m", "drover.compute._domain_migration", "-a", given]
     done = subprocess.run(
         words, env=fleet.lab.environment(fleet.store_url), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
     )
@@ -70,7 +70,7 @@ def checked(fleet, name, destination="kvm2", host="kvm1"):
 
 def refused(fleet, name, **variables):
     """Why an instance is not moved to kvm2."""
-    given = {"drover_instances": [name], "drover_host": "kvm2", "drover_timeout": 30, **variables}
+    given = {"drover_instances": [name], "drover_destination": "kvm2", "drover_instance_timeout": 30, **variables}
     return fleet.refused("instance_migrate", "-e", json.dumps(given))
 
 
@@ -118,7 +118,7 @@ def test_safety_02_and_04_what_clones_are_backed_by_stays(fleet):
     done = act(fleet, "delete", "tmpl")
     assert f"Kept {base}: the domain c" in said(done)
     # Both clones go with all that is behind them.
-    done = fleet.playbook("instance_migrate", "-e", json.dumps({"drover_instances": ["clone", "cl"], "drover_host": "kvm2"}))
+    done = fleet.playbook("instance_migrate", "-e", json.dumps({"drover_instances": ["clone", "cl"], "drover_destination": "kvm2"}))
     assert fleet.where() == {"clone": ("kvm2", "shutoff"), "cl": ("kvm2", "shutoff")}, said(done)
     assert fleet.files(LOCAL, "kvm1") == ["tmpl.qcow2"] and sorted(fleet.files(LOCAL, "kvm2")) == ["cl.qcow2", "clone.qcow2"]
     for name, path in (("clone", clone), ("cl", by_volume)):

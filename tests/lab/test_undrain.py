@@ -66,7 +66,7 @@ def test_a_rolling_maintenance_starts_what_it_shut_down(fleet):
     halts = policy(on_drain="shutdown")
     fleet.make("kvm1", Domain("halts", boots=True, metadata=halts), Domain("off", state="shutoff", metadata=halts))
     fleet.playbook("discover")
-    done = fleet.playbook("rolling_maintenance", "--limit", "kvm1,localhost", "-e", json.dumps({"drover_reboot": "never"}))
+    done = fleet.playbook("rolling_maintenance", "--limit", "kvm1,localhost", "-e", json.dumps({"drover_rolling_reboot": "never"}))
     said = " ".join(done.stdout.split())
     assert "To be shut down by their policy: halts, off" in said and "Its drain shut down halts, to be started now" in said
     assert states(fleet) == {"halts": "running", "off": "shutoff"} and not fleet.service("kvm1")["disabled"]

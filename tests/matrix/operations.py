@@ -59,7 +59,7 @@ class Place(Operation):
 
     def run(self, run):
         world = run.world
-        (found,) = run.task("localhost", "definitions", instances=[{"name": "web", "memory_mb": 64}])["instances"]
+        (found,) = run.task("localhost", "_definitions", instances=[{"name": "web", "memory_mb": 64}])["instances"]
         if found["state"] == "missing":
             raise AnsibleActionFail("web is missing")
         selection = found["selection"]
@@ -148,7 +148,7 @@ class StoppedMove(LiveMove):
 
 
 class Settle(LiveMove):
-    """The module migration with state settled, after a run that opened a move and was killed."""
+    """The module _migration with state settled, after a run that opened a move and was killed."""
 
     place = "kvm1"
 
@@ -160,7 +160,7 @@ class Settle(LiveMove):
             migration_claims.begin(connection, uuid_of("web"), "kvm2", "kvm2", "live-migration", fleets.NOW, "kvm1")
 
     def run(self, run):
-        run.task("kvm1", "migration", state="settled", shutdown_timeout=1)
+        run.task("kvm1", "_migration", state="settled", shutdown_timeout=1)
 
 
 class Drain(Operation):
@@ -205,9 +205,9 @@ class Evacuate(Operation):
     @staticmethod
     def _fence(run):
         """Role power, tasks fence."""
-        event = run.task("localhost", "power_event", host="kvm1", action="fence", driver="ipmi")["event"]
+        event = run.task("localhost", "_power_event", host="kvm1", action="fence", driver="ipmi")["event"]
         run.world.fleet.hosts["kvm1"].power_off()
-        run.task("localhost", "power_event", host="kvm1", uuid=event["uuid"], status="completed", power_state="off")
+        run.task("localhost", "_power_event", host="kvm1", uuid=event["uuid"], status="completed", power_state="off")
 
     def afterwards(self, world):
         """kvm1 is back, and discovery removes what is stale there."""
@@ -296,7 +296,7 @@ class Rolling(Operation):
         given.update(max_wait=2, shutdown_timeout=1)
 
         def call(**args):
-            return run.task("kvm1", "rolling", **given, **args)
+            return run.task("kvm1", "_rolling", **given, **args)
 
         call(state="begun")
         planned = call(state="planned", seen=[call(state="looked")])

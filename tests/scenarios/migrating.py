@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Moves between simulated hypervisors, answered as the module domain_migration does.
+"""Moves between simulated hypervisors, answered as the module _domain_migration does.
 
 A Job is what libvirt does by itself; a Worker is the process that begins it, watches it and says what became of it, by
 the rules of module_utils/_migration/worker.py, with its own verdicts on what both sides show.

@@ -66,7 +66,7 @@ class Modules:
 
     def _foretold(self, module, args):
         self.reach()
-        if module == "domain_migration":
+        if module == "_domain_migration":
             return self._domain_migration({**args, "check": True})
         domain = self._fleet.hosts[self.host].domains.get(args["uuid"])
         if domain is None:

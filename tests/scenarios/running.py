@@ -157,7 +157,7 @@ class Scenario(Several, Instances, Maintenance):
                 raise Violation(f"{self.fleet.most} moves at a time, more than {limit}")
 
     def do_settle(self, host, limit=2, stop=None, call=None, actor=None, elsewhere=False):
-        """The module migration without moves."""
+        """The module _migration without moves."""
         with self.run(stop, call, actor, elsewhere) as run:
             HostMoves(run, host, MoveSettings(MigrationLimits(limit))).carry_out()
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The simulator answers as the module domain_migration does, and what watches over the scenarios sees what is wrong."""
+"""The simulator answers as the module _domain_migration does, and what watches over the scenarios sees what is wrong."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_power_and_network(fleet):
 def test_a_move(fleet):
     fleet.hosts["kvm1"].define("web", UUID)
     move = {"uuid": UUID, "destination": "kvm2", "destination_uri": "qemu+ssh://root@kvm2/system", "migration": OTHER}
-    answer = fleet.hand("kvm1").act("domain_migration", {"start": [move], "wait": 5})
+    answer = fleet.hand("kvm1").act("_domain_migration", {"start": [move], "wait": 5})
     (found,) = answer.result["moves"]
     assert (found["status"], found["migration"]) == ("completed", OTHER), found["message"]
     assert fleet.where() == {"web": [("kvm2", "running")]}

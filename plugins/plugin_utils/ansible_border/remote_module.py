@@ -75,7 +75,7 @@ class Hand:
         :returns: by uuid; None if the host did not answer.
         """
         wanted = [{"uuid": uuid, "withdraw": list(withdrawn)} for uuid, withdrawn in orders.items()]
-        answer = self.act("domain_order", {"uri": uri, "domains": wanted, "patience": patience})
+        answer = self.act("_domain_order", {"uri": uri, "domains": wanted, "patience": patience})
         found = {each["uuid"]: each for each in answer.result.get("domains") or []}
         return {uuid: found.get(uuid) for uuid in orders}
 

@@ -138,7 +138,7 @@ class EvacuationRestarts:
         for uri in sorted({order["uri"] for order in wanted}):
             of_uri = {order["uuid"]: order for order in wanted if order["uri"] == uri}
             given = {"uri": uri, "instances": [_instance(order) for order in of_uri.values()], "at_once": at_once, "timeout": timeout}
-            for found in _each(hand.act("domain_restart", given), of_uri):
+            for found in _each(hand.act("_domain_restart", given), of_uri):
                 self._record(destination, of_uri[found["uuid"]], found, result)
         return result
 
@@ -181,7 +181,7 @@ class EvacuationRestarts:
 
 
 def _each(answer: certainty.Answer, uuids: Collection[str]) -> list[RestartAnswer]:
-    """Return what the module domain_restart answered about each instance."""
+    """Return what the module _domain_restart answered about each instance."""
     if answer.outcome == certainty.DONE:
         return answer.result["instances"]
     status = "failed" if answer.outcome == certainty.NOTHING else "uncertain"
@@ -189,7 +189,7 @@ def _each(answer: certainty.Answer, uuids: Collection[str]) -> list[RestartAnswe
 
 
 def _instance(order: RestartOrder) -> dict[str, Any]:
-    """Return an instance as the module domain_restart takes it."""
+    """Return an instance as the module _domain_restart takes it."""
     return {
         "uuid": order["uuid"],
         "name": order["name"],

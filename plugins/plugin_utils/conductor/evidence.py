@@ -47,7 +47,7 @@ def collect(ports: Ports, host: str, others: Iterable[str], power_state: str, sa
 
 def _seen_from(reached_by: Hosts, peer: str, question: dict[str, Any]) -> dict[str, Any]:
     try:
-        return reached_by.hand(peer, PROBE).read("host_probe", question)
+        return reached_by.hand(peer, PROBE).read("_host_probe", question)
     except Unreachable:
         return {"unreachable": True}
     except Late:
@@ -80,7 +80,7 @@ def gather(
     """Put together the Evidence on a host.
 
     :param answer: how it answers this controller.
-    :param seen: for each hypervisor item (its name), and reached and storage of the module host_probe; or unreachable.
+    :param seen: for each hypervisor item (its name), and reached and storage of the module _host_probe; or unreachable.
     :param power_state: on, off, unknown or none, as its power driver says.
     :param said: a person says that it is off.
     :param started: seconds since this controller started, or None.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The moves off one host: checked, carried out, settled and aborted through the module domain_migration there."""
+"""The moves off one host: checked, carried out, settled and aborted through the module _domain_migration there."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class HostMoves:
         options: Options | None = None,
         **given: Any,
     ) -> list[MoveAnswer]:
-        """Call the module domain_migration.
+        """Call the module _domain_migration.
 
         :param options: of the moves to start.
         :param given: more arguments of the module.
@@ -173,7 +173,7 @@ class HostMoves:
 
     def _module(self, given: dict[str, Any]) -> list[Any]:
         # A move has a record of its own on its host, which the next call reads: what fails here ends nothing.
-        answer = self._hand.act("domain_migration", given)
+        answer = self._hand.act("_domain_migration", given)
         if answer.outcome != certainty.DONE:
             named = answer.message if answer.message.startswith(f"Host {self._host}") else f"Host {self._host}: {answer.message}"
             raise DroverError(f"{named.rstrip('.')}. {ADVICE}")
@@ -206,7 +206,7 @@ def _by_uri(orders: Iterable[AnyOrder]) -> dict[str, list[AnyOrder]]:
 
 
 def _move(order: UnopenedOrder, options: Options | None = None) -> dict[str, Any]:
-    """Return a move as the module domain_migration takes it."""
+    """Return a move as the module _domain_migration takes it."""
     known: Mapping[str, Any] = order
     keys = ("uuid", "name", "migration", "destination", "destination_uri", "live", "begin")
     move = {key: known[key] for key in keys if known.get(key) is not None}

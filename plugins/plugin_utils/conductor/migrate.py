@@ -47,7 +47,7 @@ SAY_AGAIN = 60
 # The phases of a move that has not got its turn yet.
 BEFORE = ("checking", "waiting")
 
-#: (start, follow, wait, until) -> what the module domain_migration at the source answers.
+#: (start, follow, wait, until) -> what the module _domain_migration at the source answers.
 AskHypervisor = Callable[[list[MoveOrder], list[MoveOrder], int, int], list[MoveAnswer]]
 
 

@@ -43,6 +43,6 @@ def is_same(moves: Iterable[Mapping[str, Any]], others: Iterable[Mapping[str, An
 
 def _no_plan(path: str, why: str) -> DroverError:
     return DroverError(
-        f"The file {path} is no plan of a rebalance: {why}. Nothing was moved. Write the plan again, with drover_plan_file={path} and without "
-        "drover_apply."
+        f"The file {path} is no plan of a rebalance: {why}. Nothing was moved. Write the plan again, with drover_plan_file={path} and "
+        "without drover_plan_only=false."
     )

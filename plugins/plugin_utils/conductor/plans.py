@@ -218,7 +218,7 @@ class RebalanceQuestion:
         )
         if drained:
             plan["reason"] = (
-                f"{', '.join(drained)} is drained, and nothing moves until it is back; drover_despite_maintenance lifts this rule"
+                f"{', '.join(drained)} is drained, and nothing moves until it is back; drover_rebalance_despite_maintenance lifts this rule"
             )
         plan["cooling"] = sorted(each["name"] for each in instances if each["uuid"] in moved)
         estimate(connection, plan, instances)

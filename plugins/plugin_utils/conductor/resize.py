@@ -193,13 +193,13 @@ class Resize:
 
         The worker on the hypervisor goes on by itself; a move that is under way or done is only followed.
 
-        :param order: as the module domain_migration takes it.
+        :param order: as the module _domain_migration takes it.
         """
         name, destination = order["name"], order["destination"]
         way, wait = f"{name}: {source} -> {destination}", MENTION
         self._say(f"{way}, cold, started")
         while True:
-            answer = self._hosts.hand(source).act("domain_migration", {"uri": uri, "start": [order], "wait": wait})
+            answer = self._hosts.hand(source).act("_domain_migration", {"uri": uri, "start": [order], "wait": wait})
             if answer.outcome != certainty.DONE:
                 raise DroverError(f"Instance {name} on {source}: {answer.message}")
             (found,) = answer.result["moves"]

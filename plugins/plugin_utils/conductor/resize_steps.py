@@ -206,7 +206,7 @@ class ResizeSteps:
         source, destination = resize["source"], resize["destination"]
         gone = certainty.is_absent(source, here) is not None
         if gone and not resize["same_host"]:
-            foreseen = hand.foretell("domain_migration", {"uri": resize["source_uri"], "start": [resize["order"]]})
+            foreseen = hand.foretell("_domain_migration", {"uri": resize["source_uri"], "start": [resize["order"]]})
             gone = all(certainty.is_nowhere(each) for each in foreseen.get("moves") or [{}])
         if gone:
             with self._store.write() as connection:

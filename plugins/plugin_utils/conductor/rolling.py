@@ -281,7 +281,7 @@ class Rolling:
                 why = "which is no file on the controller"
             else:
                 continue
-            raise DroverError(f"drover_hooks: {name} is {path}, {why}. Nothing was changed.")
+            raise DroverError(f"drover_rolling_hooks: {name} is {path}, {why}. Nothing was changed.")
 
     def _chosen(self, seen: Sequence[Seen], records: Records) -> tuple[list[str], list[BlockedHost]]:
         """Return the hosts that take part, and those that are left out, each with the reason."""

@@ -71,7 +71,7 @@ def of_ways(connection: Connection, ways: Mapping[str, tuple[str, str]]) -> dict
     """Collect what the sources of moves have to know of their destinations and of the store.
 
     :param ways: dict uuid of an instance -> (source, destination).
-    :returns: dict uuid -> arguments of the module domain_migration: used_elsewhere, shared_folders, devices_there, images_there.
+    :returns: dict uuid -> arguments of the module _domain_migration: used_elsewhere, shared_folders, devices_there, images_there.
     """
     needed = files.of_instances(connection, list(ways))
     own, rows = _own(connection, needed, needed), {}

@@ -65,7 +65,7 @@ def _size(columns: Mapping[str, Any], size: Mapping[str, int]) -> Size:
 
 
 def _order(row: Row, destination: str, uri: str | None, address: str | None) -> dict[str, Any]:
-    """Return the arguments of the module domain_migration for a move."""
+    """Return the arguments of the module _domain_migration for a move."""
     order = {
         "uuid": row.instance_uuid,
         "name": row.instance_name,

@@ -28,7 +28,7 @@ def files_of(disks: Iterable[Disk]) -> list[str]:
 
 
 def images_of(disks: Iterable[Disk], node: NodeStorage, there: NodeStorage) -> list[dict[str, Any]]:
-    """Return what the destination must find unchanged, as the module domain_restart takes it.
+    """Return what the destination must find unchanged, as the module _domain_restart takes it.
 
     :param node: the storage of the source.
     :param there: the storage of the destination.

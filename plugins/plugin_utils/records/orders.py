@@ -40,7 +40,7 @@ class UnopenedOrder(MoveEnds):
     #: The address that the memory is sent to; None for the one that libvirt at the destination names.
     migration_address: str | None
     live: bool
-    #: Arguments of the module domain_migration: what the source has to know of other hosts' storage and files.
+    #: Arguments of the module _domain_migration: what the source has to know of other hosts' storage and files.
     files: NotRequired[dict[str, Any]]
 
 
@@ -182,6 +182,6 @@ class Resize(MovedInstance):
     nowhere: bool
     old: Size
     new: Size
-    #: What the module domain_migration takes to move the instance to the destination, and back.
+    #: What the module _domain_migration takes to move the instance to the destination, and back.
     order: dict[str, Any]
     back: dict[str, Any]

@@ -17,7 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.records.plans impor
 
 
 class MoveOutcome(TypedDict):
-    """How a migration ended, as the module migration returns it.
+    """How a migration ended, as the module _migration returns it.
 
     - uuid, name: of the instance. source, destination: hosts.
     - provider: of the destination; None where nothing speaks against that host, or the store no longer has it.
@@ -57,7 +57,7 @@ class MeasuredMove(NamedTuple):
 
 
 class MoveAnswer(TypedDict):
-    """What the source of a move answers about it: the module domain_migration, which documents each key.
+    """What the source of a move answers about it: the module _domain_migration, which documents each key.
 
     - status: running, or as in MoveOutcome.
     - source_state, destination_state: of the domain; absent where there is none; None where libvirt did not tell.
@@ -80,7 +80,7 @@ class MoveAnswer(TypedDict):
 
 
 class PrecheckReport(TypedDict):
-    """What both ends of a move show before it begins: of the module domain_migration, with the source and the provider.
+    """What both ends of a move show before it begins: of the module _domain_migration, with the source and the provider.
 
     - uuid, name: of the instance. source, destination: hosts. provider: of the destination.
     - ok: whether the move can be made. message: why not; why: the same without names; both may be empty.
@@ -106,7 +106,7 @@ class PrecheckReport(TypedDict):
 
 
 class DomainLook(TypedDict):
-    """What a host shows of an instance whose orders were withdrawn there: an entry of the module domain_order.
+    """What a host shows of an instance whose orders were withdrawn there: an entry of the module _domain_order.
 
     - busy: another call works on the domain, so nothing was withdrawn.
     - domain: as the module hypervisor_info describes it; None where there is none.
@@ -132,7 +132,7 @@ class DrainResult(TypedDict):
 
 
 class RestartAnswer(TypedDict):
-    """What the module domain_restart answers about an instance: restarted, there, failed or uncertain, which it documents.
+    """What the module _domain_restart answers about an instance: restarted, there, failed or uncertain, which it documents.
 
     state: of the domain; missing where there is none.
     """

@@ -55,7 +55,7 @@ def refusal(left_out: Sequence[BlockedHost]) -> str:
     reasons = " ".join(f"{each['host']}: {each['reason'].rstrip('.')}." for each in left_out)
     return (
         f"{len(left_out)} of the hosts cannot be taken, so nothing was changed. {reasons} Correct that, or leave them out with "
-        "drover_blocked=skip; drover_unmovable=shutdown shuts down what cannot move."
+        "drover_rolling_blocked=skip; drover_unmovable=shutdown shuts down what cannot move."
     )
 
 

@@ -24,7 +24,7 @@ def how_to_end(details: Mapping[str, Any] | None, destination: str) -> str:
     """
     old, new = (((details or {}).get(which) or {}).get("flavor") for which in ("old", "new"))
     if old == new:
-        return f"drover.compute.instance_migrate with drover_host={destination} and drover_cold=true"
+        return f"drover.compute.instance_migrate with drover_destination={destination} and drover_migrate_cold=true"
     return f"drover.compute.instance_resize with drover_flavor={new}"
 
 

@@ -86,13 +86,13 @@ class Operation:
         """What went before, once."""
 
     def words(self) -> list[str]:
-        return ["-e", json.dumps({"drover_timeout": 30, **SHARED_POOL, **self.variables})]
+        return ["-e", json.dumps({"drover_instance_timeout": 30, **SHARED_POOL, **self.variables})]
 
 
 class Place(Operation):
     kind = "build"
     what, task, at, destination = "place", "Build the instance on its hypervisor", "kvm3", "kvm3"
-    variables = {"drover_instances": [{"name": "web", "memory_mb": 64, "disks": [{"size_gb": 1, "image": IMAGE}]}]}
+    variables = {"drover_instance_definitions": [{"name": "web", "memory_mb": 64, "disks": [{"size_gb": 1, "image": IMAGE}]}]}
     host, fills, thorough = None, ("kvm3", SHARED), True
 
     def web(self):
@@ -124,7 +124,7 @@ class ResizeAndConfirm(Operation):
 
     kind = "resize"
     what, task, destination, host = "instance_resize", "domain shutoff at kvm1", "kvm2", "kvm2"
-    variables = {"drover_instance": "web", "drover_flavor": "big", "drover_host": "kvm2", "drover_resize": "confirm"}
+    variables = {"drover_instance": "web", "drover_flavor": "big", "drover_destination": "kvm2", "drover_resize": "confirm"}
 
     def settings(self, fleet):
         for flavor in FLAVORS:
@@ -141,7 +141,7 @@ class ResizeAndRevert(ResizeAndConfirm):
 class LiveMove(Operation):
     kind = "move"
     what, task, destination, host, thorough = "instance_migrate", "domain_migration at kvm1", "kvm2", "kvm2", True
-    variables = {"drover_instance": "web", "drover_host": "kvm2"}
+    variables = {"drover_instance": "web", "drover_destination": "kvm2"}
 
 
 class ColdMove(LiveMove):
@@ -190,7 +190,7 @@ class Rolling(_OfHost):
     """Of kvm1, with its instances back at home in the end."""
 
     what, task, host = "rolling_maintenance", "domain_migration at kvm1", "kvm1"
-    variables = {"drover_reboot": "never", "drover_bring_back": True}
+    variables = {"drover_rolling_reboot": "never", "drover_rolling_bring_back": True}
 
     def words(self):
         return [*super().words(), "--limit", "kvm1,localhost"]

@@ -192,7 +192,7 @@ def test_definitions_read_and_written_back(fleet_url, tmp_path):
     path = tmp_path / "fleet.yml"
     text = "# Ours\ninstances:\n  - name: web # the shop\n    memory_mb: 64\n  - name: new\n    memory_mb: 64\n"
     path.write_text(text)
-    read = run("definitions", path=str(path), store_url=fleet_url)
+    read = run("_definitions", path=str(path), store_url=fleet_url)
     assert [(row["name"], row["state"], row["host"]) for row in read["instances"]] == [
         ("web", "running", "kvm1"),
         ("new", "new", None),
@@ -200,27 +200,27 @@ def test_definitions_read_and_written_back(fleet_url, tmp_path):
     assert (read["changed"], path.read_text(), is_plain(read)) == (False, text, True)
     wanted = {"path": str(path), "store_url": fleet_url, "write_back": True}
     after = text.replace("shop\n", f"shop\n    host: kvm1\n    uuid: {uuid_of('web')}\n")
-    checked = run("definitions", check=True, diff=True, **wanted)
+    checked = run("_definitions", check=True, diff=True, **wanted)
     assert (checked["changed"], checked["diff"][0]["after"], path.read_text()) == (True, after, text)
-    assert run("definitions", **wanted)["changed"] is True
+    assert run("_definitions", **wanted)["changed"] is True
     assert path.read_text() == after
-    assert run("definitions", **wanted)["changed"] is False
+    assert run("_definitions", **wanted)["changed"] is False
 
 
 def test_definitions_of_a_variable(fleet_url):
     definition = {"name": "web", "memory_mb": 64}
-    (found,) = run("definitions", instances=[definition], store_url=fleet_url)["instances"]
+    (found,) = run("_definitions", instances=[definition], store_url=fleet_url)["instances"]
     assert found["uuid"] == uuid_of("web")
-    message = failure("definitions", instances=[definition, definition], store_url=fleet_url)
+    message = failure("_definitions", instances=[definition, definition], store_url=fleet_url)
     assert "the name web stands twice" in message
-    assert "path|instances" in failure("definitions", path="x", instances=[], store_url=fleet_url)
+    assert "path|instances" in failure("_definitions", path="x", instances=[], store_url=fleet_url)
 
 
 @pytest.mark.parametrize("check", [False, True])
 def test_the_table_has_what_is_there_and_names_what_a_definition_says_otherwise(fleet_url, check):
     fleets.discover(fleet_url, host("kvm1", domain("web", 2, 4096, 40, metadata={"move": "cold"}), memory_mb=65536))
     web = {"name": "web", "vcpus": 16, "memory_mb": 99999, "disks": [{"size_gb": 1}], "policy": {"move": "never"}}
-    found = run("definitions", instances=[web, {"name": "new", "memory_mb": 64}], store_url=fleet_url, check=check)
+    found = run("_definitions", instances=[web, {"name": "new", "memory_mb": 64}], store_url=fleet_url, check=check)
     assert found["table"][1].split() == ["web", "running", "kvm1", "2", "4", "GiB", "40", "GiB", "-", "-"]
     assert (
         found["table"][2:]
@@ -235,7 +235,7 @@ def test_the_table_has_what_is_there_and_names_what_a_definition_says_otherwise(
     # What is to be built has the figures of its definition.
     assert [each["vcpus"] for each in found["instances"]] == [16, 1]
     same = {"name": "web", "uuid": uuid_of("web"), "vcpus": 2, "memory_mb": 4096, "disks": [{"size_gb": 40}], "policy": {"move": "cold"}}
-    found = run("definitions", instances=[same], store_url=fleet_url, check=check)
+    found = run("_definitions", instances=[same], store_url=fleet_url, check=check)
     assert found["differences"] == [] and len(found["table"]) == 2
 
 
@@ -244,11 +244,11 @@ MOVE = {"uuid": uuid_of("web"), "name": "web", "from_host": "kvm1", "host": "kvm
 
 
 def test_migration_refuses_what_it_cannot_do(fleet_url):
-    assert "at least 1" in failure("migration", max_migrations=0, store_url=fleet_url)
+    assert "at least 1" in failure("_migration", max_migrations=0, store_url=fleet_url)
     assert "starts at kvm1, but this task runs on kvm2" in failure(
-        "migration", {"inventory_hostname": "kvm2"}, moves=[MOVE], store_url=fleet_url
+        "_migration", {"inventory_hostname": "kvm2"}, moves=[MOVE], store_url=fleet_url
     )
-    assert run("migration", store_url=fleet_url) == {"changed": False, "migrations": [], "failed_moves": []}
+    assert run("_migration", store_url=fleet_url) == {"changed": False, "migrations": [], "failed_moves": []}
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_migration_refuses_what_it_cannot_do(fleet_url):
     ],
 )
 def test_migration_refuses_contradictory_options(fleet_url, args, words):
-    assert words in failure("migration", store_url=fleet_url, **args)
+    assert words in failure("_migration", store_url=fleet_url, **args)
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_migration_refuses_contradictory_options(fleet_url, args, words):
 def test_migration_checks_the_policy_of_an_instance_with_the_options(fleet_url, policy, words):
     move = {"uuid": uuid_of("web"), "name": "web", "from_host": "localhost", "host": "kvm2", "live": True, "migration": policy}
     options = {"post_copy": True, "on_timeout": "post_copy"}
-    assert words in failure("migration", moves=[move], options=options, store_url=fleet_url)
+    assert words in failure("_migration", moves=[move], options=options, store_url=fleet_url)
 
 
 def test_what_a_policy_says_is_stronger_than_the_task():
@@ -296,7 +296,7 @@ def test_what_a_policy_says_is_stronger_than_the_task():
 
 def test_aborting_where_nothing_is_under_way(fleet_url, capsys):
     wanted = {"state": "aborted", "instances": ["web"], "store_url": fleet_url}
-    assert run("migration", **wanted) == {"changed": False, "migrations": [], "failed_moves": []}
+    assert run("_migration", **wanted) == {"changed": False, "migrations": [], "failed_moves": []}
     assert "No move off localhost is under way of: web." in capsys.readouterr().out
 
 

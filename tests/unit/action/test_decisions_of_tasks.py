@@ -69,7 +69,7 @@ def test_a_bad_request_is_no_decision(url):
 def place(url, folder, *wanted, options=()):
     decide = {"ansible.builtin.include_role": {"name": "drover.compute.place", "tasks_from": "decide"}}
     tasks = [decide, {"ansible.builtin.debug": {"msg": "GOES ON {{ place_claims | length }}"}}]
-    values = {"drover_store_url": url, "drover_instances": list(wanted)}
+    values = {"drover_store_url": url, "drover_instance_definitions": list(wanted)}
     return play(folder, tasks, options=options, vars=values)
 
 

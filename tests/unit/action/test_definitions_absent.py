@@ -36,14 +36,14 @@ def test_those_that_were_removed_are_marked(prepared_url, file):
     given = {"path": str(file), "store_url": prepared_url}
     gone = ["web1", {"name": "web2", "uuid": uuid_of("web2")}, {"name": "web3", "uuid": uuid_of("another")}]
     before = file.read_text()
-    told = run("definitions", mark_absent=gone, check=True, diff=True, **given)
+    told = run("_definitions", mark_absent=gone, check=True, diff=True, **given)
     assert told["changed"] is True and file.read_text() == before
-    assert run("definitions", mark_absent=gone, **given)["changed"] is True
+    assert run("_definitions", mark_absent=gone, **given)["changed"] is True
     # By its uuid the third one is another instance.
     wanted = before.replace("- name: web1\n", "- name: web1\n    state: absent\n").replace("{name: web2,", "{name: web2, state: absent,")
     assert file.read_text() == wanted and told["diff"][0]["after"] == wanted
-    assert run("definitions", mark_absent=gone, **given)["changed"] is False
-    found = run("definitions", **given)
+    assert run("_definitions", mark_absent=gone, **given)["changed"] is False
+    found = run("_definitions", **given)
     assert [each["name"] for each in found["instances"]] == ["web3"]
     assert (found["absent"], found["still_there"]) == (["web1", "web2"], [])
 
@@ -51,12 +51,12 @@ def test_those_that_were_removed_are_marked(prepared_url, file):
 def test_one_that_is_marked_and_there_is_named(prepared_url, file):
     fleets.discover(prepared_url, host("kvm1", domain("web1")))
     given = {"path": str(file), "store_url": prepared_url}
-    run("definitions", mark_absent=["web1"], **given)
-    found = run("definitions", write_back=True, **given)
+    run("_definitions", mark_absent=["web1"], **given)
+    found = run("_definitions", write_back=True, **given)
     assert (found["absent"], found["still_there"], found["changed"]) == (["web1"], ["web1"], False)
 
 
 def test_another_state_is_refused(prepared_url, file):
     file.write_text(file.read_text().replace("host: kvm1", "state: gone"))
     with pytest.raises(AnsibleActionFail, match="state must be present or absent, not 'gone'"):
-        run("definitions", path=str(file), store_url=prepared_url)
+        run("_definitions", path=str(file), store_url=prepared_url)

@@ -75,6 +75,6 @@ def test_both_ways_of_a_resize_know_of_other_hosts(fleet_url, monkeypatch):
 
     monkeypatch.setattr(remote_module.Hand, "_run", hypervisor)
     given = {"instance": "base", "state": "begun", "flavor": "big", "host": "kvm2"}
-    resize = run("resize", {"inventory_hostname": "kvm1"}, store_url=fleet_url, **given)["resize"]
+    resize = run("_resize", {"inventory_hostname": "kvm1"}, store_url=fleet_url, **given)["resize"]
     assert resize["order"]["used_elsewhere"] == ["/srv/base"]
     assert resize["back"]["used_elsewhere"] == [] and resize["back"]["devices_there"] == {}

@@ -135,7 +135,7 @@ def test_one_that_is_elsewhere_is_not_taken_for_removed(fleet_url, there):
 
 
 def step(url, state, target="kvm1", **more):
-    return on(target, "resize", url, state=state, instance="web", **more)
+    return on(target, "_resize", url, state=state, instance="web", **more)
 
 
 def test_a_resize_step_by_step(fleet_url, there):
@@ -168,7 +168,7 @@ def test_a_resize_is_a_decision_also_one_that_is_refused(fleet_url, there):
     step(fleet_url, "begun", flavor="big", host="kvm2")
     with Store.open(fleet_url).write() as connection:
         flavors.ensure(connection, "huge", {"vcpus": 64, "memory_mb": 64, "disk_gb": 2}, fleets.NOW)
-    assert "No valid host for db" in failure("kvm1", "resize", fleet_url, state="begun", instance="db", flavor="huge")
+    assert "No valid host for db" in failure("kvm1", "_resize", fleet_url, state="begun", instance="db", flavor="huge")
     with Store.open(fleet_url).read() as connection:
         refused, begun = decisions.newest(connection, 10)
     assert (begun["purpose"], begun["instance_name"], begun["host"]) == ("resize", "web", "kvm2")
@@ -179,13 +179,13 @@ def test_a_resize_is_a_decision_also_one_that_is_refused(fleet_url, there):
 
 def test_a_resize_that_is_reverted(fleet_url, there):
     step(fleet_url, "begun", flavor="big", host="kvm2")
-    assert "has not ended yet" in failure("kvm2", "resize", fleet_url, state="confirmed", instance="web")
+    assert "has not ended yet" in failure("kvm2", "_resize", fleet_url, state="confirmed", instance="web")
     step(fleet_url, "left")
     move(there, "web", "kvm1", "kvm2")
     step(fleet_url, "arrived", "kvm2")
     back = step(fleet_url, "leaving_again", "kvm2")["resize"]["back"]
     assert back["destination"] == "kvm1" and at(there, "kvm2")["vcpus"] == 1
-    assert "Nothing was taken back" in failure("kvm1", "resize", fleet_url, state="reverted", instance="web")
+    assert "Nothing was taken back" in failure("kvm1", "_resize", fleet_url, state="reverted", instance="web")
     move(there, "web", "kvm2", "kvm1")
     step(fleet_url, "reverted")
     assert at(there, "kvm1")["state"] == "running"
@@ -196,7 +196,7 @@ def test_a_guest_that_does_not_shut_down_keeps_its_size_and_its_room(fleet_url, 
     before = fleets.holdings(fleet_url)
     refuses(monkeypatch)
     step(fleet_url, "begun", flavor="big", host="kvm2")
-    assert "did not shut down" in failure("kvm1", "resize", fleet_url, state="left", instance="web", timeout=0)
+    assert "did not shut down" in failure("kvm1", "_resize", fleet_url, state="left", instance="web", timeout=0)
     step(fleet_url, "undone", message="it did not shut down")
     assert fleets.holdings(fleet_url) == before and states(fleet_url)["web"] == "running"
     assert at(there, "kvm1")["vcpus"] == 1
@@ -205,7 +205,7 @@ def test_a_guest_that_does_not_shut_down_keeps_its_size_and_its_room(fleet_url, 
 def test_another_resize_has_to_wait(fleet_url, there):
     step(fleet_url, "begun", flavor="big", host="kvm2")
     assert "is being resized or moved cold to kvm2 already" in failure(
-        "kvm1", "resize", fleet_url, state="begun", instance="web", flavor="big", host="kvm3"
+        "kvm1", "_resize", fleet_url, state="begun", instance="web", flavor="big", host="kvm3"
     )
     assert "open resize" in failure("kvm1", "instance", fleet_url, state="stopped", instances=["web"])
     assert step(fleet_url, "begun", flavor="big")["changed"] is True, "the same one is gone on with"
@@ -238,7 +238,7 @@ def test_a_policy_keeps_an_instance_on_its_host(fleet_url, there, policy, words)
     with_policy(fleet_url, **policy)
     before = fleets.snapshot(fleet_url)
     for wanted in ({}, {"flavor": "big"}, {"flavor": "big", "host": "kvm2"}):
-        said = failure("kvm1", "resize", fleet_url, state="begun", instance="web", **wanted)
+        said = failure("kvm1", "_resize", fleet_url, state="begun", instance="web", **wanted)
         assert words in said and "Instance web is not moved from kvm1 to kvm" in said
         assert "drover_despite_policy=true" in said
     assert fleets.snapshot(fleet_url) == before and acts(there) == []
@@ -278,7 +278,7 @@ def test_both_ways_of_a_resize_take_the_options_of_migrations(fleet_url, there):
         assert (resize[way]["bandwidth_mib"], resize[way]["copy_storage"]) == (20, "never"), "the policy is the stronger"
     assert step(fleet_url, "left")["resize"]["back"].keys() & {"bandwidth_mib", "copy_storage"} == {"copy_storage"}
     for wrong, words in (({"bandwidth_mib": 0}, "give 1 or more"), ({"speed": 1}, "Correct drover_migration")):
-        assert words in failure("kvm1", "resize", fleet_url, state="left", instance="web", options=wrong)
+        assert words in failure("kvm1", "_resize", fleet_url, state="left", instance="web", options=wrong)
 
 
 @pytest.mark.parametrize("done", ["running", "stopped", "absent"])

@@ -32,7 +32,7 @@ def ask(folder, answer, password="secret"):
     (package.parent / "__init__.py").touch()
     (package / "__init__.py").touch()
     (package / "command.py").write_text(PYGHMI.format(answer=answer))
-    task = {"drover.compute.ipmi_power_info": {"name": "bmc1", "user": "u", "password": password}, "register": "asked"}
+    task = {"drover.compute._ipmi_power_info": {"name": "bmc1", "user": "u", "password": password}, "register": "asked"}
     show = {"ansible.builtin.debug": {"msg": "<{{ asked.power_state | default('none') }}> {{ asked.msg | default('') }}"}}
     return play(
         folder,

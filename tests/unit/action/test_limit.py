@@ -11,7 +11,7 @@ import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.drover.compute.plugins.filter.on_localhost import on_localhost
+from ansible_collections.drover.compute.plugins.filter._on_localhost import on_localhost
 from ansible_collections.drover.compute.tests.unit.action.running import ansible
 
 PLAYBOOKS = sorted((pathlib.Path(__file__).resolve().parents[3] / "playbooks").glob("*.yml"))

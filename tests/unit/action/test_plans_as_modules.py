@@ -160,7 +160,7 @@ def test_variables_set_options_and_lines_are_shown_on_wish(url, tmp_path):
         {"drover.compute.plan_drain_info": {"host": "kvm1"}},
         {"ansible.builtin.assert": {"that": "moved.plan.moves | length == 1"}},
     ]
-    status, output = play(tmp_path, tasks, vars={"drover_store_url": url, "drover_max_moves": 1})
+    status, output = play(tmp_path, tasks, vars={"drover_store_url": url, "drover_rebalance_max_moves": 1})
     assert status == 0, output
     assert "\nScore 0." in output and "Drain of kvm1" not in output
 
@@ -211,7 +211,7 @@ def test_a_rebalance_is_reviewed_and_refused_if_the_fleet_has_changed(url, tmp_p
     plan = json.loads((tmp_path / "plan.json").read_text())
     plan["moves"][0]["host"] = "elsewhere"
     (tmp_path / "plan.json").write_text(json.dumps(plan))
-    words = (*LOCAL, "-e", "drover_plan_file=plan.json", "-e", "drover_apply=true")
+    words = (*LOCAL, "-e", "drover_plan_file=plan.json", "-e", "drover_plan_only=false")
     status, output = playbook("rebalance", url, *words, folder=tmp_path)
     assert status == 2 and "plan.json has other moves than those that are shown above" in output, output
     assert output.index("Score 0.") < output.index("other moves than those") and "TASK [migrate" not in output

@@ -20,11 +20,11 @@ def of_a_store_with_kvm1(prepared_url):
 
 
 def test_before_and_after(url):
-    assert run("power_event", host="kvm1", store_url=url) == {"changed": False, "event": None}
-    begun = run("power_event", host="kvm1", action="cycle", driver="ipmi", boot_id="old", store_url=url)
+    assert run("_power_event", host="kvm1", store_url=url) == {"changed": False, "event": None}
+    begun = run("_power_event", host="kvm1", action="cycle", driver="ipmi", boot_id="old", store_url=url)
     assert begun["changed"] and begun["event"]["status"] == "running"
     ended = run(
-        "power_event",
+        "_power_event",
         host="kvm1",
         uuid=begun["event"]["uuid"],
         status="completed",
@@ -32,17 +32,17 @@ def test_before_and_after(url):
         boot_id="new",
         store_url=url,
     )
-    assert ended["event"] == run("power_event", host="kvm1", store_url=url)["event"]
+    assert ended["event"] == run("_power_event", host="kvm1", store_url=url)["event"]
     assert (ended["event"]["status"], ended["event"]["boot_id"]) == ("completed", "new")
 
 
 def test_check_mode_writes_nothing(url):
-    assert run("power_event", check=True, host="kvm1", action="fence", driver="ipmi", store_url=url)["changed"]
-    assert run("power_event", host="kvm1", store_url=url)["event"] is None
+    assert run("_power_event", check=True, host="kvm1", action="fence", driver="ipmi", store_url=url)["changed"]
+    assert run("_power_event", host="kvm1", store_url=url)["event"] is None
 
 
 def test_mistakes(url):
     with pytest.raises(AnsibleActionFail, match="Host kvm9 is not in the store"):
-        run("power_event", host="kvm9", store_url=url)
+        run("_power_event", host="kvm9", store_url=url)
     with pytest.raises(AnsibleActionFail, match="required together"):
-        run("power_event", host="kvm1", action="fence", store_url=url)
+        run("_power_event", host="kvm1", action="fence", store_url=url)

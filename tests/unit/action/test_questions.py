@@ -124,7 +124,7 @@ def test_times_have_a_text_beside_them():
 def test_times_of_modules(url):
     (seen, _other) = run("host_info", store_url=url)["hosts"]
     assert datetime.datetime.fromisoformat(seen["last_seen_up_iso"].replace("Z", "+00:00")).timestamp() == int(seen["last_seen_up"])
-    event = run("power_event", host="kvm1", action="reboot", driver="ssh", store_url=url)["event"]
+    event = run("_power_event", host="kvm1", action="reboot", driver="ssh", store_url=url)["event"]
     assert {"created_at_iso", "updated_at_iso"} <= set(event)
 
 

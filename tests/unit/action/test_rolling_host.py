@@ -24,28 +24,28 @@ def stages(result):
 
 
 def test_from_the_beginning_to_the_end(url):
-    assert run("rolling_host", store_url=url) == {"changed": False, "hosts": []}
-    begun = run("rolling_host", hosts=["kvm1", "kvm2"], store_url=url)
+    assert run("_rolling_host", store_url=url) == {"changed": False, "hosts": []}
+    begun = run("_rolling_host", hosts=["kvm1", "kvm2"], store_url=url)
     assert begun["changed"] and stages(begun) == {"kvm1": "waiting", "kvm2": "waiting"}
     home = [{"uuid": "u", "host": "kvm1", "node": "kvm1"}]
-    run("rolling_host", hosts=["kvm1"], stage="drain", instances=home, message="no room", store_url=url)
-    after = run("rolling_host", hosts=["kvm1"], stage="reboot", boot_id="b1", message="", store_url=url)
+    run("_rolling_host", hosts=["kvm1"], stage="drain", instances=home, message="no room", store_url=url)
+    after = run("_rolling_host", hosts=["kvm1"], stage="reboot", boot_id="b1", message="", store_url=url)
     (found,) = [each for each in after["hosts"] if each["host"] == "kvm1"]
     assert (found["stage"], found["boot_id"], found["instances"], found["message"]) == ("reboot", "b1", home, None)
-    assert not run("rolling_host", hosts=["kvm1"], stage="reboot", store_url=url)["changed"]
-    assert stages(run("rolling_host", hosts=["kvm2"], state="absent", store_url=url)) == {"kvm1": "reboot"}
-    gone = run("rolling_host", state="absent", store_url=url)
+    assert not run("_rolling_host", hosts=["kvm1"], stage="reboot", store_url=url)["changed"]
+    assert stages(run("_rolling_host", hosts=["kvm2"], state="absent", store_url=url)) == {"kvm1": "reboot"}
+    gone = run("_rolling_host", state="absent", store_url=url)
     assert gone["changed"] and gone["hosts"] == []
-    assert not run("rolling_host", state="absent", store_url=url)["changed"]
+    assert not run("_rolling_host", state="absent", store_url=url)["changed"]
 
 
 def test_check_mode_writes_nothing(url):
-    assert run("rolling_host", check=True, hosts=["kvm1"], store_url=url)["changed"]
-    assert run("rolling_host", store_url=url)["hosts"] == []
+    assert run("_rolling_host", check=True, hosts=["kvm1"], store_url=url)["changed"]
+    assert run("_rolling_host", store_url=url)["hosts"] == []
 
 
 def test_an_unknown_host_and_an_unknown_stage(url):
     with pytest.raises(AnsibleActionFail, match="Host kvm9 is not in the store"):
-        run("rolling_host", hosts=["kvm9"], store_url=url)
+        run("_rolling_host", hosts=["kvm9"], store_url=url)
     with pytest.raises(AnsibleActionFail, match="stage"):
-        run("rolling_host", hosts=["kvm1"], stage="nap", store_url=url)
+        run("_rolling_host", hosts=["kvm1"], stage="nap", store_url=url)

@@ -47,7 +47,7 @@ class Maintenance:
 
     def roll(self, *words, **variables):
         """:returns: (exit code, all that it wrote)."""
-        given = {"drover_store_url": self.url, "drover_reboot": "never", **variables}
+        given = {"drover_store_url": self.url, "drover_rolling_reboot": "never", **variables}
         (self.folder / "vars.json").write_text(json.dumps(given))
         play = ("playbook", "-i", "inventory.json", "-e", "@vars.json", "drover.compute.rolling_maintenance", *words)
         return running.ansible(self.folder, *play)
@@ -78,7 +78,7 @@ def flat(said):
 def test_a_hook_that_fails_ends_the_run_after_its_batch_and_the_next_one_goes_on(fleet):
     refuse = {"name": "Refuse", "ansible.builtin.fail": {"msg": "the mirror is down"}, "when": "inventory_hostname == 'kvm2'"}
     hooks = {name: fleet.hook(name) for name in ("before_drain", "after_reboot", "after_enable")}
-    code, said = fleet.roll(drover_hooks={**hooks, "after_drain": fleet.hook("after_drain", refuse)}, drover_batch_size=2)
+    code, said = fleet.roll(drover_rolling_hooks={**hooks, "after_drain": fleet.hook("after_drain", refuse)}, drover_rolling_batch_size=2)
     assert code == 2 and "Traceback" not in said, said
     assert "This batch: kvm1, kvm2. 1 hosts wait." in said and "kvm2 did not come through; no other batch is begun." in flat(said)
     assert "kvm2: stopped at after_drain, up, in maintenance, 0 instances (Refuse: the mirror is down)" in said
@@ -93,7 +93,7 @@ def test_a_hook_that_fails_ends_the_run_after_its_batch_and_the_next_one_goes_on
     assert sorted(fleet.hooked()[:2]) + sorted(fleet.hooked()[2:4]) + fleet.hooked()[4:] == [*begun, "after_enable kvm1"]
 
     fleet.log.unlink()
-    code, said = fleet.roll(drover_hooks={**hooks, "after_drain": fleet.hook("after_drain")}, drover_batch_size=2)
+    code, said = fleet.roll(drover_rolling_hooks={**hooks, "after_drain": fleet.hook("after_drain")}, drover_rolling_batch_size=2)
     assert code == 0, said
     assert "Going on with a maintenance that was not finished: kvm1, kvm2 was begun with, 1 wait." in flat(said)
     of_the_last = [f"{stage} kvm3" for stage in ("before_drain", "after_drain", "after_enable")]

@@ -45,7 +45,7 @@ def of_a_fleet(prepared_url, monkeypatch):
 
 
 def decide(url, **args):
-    found = run("silent_host", **{"host": "kvm1", "store_url": url, "power": "on", "seen": SILENT, **args})
+    found = run("_silent_host", **{"host": "kvm1", "store_url": url, "power": "on", "seen": SILENT, **args})
     assert found["changed"] is False and is_plain(found)
     return found["decision"], found["rule"]
 
@@ -54,10 +54,10 @@ def test_whom_to_ask(url):
     with Store.open(url).write() as connection:
         migration_claims.begin(connection, fleets.uuid_of("moving"), "kvm2", "kvm2", "live-migration", time.time(), "kvm1")
     others = ["kvm6", "kvm5", "kvm4", "kvm3", "kvm2", "kvm1"]
-    found = run("silent_host", host="kvm1", state="asked", others=others, store_url=url)
+    found = run("_silent_host", host="kvm1", state="asked", others=others, store_url=url)
     assert found["peers"] == ["kvm2", "kvm4", "kvm5"]  # kvm3 is down
     assert found["addresses"] == ["kvm1"] and found["disks"] == ["/nfs/web"]
-    assert run("silent_host", host="kvm1", state="asked", store_url=url)["peers"] == []
+    assert run("_silent_host", host="kvm1", state="asked", store_url=url)["peers"] == []
 
 
 def test_what_they_say(url):
@@ -106,7 +106,7 @@ def test_addresses_are_what_the_operator_says(url):
     )
     fleets.discover(url, node, now=time.time())
     variables = {"hostvars": {"kvm1": {"ansible_host": "192.0.2.1"}}}
-    found = run("silent_host", variables, host="kvm1", state="asked", store_url=url)["addresses"]
+    found = run("_silent_host", variables, host="kvm1", state="asked", store_url=url)["addresses"]
     assert found == ["m1.example.com", "10.0.0.1", "192.0.2.1", "kvm1"]
 
 
@@ -115,7 +115,7 @@ SILENT_WORDS = "Failed to connect to the host via ssh: ssh: connect to host kvm1
 
 def answered(address, port, words=SILENT_WORDS):
     variables = {"hostvars": {"kvm1": {"ansible_host": address, "ansible_port": port}}}
-    found = run("silent_host", variables, host="kvm1", state="answered", tried={"unreachable": True, "msg": words})
+    found = run("_silent_host", variables, host="kvm1", state="answered", tried={"unreachable": True, "msg": words})
     assert found["changed"] is False and is_plain(found)
     return found["answer"], found["reached"], found["words"]
 
@@ -178,7 +178,7 @@ def test_safety_14_as_the_role_asks_it(tmp_path):
 
 
 def test_who_is_let_in_needs_no_tcp():
-    found = run("silent_host", host="nowhere.invalid", state="answered", tried={"content": "YQ==", "changed": False})
+    found = run("_silent_host", host="nowhere.invalid", state="answered", tried={"content": "YQ==", "changed": False})
     assert (found["answer"], found["reached"]) == ("login", None)
 
 

@@ -134,11 +134,11 @@ def test_the_playbook(broken_url, tmp_path):
     code, said = audit(broken_url, folder=tmp_path)
     assert code == 0, said
     assert "domain_doubled" in said and "FINDING" in said and "changed=0" in said
-    code, said = audit(broken_url, folder=tmp_path, variables={"drover_heal": "true", "drover_audit_strict": "yes"})
+    code, said = audit(broken_url, folder=tmp_path, variables={"drover_audit_heal": "true", "drover_audit_strict": "yes"})
     assert code == 2, said
     assert "changed=1" in said and "The audit left problems: domain_doubled 1." in " ".join(said.split())
     fleets.discover(broken_url, host("kvm2"))
-    code, said = audit(broken_url, "--check", folder=tmp_path, variables={"drover_heal": True, "drover_audit_strict": True})
+    code, said = audit(broken_url, "--check", folder=tmp_path, variables={"drover_audit_heal": True, "drover_audit_strict": True})
     assert code == 0, said
     assert "checked: consistent." in said
     stats = said.partition("CUSTOM STATS")[2]
@@ -147,7 +147,7 @@ def test_the_playbook(broken_url, tmp_path):
 
 @pytest.mark.long
 def test_the_playbook_says_what_it_mended(broken_url, tmp_path):
-    code, said = audit(broken_url, folder=tmp_path, variables={"drover_heal": True})
+    code, said = audit(broken_url, folder=tmp_path, variables={"drover_audit_heal": True})
     assert code == 0, said
     mended = said.partition("Mended:\n")[2].partition("Left:\n")
     assert "allocation_missing" in mended[0] and "domain_doubled" not in mended[0]

@@ -84,8 +84,8 @@ RUNS = {
     "hosts": (),
     "report": (),
     "audit": (),
-    "rebalance": ("-e", "drover_max_moves=2"),
-    "rolling_maintenance": ("--check", "-e", "drover_reboot=always"),
+    "rebalance": ("-e", "drover_rebalance_max_moves=2"),
+    "rolling_maintenance": ("--check", "-e", "drover_rolling_reboot=always"),
     "drain": ("--check", "-e", "drover_host=kvm1", "-e", "drover_unmovable=skip"),
 }
 MEANT = {

@@ -151,20 +151,20 @@ ANSWERS = {
     "no such file": (place("gone.yml"), "gone.yml cannot be read: No such file or directory."),
     "no UTF-8": (place("latin.yml"), "latin.yml cannot be read: it is not UTF-8 text."),
     "plan": (
-        ("rebalance", "-e", "drover_plan_file=plan.json", "-e", "drover_apply=true"),
+        ("rebalance", "-e", "drover_plan_file=plan.json", "-e", "drover_plan_only=false"),
         "plan.json is no plan of a rebalance: it has no list of moves. Nothing was moved. Write the plan again, with drover_plan_file=",
     ),
     "plan with a bad move": (
-        ("rebalance", "-e", "drover_plan_file=plan2.json", "-e", "drover_apply=true"),
+        ("rebalance", "-e", "drover_plan_file=plan2.json", "-e", "drover_plan_only=false"),
         "move 1 has no live, from_host,",
     ),
     "plan that is no JSON": (
-        ("rebalance", "-e", "drover_plan_file=plan3.json", "-e", "drover_apply=true"),
+        ("rebalance", "-e", "drover_plan_file=plan3.json", "-e", "drover_plan_only=false"),
         "plan3.json is no plan",
         "not JSON",
     ),
     "plan that is not there": (
-        ("rebalance", "-e", "drover_plan_file=gone.json", "-e", "drover_apply=true"),
+        ("rebalance", "-e", "drover_plan_file=gone.json", "-e", "drover_plan_only=false"),
         "gone.json cannot be read: No such file",
     ),
     "report": (

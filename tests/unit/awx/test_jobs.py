@@ -129,7 +129,7 @@ def test_hosts_with_a_host_shows_its_instances(fleet):
 
 
 def test_audit_leaves_its_data_as_artifact(fleet):
-    job = succeeded(fleet("audit", drover_heal="true", drover_audit_strict="true"))
+    job = succeeded(fleet("audit", drover_audit_heal="true", drover_audit_strict="true"))
     assert job.results["Keep the data as the job's artifact"][0]["ansible_stats"]["data"]["drover_audit"]["sound"] is True
 
 
@@ -146,12 +146,12 @@ def test_drain_as_a_check(fleet):
 
 
 def test_rolling_maintenance_shows_its_batches(fleet):
-    job = succeeded(fleet("rolling-maintenance", drover_plan_only="true", drover_reboot="always", drover_blocked="skip"))
+    job = succeeded(fleet("rolling-maintenance", drover_plan_only="true", drover_rolling_reboot="always", drover_rolling_blocked="skip"))
     assert "kvm1" in job.stdout
 
 
 def test_rolling_maintenance_in_the_workflow_shows_its_batches_first(fleet):
-    answered = shipped.answers("rolling-maintenance-approved", drover_blocked="skip")
+    answered = shipped.answers("rolling-maintenance-approved", drover_rolling_blocked="skip")
     assert "drover_plan_only" not in answered
     succeeded(fleet("rolling-maintenance", drover_plan_only="true", **answered))
 
@@ -215,7 +215,9 @@ def test_options_of_migrations_and_hooks_are_texts(fleet):
         )
     )  # fmt: skip
     assert "plan of a drain of kvm1" in job.stdout
-    job = fleet("rolling-maintenance", drover_plan_only="true", drover_blocked="skip", drover_hooks='{"after_drains": "update.yml"}')
+    job = fleet(
+        "rolling-maintenance", drover_plan_only="true", drover_rolling_blocked="skip", drover_rolling_hooks='{"after_drains": "update.yml"}'
+    )
     assert "after_drains" in sentence(job)
 
 
@@ -236,7 +238,7 @@ def test_rebalance_shows_its_moves(fleet):
 
 
 def test_place_takes_definitions_from_the_survey(fleet):
-    job = succeeded(fleet("place", check=True, drover_instances="- name: web1\n  memory_mb: 64\n"))
+    job = succeeded(fleet("place", check=True, drover_instance_definitions="- name: web1\n  memory_mb: 64\n"))
     assert "web1" in job.stdout
     # Nothing was placed, so that it has no host.
     assert job.artifacts["drover_place_result"] == {"instances": {"web1": None}}
@@ -260,15 +262,15 @@ def test_undrain_of_a_host_that_was_not_drained(fleet):
             "drover_unmovable must be one of: fail, skip, shutdown",
         ),
         ("undrain", {"drover_host": "kvm9"}, "kvm9"),
-        ("rolling-maintenance", {"drover_reboot": "soon"}, "drover_reboot must be one of: needed, always, never"),
+        ("rolling-maintenance", {"drover_rolling_reboot": "soon"}, "drover_rolling_reboot must be one of: needed, always, never"),
         ("evacuate", {"drover_host": "kvm1"}, "kvm1 is up in the store, so it is not evacuated"),
         ("power", {"drover_host": "kvm1"}, "drover_power_driver"),
         ("place", {}, "There is nothing to place"),
         ("place", {"drover_definitions": "none.yml"}, "none.yml"),
-        ("place", {"drover_instances": "web1"}, "drover_instances must be a list of definitions"),
-        ("place", {"drover_instances": "- web1"}, "drover_instances must be a list of definitions"),
-        ("place", {"drover_instances": "- {name: web1}"}, "memory_mb"),
-        ("place", {"drover_instances": "- {name: web1"}, "drover_instances"),
+        ("place", {"drover_instance_definitions": "web1"}, "drover_instance_definitions must be a list of definitions"),
+        ("place", {"drover_instance_definitions": "- web1"}, "drover_instance_definitions must be a list of definitions"),
+        ("place", {"drover_instance_definitions": "- {name: web1}"}, "memory_mb"),
+        ("place", {"drover_instance_definitions": "- {name: web1"}, "drover_instance_definitions"),
     ],
 )
 def test_wrong_answer_is_told_in_a_sentence(fleet, template, given, words):

@@ -46,7 +46,7 @@ def host(name, *domains, **more):
 
 
 class World:
-    """Where domains really are; destinations answer as the module domain_restart does."""
+    """Where domains really are; destinations answer as the module _domain_restart does."""
 
     def __init__(self, url, *domains):
         self.url = url

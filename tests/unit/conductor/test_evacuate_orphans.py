@@ -94,7 +94,7 @@ class Dead:
         """The call is carried out at kvm2, or the part of it that is about some."""
         (call,) = self.sent
         wanted = [each for each in call["instances"] if each["name"] in only]
-        return self.fleet.run("kvm2", "domain_restart", {**call, "instances": wanted})["instances"]
+        return self.fleet.run("kvm2", "_domain_restart", {**call, "instances": wanted})["instances"]
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_suspected_3_while_an_earlier_call_may_begin_no_other_is_given(dead):
     assert [each["message"] for each in done["uncertain"]] == ["what an earlier run ordered there may still begin"] * 2
 
     def late(name, module, given):
-        if module.endswith("domain_restart"):
+        if module.endswith("_domain_restart"):
             dead.fleet.before.remove(late)
             assert {each["status"] for each in dead.arrive()} == {"uncertain"}
 

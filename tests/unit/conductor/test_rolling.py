@@ -160,7 +160,7 @@ def test_hosts_that_cannot_be_taken_are_named_before_anything_is_begun(make, hos
     [
         (
             {"hooks": {"after_drain": "/nowhere.yml"}},
-            "drover_hooks: after_drain is /nowhere.yml, which is no file on the controller. Nothing",
+            "drover_rolling_hooks: after_drain is /nowhere.yml, which is no file on the controller. Nothing",
         ),
         (
             {"hooks": {"sometimes": __file__}},

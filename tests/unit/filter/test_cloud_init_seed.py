@@ -16,7 +16,7 @@ import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.drover.compute.plugins.filter.cloud_init_seed import FilterModule
+from ansible_collections.drover.compute.plugins.filter._cloud_init_seed import FilterModule
 from ansible_collections.drover.compute.tests.unit.action.running import play
 
 seed = FilterModule().filters()["cloud_init_seed"]
@@ -99,7 +99,7 @@ def test_safety_11_in_a_play_with_what_a_host_has_said(tmp_path):
     say = {"ansible.builtin.command": {"argv": ["echo", "web1"]}, "register": "said"}
     make = {
         "ansible.builtin.debug": {
-            "msg": "seed of {{ {'user_data': {'a': said.stdout}} | drover.compute.cloud_init_seed("
+            "msg": "seed of {{ {'user_data': {'a': said.stdout}} | drover.compute._cloud_init_seed("
             "instance_id=said.stdout, hostname=said.stdout) | length }} characters"
         }
     }

@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.drover.compute.plugins.filter.guest import FilterModule
+from ansible_collections.drover.compute.plugins.filter._guest import FilterModule
 from ansible_collections.drover.compute.tests.unit import examples
 
 guest = FilterModule().filters()["guest"]

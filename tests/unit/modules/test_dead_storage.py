@@ -125,7 +125,7 @@ def test_storage_a_probe_of_disks_that_do_not_answer_ends(run_module, dead_stora
     with socket.create_server(("127.0.0.1", 0)) as server:
         given = {"addresses": ["127.0.0.1"], "port": server.getsockname()[1]}
         began = time.monotonic()
-        found = run_module("host_probe", disks=[f"{dead_storage}/{number}.qcow2" for number in range(300)], **given)
+        found = run_module("_host_probe", disks=[f"{dead_storage}/{number}.qcow2" for number in range(300)], **given)
     assert time.monotonic() - began < 15
     assert (found["reached"], found["storage"], found["in_use"]) == (True, "unknown", [])
 

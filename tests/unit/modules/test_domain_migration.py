@@ -24,7 +24,7 @@ NOSUCH = "00000000-0000-4000-8000-000000000099"
 @pytest.fixture
 def migrate(run_module, tmp_path):
     """The module on ``test:///default`` with records of its own."""
-    return lambda **arguments: run_module("domain_migration", uri="test:///default", run_dir=str(tmp_path / "run"), **arguments)
+    return lambda **arguments: run_module("_domain_migration", uri="test:///default", run_dir=str(tmp_path / "run"), **arguments)
 
 
 def move(uuid=TEST, **more):

@@ -32,25 +32,25 @@ def names(connection):
 
 def test_defined_and_started_once(run_module, fake_host, order):
     uri, connection = fake_host()
-    result = run_module("domain_restart", uri=uri, instances=[{**order, "autostart": True}], check_mode=True)
+    result = run_module("_domain_restart", uri=uri, instances=[{**order, "autostart": True}], check_mode=True)
     assert result["changed"] and names(connection) == []
-    result = run_module("domain_restart", uri=uri, instances=[{**order, "autostart": True}])
+    result = run_module("_domain_restart", uri=uri, instances=[{**order, "autostart": True}])
     assert result["changed"] and result["instances"] == [
         {"uuid": UUID, "name": "vm", "status": "restarted", "state": "running", "message": ""}
     ]
     domain = connection.lookupByName("vm")
     assert domain.isActive() and domain.isPersistent() and domain.autostart()
-    result = run_module("domain_restart", uri=uri, instances=[{**order, "autostart": True}])
+    result = run_module("_domain_restart", uri=uri, instances=[{**order, "autostart": True}])
     assert not result["changed"] and result["instances"][0]["status"] == "there"
 
 
 def test_defined_and_left_off_and_started_later(run_module, fake_host, order):
     uri, connection = fake_host()
-    result = run_module("domain_restart", uri=uri, instances=[{**order, "running": False}])
+    result = run_module("_domain_restart", uri=uri, instances=[{**order, "running": False}])
     assert result["instances"][0]["state"] == "shutoff" and not connection.lookupByName("vm").isActive()
-    assert not run_module("domain_restart", uri=uri, instances=[{**order, "running": False}])["changed"]
+    assert not run_module("_domain_restart", uri=uri, instances=[{**order, "running": False}])["changed"]
     # A run that was killed between defining and starting.
-    assert run_module("domain_restart", uri=uri, instances=[order])["instances"][0]["status"] == "restarted"
+    assert run_module("_domain_restart", uri=uri, instances=[order])["instances"][0]["status"] == "restarted"
     assert connection.lookupByName("vm").isActive()
 
 
@@ -59,16 +59,16 @@ def test_suspected_3_what_was_withdrawn_begins_nothing(run_module, fake_host, or
     uri, connection = fake_host()
     other = {**order, "uuid": "00000000-0000-4000-8000-000000000008", "name": "vm2", "xml": domain_xml("vm2", 8), "files": []}
     call = [{**other, "order": "first"}, {**order, "order": "first"}]
-    looked = run_module("domain_order", uri=uri, domains=[{"uuid": UUID, "withdraw": ["first"]}])
+    looked = run_module("_domain_order", uri=uri, domains=[{"uuid": UUID, "withdraw": ["first"]}])
     assert looked["domains"] == [{"uuid": UUID, "busy": False, "domain": None}]
-    answers = run_module("domain_restart", uri=uri, instances=call)["instances"]
+    answers = run_module("_domain_restart", uri=uri, instances=call)["instances"]
     assert [each["status"] for each in answers] == ["restarted", "uncertain"] and "was withdrawn by a later run" in answers[1]["message"]
     assert names(connection) == ["vm2"]
     # The next order is another one, and the first stays withdrawn.
-    answers = run_module("domain_restart", uri=uri, instances=[{**order, "order": "second"}])["instances"]
+    answers = run_module("_domain_restart", uri=uri, instances=[{**order, "order": "second"}])["instances"]
     assert answers[0]["status"] == "restarted"
     connection.lookupByName("vm").destroy()
-    run_module("domain_restart", uri=uri, instances=call)
+    run_module("_domain_restart", uri=uri, instances=call)
     assert not connection.lookupByName("vm").isActive()
 
 
@@ -77,46 +77,46 @@ def test_suspected_3_nothing_is_withdrawn_from_a_call_that_is_at_work(run_module
     uri, connection = fake_host()
     lock = Records().lock(UUID)
     try:
-        looked = run_module("domain_order", uri=uri, domains=[{"uuid": UUID, "withdraw": ["first"]}], patience=0)
+        looked = run_module("_domain_order", uri=uri, domains=[{"uuid": UUID, "withdraw": ["first"]}], patience=0)
     finally:
         os.close(lock)
     assert looked["domains"] == [{"uuid": UUID, "busy": True, "domain": None}]
-    assert run_module("domain_restart", uri=uri, instances=[{**order, "order": "first"}])["instances"][0]["status"] == "restarted"
-    looked = run_module("domain_order", uri=uri, domains=[{"uuid": UUID, "withdraw": ["first"]}])
+    assert run_module("_domain_restart", uri=uri, instances=[{**order, "order": "first"}])["instances"][0]["status"] == "restarted"
+    looked = run_module("_domain_order", uri=uri, domains=[{"uuid": UUID, "withdraw": ["first"]}])
     assert looked["domains"][0]["domain"]["state"] == "running" and names(connection) == ["vm"]
 
 
 def test_what_cannot_start_here_leaves_nothing(run_module, fake_host, order, domain_xml, monkeypatch):
     uri, connection = fake_host(domain_xml("vm2", 8))
-    answer = run_module("domain_restart", uri=uri, instances=[{**order, "files": ["/nowhere/vm.qcow2"]}])["instances"][0]
+    answer = run_module("_domain_restart", uri=uri, instances=[{**order, "files": ["/nowhere/vm.qcow2"]}])["instances"][0]
     assert answer["status"] == "failed" and "does not have /nowhere/vm.qcow2" in answer["message"]
     twin = {**order, "name": "vm2", "xml": domain_xml("vm2", 7)}
-    answer = run_module("domain_restart", uri=uri, instances=[twin])["instances"][0]
+    answer = run_module("_domain_restart", uri=uri, instances=[twin])["instances"][0]
     assert answer["status"] == "failed" and "another domain named vm2" in answer["message"]
     tpm = {**order, "xml": domain_xml("vm", 7, devices="<tpm model='tpm-crb'><backend type='emulator'/></tpm>")}
-    answer = run_module("domain_restart", uri=uri, instances=[tpm])["instances"][0]
+    answer = run_module("_domain_restart", uri=uri, instances=[tpm])["instances"][0]
     assert answer["status"] == "failed" and "TPM" in answer["message"]
 
     def refuse(self, flags):
         raise libvirt.libvirtError("it does not")
 
     monkeypatch.setattr(libvirt.virDomain, "createWithFlags", refuse)
-    answer = run_module("domain_restart", uri=uri, instances=[order])["instances"][0]
+    answer = run_module("_domain_restart", uri=uri, instances=[order])["instances"][0]
     assert answer["status"] == "failed" and names(connection) == ["vm2"]
 
 
 def test_forget(run_module, fake_host, order, domain_xml, tmp_path):
     uri, connection = fake_host(domain_xml("on", 8))
-    run_module("domain_restart", uri=uri, instances=[{**order, "running": False, "autostart": True}])
+    run_module("_domain_restart", uri=uri, instances=[{**order, "running": False, "autostart": True}])
     on, gone = "00000000-0000-4000-8000-000000000008", "00000000-0000-4000-8000-000000000009"
-    result = run_module("domain_restart", uri=uri, forget=[UUID, on, gone], check_mode=True)
+    result = run_module("_domain_restart", uri=uri, forget=[UUID, on, gone], check_mode=True)
     assert result["changed"] and names(connection) == ["on", "vm"]
-    result = run_module("domain_restart", uri=uri, forget=[UUID, on, gone])
+    result = run_module("_domain_restart", uri=uri, forget=[UUID, on, gone])
     assert [each["status"] for each in result["forgotten"]] == ["forgotten", "running", "absent"]
     assert names(connection) == ["on"] and (tmp_path / "vm.qcow2").exists()
-    assert not run_module("domain_restart", uri=uri, forget=[UUID, on])["changed"]
+    assert not run_module("_domain_restart", uri=uri, forget=[UUID, on])["changed"]
 
 
 def test_mistakes(run_module, fake_host):
     uri, dummy = fake_host()
-    assert "at_once must be at least 1" in run_module("domain_restart", uri=uri, at_once=0)["msg"]
+    assert "at_once must be at least 1" in run_module("_domain_restart", uri=uri, at_once=0)["msg"]

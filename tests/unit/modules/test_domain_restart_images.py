@@ -27,7 +27,7 @@ def start(run_module, fake_host, domain_xml, tmp_path):
         prepare(connection)
         image = {"target": "vda", "identity": identity, "behind": behind}
         order = {"uuid": UUID, "name": "vm", "xml": domain_xml("vm", 7, devices=devices), "images": [image]}
-        (answer,) = run_module("domain_restart", uri=uri, instances=[order])["instances"]
+        (answer,) = run_module("_domain_restart", uri=uri, instances=[order])["instances"]
         defined = "vm" in [each.name() for each in connection.listAllDomains(0)]
         assert defined is (answer["status"] == "restarted")
         return answer["status"], answer["message"]

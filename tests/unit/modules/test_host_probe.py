@@ -31,21 +31,21 @@ def a_port_that_somebody_listens_on():
 
 
 def test_it_answers(run_module, listening):
-    found = run_module("host_probe", addresses=["127.0.0.1"], port=listening)
+    found = run_module("_host_probe", addresses=["127.0.0.1"], port=listening)
     assert found["reached"] is True and "answers on port" in found["message"] and found["changed"] is False
 
 
 def test_a_closed_port_is_an_answer(run_module):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    assert run_module("host_probe", addresses=["127.0.0.1"], port=port)["reached"] is True
+    assert run_module("_host_probe", addresses=["127.0.0.1"], port=port)["reached"] is True
 
 
 def test_a_name_that_is_not_known_is_no_silence(run_module, listening):
     """Rule S2: a peer that cannot look a name up has not seen that the host is dead."""
-    found = run_module("host_probe", addresses=["nowhere.invalid"], port=listening, timeout=1)
+    found = run_module("_host_probe", addresses=["nowhere.invalid"], port=listening, timeout=1)
     assert found["reached"] is None and "no name that is known here" in found["message"]
-    assert run_module("host_probe", addresses=["nowhere.invalid", "127.0.0.1"], port=listening)["reached"] is True
+    assert run_module("_host_probe", addresses=["nowhere.invalid", "127.0.0.1"], port=listening)["reached"] is True
 
 
 @pytest.mark.parametrize(
@@ -71,18 +71,18 @@ def test_a_lock_of_another_process_is_seen(run_module, tmp_path, listening):
     disk.write_bytes(b"x" * 300)
     free.write_bytes(b"x")
     given = {"addresses": ["127.0.0.1"], "port": listening, "disks": [str(disk), str(free)]}
-    assert run_module("host_probe", **given)["in_use"] == []
+    assert run_module("_host_probe", **given)["in_use"] == []
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(disk)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert holder.stdout.readline() == b"held\n"
-        found = run_module("host_probe", **given)
+        found = run_module("_host_probe", **given)
         assert (found["storage"], found["in_use"]) == ("active", [str(disk)])
         with open(free, "r+b") as mine:  # asking takes nothing
             fcntl.lockf(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
         holder.stdin.close()
         holder.wait()
-    assert run_module("host_probe", **given)["in_use"] == []
+    assert run_module("_host_probe", **given)["in_use"] == []
 
 
 def test_no_lock_proves_something_only_with_a_lock_manager(tmp_path):

@@ -105,7 +105,9 @@ def test_while_it_moves_cold(fleet_url):
     """That is a resize which keeps the flavor, and another command ends it."""
     wanted = {"flavor": None, "resources": NEW}
     write(fleet_url, migration_claims.begin_resize, uuid_of("web"), "kvm2", None, wanted, fleets.NOW)
-    assert "run drover.compute.instance_migrate with drover_host=kvm2 and drover_cold=true again first" in refusal(fleet_url, "web")
+    assert "run drover.compute.instance_migrate with drover_destination=kvm2 and drover_migrate_cold=true again first" in refusal(
+        fleet_url, "web"
+    )
 
 
 def test_while_it_is_resized(fleet_url):

@@ -28,20 +28,20 @@ KINDS = {
     ),
     "allocation_doubled": (
         "problem",
-        "Run drover.compute.discover on all hosts, then the audit with drover_heal=true.",
+        "Run drover.compute.discover on all hosts, then the audit with drover_audit_heal=true.",
     ),
-    "wrong_host": ("problem", "Run drover.compute.discover on all hosts, then the audit with drover_heal=true."),
-    "allocation_wrong": ("problem", "Run drover.compute.discover on its host, or the audit with drover_heal=true."),
-    "allocation_missing": ("problem", "Run drover.compute.discover on its host, or the audit with drover_heal=true."),
+    "wrong_host": ("problem", "Run drover.compute.discover on all hosts, then the audit with drover_audit_heal=true."),
+    "allocation_wrong": ("problem", "Run drover.compute.discover on its host, or the audit with drover_audit_heal=true."),
+    "allocation_missing": ("problem", "Run drover.compute.discover on its host, or the audit with drover_audit_heal=true."),
     "allocation_of_nobody": (
         "problem",
-        "Run drover.compute.discover on all hosts, which adopts what runs, then the audit with drover_heal=true.",
+        "Run drover.compute.discover on all hosts, which adopts what runs, then the audit with drover_audit_heal=true.",
     ),
-    "migration_closed": ("problem", "Run the audit with drover_heal=true: the move is over and the room is free."),
+    "migration_closed": ("problem", "Run the audit with drover_audit_heal=true: the move is over and the room is free."),
     "claim_expired": (
         "problem",
         "Finish the build by running drover.compute.place again, or give the room back: the audit with "
-        "drover_heal=true and drover_release_expired=true.",
+        "drover_audit_heal=true and drover_audit_release_expired=true.",
     ),
     "stranger": ("problem", "Run drover.compute.discover on its host: it adopts the domain with the room it takes."),
     "node_without_service": ("problem", "Run drover.compute.discover on the host."),
@@ -50,7 +50,7 @@ KINDS = {
         "problem",
         "Run drover.compute.discover if the host still exists. If not, remove what is allocated on the provider, then the provider.",
     ),
-    "use_miscounted": ("problem", "Run the audit with drover_heal=true, which counts again."),
+    "use_miscounted": ("problem", "Run the audit with drover_audit_heal=true, which counts again."),
     "over_capacity": ("information", "Nothing new is claimed there. Drain it, or raise its allocation ratio or room."),
     "migration_old": (
         "information",

@@ -33,4 +33,4 @@ class FilterModule:
     """The filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"disk_layout": disk_layout}
+        return {"_disk_layout": disk_layout}

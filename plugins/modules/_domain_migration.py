@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: domain_migration
+module: _domain_migration
 short_description: Move domains to other hypervisors, live or shut off, and follow them
 version_added: 0.1.0
 author:
@@ -112,17 +112,17 @@ EXAMPLES = r"""
         destination: kvm2
   tasks:
     - name: Can it be moved?
-      drover.compute.domain_migration:
+      drover.compute._domain_migration:
         start: "{{ moves }}"
         check: true
       register: checked
 
     - name: Start moving it
-      drover.compute.domain_migration:
+      drover.compute._domain_migration:
         start: "{{ moves }}"
 
     - name: Begin the next one gently, and shut it down if it cannot be moved in time
-      drover.compute.domain_migration:
+      drover.compute._domain_migration:
         start:
           - uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c02
             destination: kvm3
@@ -132,7 +132,7 @@ EXAMPLES = r"""
             on_timeout: shutdown
 
     - name: Follow it to the end
-      drover.compute.domain_migration:
+      drover.compute._domain_migration:
         follow: "{{ moves | map(attribute='uuid') | list }}"
         wait: 20
       register: moving

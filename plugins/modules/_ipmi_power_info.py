@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: ipmi_power_info
+module: _ipmi_power_info
 short_description: Read the power state over IPMI
 version_added: 0.1.0
 author:
@@ -51,7 +51,7 @@ EXAMPLES = r"""
   gather_facts: false
   tasks:
     - name: Read it from the management controller of kvm1
-      drover.compute.ipmi_power_info:
+      drover.compute._ipmi_power_info:
         name: kvm1-bmc.example.com
         user: operator
         password: "{{ vault_bmc_password }}"

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: domain_order
+module: _domain_order
 short_description: Withdraw orders on a hypervisor and show the domains
 version_added: 0.1.0
 author:
@@ -49,12 +49,12 @@ attributes:
     description: Domains are not changed.
 seealso:
   - module: drover.compute.domain
-  - module: drover.compute.domain_restart
+  - module: drover.compute._domain_restart
 """
 
 EXAMPLES = r"""
 - name: Find out the result of a build after a time limit
-  drover.compute.domain_order:
+  drover.compute._domain_order:
     domains:
       - uuid: 5d3d4b9a-7a0c-4f7e-9d50-0d6c1a6a1a01
         withdraw: [6a0f3d0e-55b6-4a53-8f0a-2f6d0a0c7e11]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: host_probe
+module: _host_probe
 short_description: Probe a host from another hypervisor
 version_added: 0.1.0
 author:
@@ -39,7 +39,7 @@ extends_documentation_fragment:
   - drover.compute.attributes.platform
   - drover.compute.attributes.info_module
 seealso:
-  - module: drover.compute.silent_host
+  - module: drover.compute._silent_host
 """
 
 EXAMPLES = r"""
@@ -48,7 +48,7 @@ EXAMPLES = r"""
   gather_facts: false
   tasks:
     - name: Probe it
-      drover.compute.host_probe:
+      drover.compute._host_probe:
         addresses: [kvm1.example.com]
       register: seen
 

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: rolling_host
+module: _rolling_host
 short_description: The record of a rolling maintenance
 version_added: 0.1.0
 author:
@@ -61,7 +61,7 @@ EXAMPLES = r"""
   gather_facts: false
   tasks:
     - name: Read it
-      drover.compute.rolling_host:
+      drover.compute._rolling_host:
       register: rolling
 
     - name: Show it
@@ -72,7 +72,7 @@ EXAMPLES = r"""
         label: "{{ item.host }}"
 
     - name: Delete the record, so that the next run begins anew
-      drover.compute.rolling_host:
+      drover.compute._rolling_host:
         state: absent
 """
 

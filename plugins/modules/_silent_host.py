@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: silent_host
+module: _silent_host
 short_description: Determine if a host answers, and decide what to do about a silent host
 version_added: 0.1.0
 author:
@@ -51,7 +51,7 @@ options:
     type: str
     default: ''
   seen:
-    description: The registered results of M(drover.compute.host_probe) in a loop over RV(peers).
+    description: The registered results of M(drover.compute._host_probe) in a loop over RV(peers).
     type: list
     elements: dict
     default: []
@@ -97,7 +97,7 @@ extends_documentation_fragment:
   - drover.compute.attributes.actiongroup
   - drover.compute.attributes.info_module
 seealso:
-  - module: drover.compute.host_probe
+  - module: drover.compute._host_probe
 """
 
 EXAMPLES = r"""
@@ -114,21 +114,21 @@ EXAMPLES = r"""
       ignore_errors: true
 
     - name: Determine if it answers
-      drover.compute.silent_host:
+      drover.compute._silent_host:
         host: kvm1
         state: answered
         tried: "{{ tried }}"
       register: answered
 
     - name: Find the hypervisors for the probe
-      drover.compute.silent_host:
+      drover.compute._silent_host:
         host: kvm1
         state: asked
         others: "{{ groups['hypervisors'] }}"
       register: asked
 
     - name: Probe from them
-      drover.compute.host_probe:
+      drover.compute._host_probe:
         addresses: "{{ asked.addresses }}"
         disks: "{{ asked.disks }}"
       delegate_to: "{{ item }}"
@@ -138,7 +138,7 @@ EXAMPLES = r"""
       ignore_errors: true
 
     - name: Decide
-      drover.compute.silent_host:
+      drover.compute._silent_host:
         host: kvm1
         ssh: "{{ answered.answer == 'login' }}"
         refused: "{{ answered.answer == 'refused' }}"

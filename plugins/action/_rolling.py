@@ -54,7 +54,13 @@ class ActionModule(ConductorAction):
         **STORE_SPEC,
     }
     REQUIREMENTS = {"required_if": [["state", "step", ["step"]]]}
-    VARIABLES = ("hypervisors", "spare_hosts", "batch_size", "drain_rounds", *DRAIN_VARIABLES)
+    VARIABLES = (
+        "hypervisors",
+        ("spare_hosts", "rolling_spare_hosts"),
+        ("batch_size", "rolling_batch_size"),
+        "drain_rounds",
+        *DRAIN_VARIABLES,
+    )
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         host, state = self.target(task_vars), args["state"]

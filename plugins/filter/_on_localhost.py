@@ -14,7 +14,7 @@ from ansible.parsing.dataloader import DataLoader
 
 
 def on_localhost(limit: str | None, groups: Mapping[str, Iterable[str]]) -> str:
-    """See on_localhost.yml."""
+    """See _on_localhost.yml."""
     if limit and not _includes_localhost(limit, groups):
         raise AnsibleFilterError(
             f"Nothing was done: --limit {limit} leaves out localhost, where this playbook works. Run it without --limit. Name the "
@@ -38,4 +38,4 @@ class FilterModule:
     """What Ansible finds."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"on_localhost": on_localhost}
+        return {"_on_localhost": on_localhost}

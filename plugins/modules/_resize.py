@@ -8,14 +8,14 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: resize
+module: _resize
 short_description: The steps of a resize or cold migration of one instance
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
   - Each step works on one hypervisor, so delegate it to the host that O(state) names. M(drover.compute.instance_resize) runs all steps,
-    takes the leases of the hosts, and moves the instance with M(drover.compute.domain_migration) between the steps.
+    takes the leases of the hosts, and moves the instance with M(drover.compute._domain_migration) between the steps.
   - The store records the resize before anything is changed. Until the resize is confirmed or reverted, the instance has the allocations of
     both sizes. Each step can be repeated, so the next run continues a run that was killed.
 options:
@@ -50,7 +50,7 @@ options:
     type: str
   options:
     description:
-      - The options of its move, as O(drover.compute.migration#module:options). Roles set them from the variable C(drover_migration). The
+      - The options of its move, as O(drover.compute._migration#module:options). Roles set them from the variable C(drover_migration). The
         options of the instance's policy override them. C(order) and C(back) of RV(resize) contain them.
     type: dict
     default: {}
@@ -82,13 +82,13 @@ EXAMPLES = r"""
   gather_facts: false
   tasks:
     - name: Shut it down
-      drover.compute.resize:
+      drover.compute._resize:
         state: leaving_again
         instance: web1
       delegate_to: kvm1
 
     - name: Give it its old size and start it
-      drover.compute.resize:
+      drover.compute._resize:
         state: reverted
         instance: web1
       delegate_to: kvm1
@@ -113,6 +113,6 @@ resize:
     arrived: {description: Whether it was seen at its destination with the new size., type: bool, returned: always}
     old: {description: "The old C(flavor), C(vcpus), C(memory_mb) and C(disk_gb).", type: dict, returned: always}
     new: {description: The new ones., type: dict, returned: always}
-    order: {description: The input of M(drover.compute.domain_migration) to move it there., type: dict, returned: always}
+    order: {description: The input of M(drover.compute._domain_migration) to move it there., type: dict, returned: always}
     back: {description: The input to move it back., type: dict, returned: always}
 """

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: power_event
+module: _power_event
 short_description: Record a power action on a host, before and after
 version_added: 0.1.0
 author:
@@ -67,7 +67,7 @@ EXAMPLES = r"""
   gather_facts: false
   tasks:
     - name: Read the newest event of kvm1
-      drover.compute.power_event:
+      drover.compute._power_event:
         host: kvm1
       register: power
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: domain_restart
+module: _domain_restart
 short_description: Define and start the domains of a dead host, or remove stale ones
 version_added: 0.1.0
 author:
@@ -51,7 +51,7 @@ options:
         elements: str
         default: []
       order:
-        description: A name of this order, any text, with which M(drover.compute.domain_order) can withdraw it.
+        description: A name of this order, any text, with which M(drover.compute._domain_order) can withdraw it.
         type: str
       images:
         description:
@@ -123,7 +123,7 @@ EXAMPLES = r"""
   gather_facts: false
   tasks:
     - name: Define and start it
-      drover.compute.domain_restart:
+      drover.compute._domain_restart:
         instances:
           - uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01
             name: web-1

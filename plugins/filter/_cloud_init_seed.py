@@ -135,4 +135,4 @@ class FilterModule:
     """The filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"cloud_init_seed": cloud_init_seed}
+        return {"_cloud_init_seed": cloud_init_seed}

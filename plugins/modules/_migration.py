@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: migration
+module: _migration
 short_description: Move instances off a host by live or cold migration, or abort that
 version_added: 0.1.0
 author:
@@ -86,12 +86,12 @@ EXAMPLES = r"""
         plan: "{{ lookup('drover.compute.drain_plan', 'kvm1') }}"
 
     - name: Carry out the first move of the plan
-      drover.compute.migration:
+      drover.compute._migration:
         moves: "{{ plan.moves[:1] }}"
       delegate_to: kvm1
 
     - name: Carry out the others slowly, and pause a guest that takes too long
-      drover.compute.migration:
+      drover.compute._migration:
         moves: "{{ plan.moves[1:] }}"
         options:
           bandwidth_mib: 500
@@ -106,7 +106,7 @@ EXAMPLES = r"""
   gather_facts: false
   tasks:
     - name: Let it go on where it is
-      drover.compute.migration:
+      drover.compute._migration:
         state: aborted
         instances: [web-1]
 """

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: rolling
+module: _rolling
 short_description: Run the phases of a rolling maintenance
 version_added: 0.1.0
 author:
@@ -17,7 +17,7 @@ description:
   - Drains, reboots and brings back hypervisors, in batches as large as the capacity of the others allows. The role
     P(drover.compute.rolling#role) calls it for each phase and carries out the steps that it returns. Use the role, or the playbook
     C(drover.compute.rolling_maintenance).
-  - The store has the last step begun on each host (M(drover.compute.rolling_host)), and each call continues there. So the next run
+  - The store has the last step begun on each host (M(drover.compute._rolling_host)), and each call continues there. So the next run
     continues a run that was stopped or killed.
   - It runs on the controller and reaches each hypervisor as a delegated task would.
 options:
@@ -106,11 +106,11 @@ options:
   spare_hosts:
     description:
       - How many further hosts may fail while a batch is down, so that the capacity still suffices for their instances.
-      - The variable C(drover_spare_hosts) sets it too.
+      - The variable C(drover_rolling_spare_hosts) sets it too.
     type: int
     default: 0
   batch_size:
-    description: The most hosts in a batch, V(0) for no limit. The variable C(drover_batch_size) sets it too.
+    description: The most hosts in a batch, V(0) for no limit. The variable C(drover_rolling_batch_size) sets it too.
     type: int
     default: 0
   drain_rounds:
@@ -141,7 +141,7 @@ extends_documentation_fragment:
 seealso:
   - plugin: drover.compute.rolling_plan
     plugin_type: lookup
-  - module: drover.compute.rolling_host
+  - module: drover.compute._rolling_host
   - module: drover.compute.drain
 """
 
@@ -151,7 +151,7 @@ EXAMPLES = r"""
   gather_facts: false
   tasks:
     - name: Read them
-      drover.compute.rolling:
+      drover.compute._rolling:
         state: looked
         reboot_sentinels: [/run/reboot-required]
       delegate_to: "{{ item }}"
@@ -159,7 +159,7 @@ EXAMPLES = r"""
       register: seen
 
     - name: Show the batches
-      drover.compute.rolling:
+      drover.compute._rolling:
         state: planned
         hosts: "{{ groups['hypervisors'] }}"
         seen: "{{ seen.results }}"

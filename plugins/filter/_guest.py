@@ -35,4 +35,4 @@ class FilterModule:
     """The filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"guest": guest}
+        return {"_guest": guest}

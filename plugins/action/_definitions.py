@@ -109,4 +109,4 @@ def _is_of(definition: Mapping[str, Any], instance: Mapping[str, Any]) -> bool:
 
 
 def _of_variables(item: object) -> str:
-    return "drover_instances"
+    return "drover_instance_definitions"

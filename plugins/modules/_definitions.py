@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: definitions
+module: _definitions
 short_description: Read instance definitions, and write host and uuid back into their file
 version_added: 0.1.0
 author:
@@ -85,7 +85,7 @@ EXAMPLES = r"""
                 - size_gb: 1
 
     - name: Read it
-      drover.compute.definitions:
+      drover.compute._definitions:
         path: "{{ path }}"
       register: wanted
 
