@@ -168,11 +168,11 @@ class SimulatedHand(Modules):
 
     def _read(self, module, args):
         self.reach()
-        return getattr(self, f"_{module}")(args)
+        return getattr(self, f"_{module.lstrip('_')}")(args)
 
     def act(self, module, args):
         """A certainty.Answer, as of the module on a real host."""
-        run = getattr(self, f"_{module.rpartition('.')[2]}")
+        run = getattr(self, f"_{module.rpartition('.')[2].lstrip('_')}")
         try:
             return self._hosts.fate.call(
                 lambda: certainty.Answer(certainty.DONE, run(args)), lambda seconds: run({**args, "within": seconds})

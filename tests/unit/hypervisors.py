@@ -34,7 +34,7 @@ from ansible_collections.drover.compute.plugins.module_utils import _child, _det
 from ansible_collections.drover.compute.plugins.module_utils._migration import record as migration_record
 from ansible_collections.drover.compute.plugins.module_utils._migration import state
 from ansible_collections.drover.compute.plugins.module_utils._migration import worker as migration_worker
-from ansible_collections.drover.compute.plugins.modules import domain_power, domain_restart, hypervisor_info
+from ansible_collections.drover.compute.plugins.modules import _domain_restart, domain_power, hypervisor_info
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import delegation
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand, plain_result
 from ansible_collections.drover.compute.tests.unit.action import running
@@ -215,7 +215,7 @@ class Fleet:
         for module in (_libvirt, _libvirt_calls, hypervisor_info):
             patch.setattr(module, "within", lambda dummy, call, alive=None: call())
         patch.setattr(_files, "call_each", _each_at_once)
-        for module in (domain_power, domain_restart):
+        for module in (domain_power, _domain_restart):
             patch.setattr(module, "ThreadPoolExecutor", _SameThread)
         for name, seconds in (("SETTLE", 0.2), ("SETTLE_BEFORE", 0.1), ("RECONNECT", 0.1), ("POLL", 0.01), ("POLL_TURN", 0.01)):
             patch.setattr(migration_worker, name, seconds)
