@@ -88,7 +88,9 @@ def test_what_needs_a_look_is_ranked(small_url):
     assert [each["host"] for each in found["hosts"]] == ["kvm0", "kvm5", "kvm3", "kvm4", "kvm1", "kvm2", "kvm6"]
     content = html.page(found, NOW).decode()
     section = content.partition('<section id="attention"')[2].partition("</section>")[0]
-    assert section.index("kvm5 --check</code>") < section.index("no route to &lt;kvm5&gt;") < section.index("host_enable -e drover_host=kvm3")
+    assert (
+        section.index("kvm5 --check</code>") < section.index("no route to &lt;kvm5&gt;") < section.index("host_enable -e drover_host=kvm3")
+    )
     assert 'rel="noreferrer" href="https://github.com/drover-compute/drover.compute/blob/main/docs/evacuate.md"' in section
 
 
