@@ -112,7 +112,7 @@ class Start(_Power):
 
 
 class Stop(_Power):
-    what, task, state = "instance_stop", "domain_power shutoff at kvm1", "shutoff"
+    what, task, state = "instance_stop", "domain_power stopped at kvm1", "shutoff"
 
 
 class Delete(_Power):
@@ -123,7 +123,7 @@ class ResizeAndConfirm(Operation):
     """To another host."""
 
     kind = "resize"
-    what, task, destination, host = "instance_resize", "domain shutoff at kvm1", "kvm2", "kvm2"
+    what, task, destination, host = "instance_resize", "domain stopped at kvm1", "kvm2", "kvm2"
     variables = {"drover_instance": "web", "drover_flavor": "big", "drover_host": "kvm2", "drover_resize": "confirm"}
 
     def settings(self, fleet):
@@ -134,7 +134,7 @@ class ResizeAndConfirm(Operation):
 class ResizeAndRevert(ResizeAndConfirm):
     """There and back, struck where it is there and is to go back."""
 
-    task, at, host, destination = "domain shutoff at kvm2", "kvm2", "kvm1", "kvm1"
+    task, at, host, destination = "domain stopped at kvm2", "kvm2", "kvm1", "kvm1"
     variables = {**ResizeAndConfirm.variables, "drover_resize": "revert"}
 
 
