@@ -112,7 +112,7 @@ class Start(_Power):
 
 
 class Stop(_Power):
-    what, task, state = "instance_stop", "domain_power shutoff at kvm1", "shutoff"
+    what, task, state = "instance_stop", "domain_power stopped at kvm1", "shutoff"
 
 
 class Delete(_Power):
@@ -123,8 +123,13 @@ class ResizeAndConfirm(Operation):
     """To another host."""
 
     kind = "resize"
+<<<<<<< HEAD
     what, task, destination, host = "instance_resize", "domain shutoff at kvm1", "kvm2", "kvm2"
     variables = {"drover_instance": "web", "drover_flavor": "big", "drover_destination": "kvm2", "drover_resize": "confirm"}
+=======
+    what, task, destination, host = "instance_resize", "domain stopped at kvm1", "kvm2", "kvm2"
+    variables = {"drover_instance": "web", "drover_flavor": "big", "drover_host": "kvm2", "drover_resize": "confirm"}
+>>>>>>> 2d8fecf4bf5b5ec14d21424e37f5d1af2debcc97
 
     def settings(self, fleet):
         for flavor in FLAVORS:
@@ -134,13 +139,13 @@ class ResizeAndConfirm(Operation):
 class ResizeAndRevert(ResizeAndConfirm):
     """There and back, struck where it is there and is to go back."""
 
-    task, at, host, destination = "domain shutoff at kvm2", "kvm2", "kvm1", "kvm1"
+    task, at, host, destination = "domain stopped at kvm2", "kvm2", "kvm1", "kvm1"
     variables = {**ResizeAndConfirm.variables, "drover_resize": "revert"}
 
 
 class LiveMove(Operation):
     kind = "move"
-    what, task, destination, host, thorough = "instance_migrate", "domain_migration at kvm1", "kvm2", "kvm2", True
+    what, task, destination, host, thorough = "instance_migrate", "_domain_migration at kvm1", "kvm2", "kvm2", True
     variables = {"drover_instance": "web", "drover_destination": "kvm2"}
 
 
@@ -173,7 +178,7 @@ class _OfHost(Operation):
 
 
 class Drain(_OfHost):
-    what, task = "drain", "domain_migration at kvm1"
+    what, task = "drain", "_domain_migration at kvm1"
 
 
 class Evacuate(_OfHost):
@@ -189,7 +194,7 @@ class Evacuate(_OfHost):
 class Rolling(_OfHost):
     """Of kvm1, with its instances back at home in the end."""
 
-    what, task, host = "rolling_maintenance", "domain_migration at kvm1", "kvm1"
+    what, task, host = "rolling_maintenance", "_domain_migration at kvm1", "kvm1"
     variables = {"drover_rolling_reboot": "never", "drover_rolling_bring_back": True}
 
     def words(self):

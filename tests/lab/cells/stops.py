@@ -18,7 +18,7 @@ class Stop:
     """One stop of one run: ``with`` it the run may be started with its environment.
 
     :param when: "before" or "after".
-    :param task: the name of the task; or the module, its state and the host, such as "domain shutoff at kvm1".
+    :param task: the name of the task; or the module, its state and the host, such as "domain stopped at kvm1".
     """
 
     def __init__(self, when: str, task: str) -> None:
