@@ -123,13 +123,8 @@ class ResizeAndConfirm(Operation):
     """To another host."""
 
     kind = "resize"
-<<<<<<< HEAD
-    what, task, destination, host = "instance_resize", "domain shutoff at kvm1", "kvm2", "kvm2"
-    variables = {"drover_instance": "web", "drover_flavor": "big", "drover_destination": "kvm2", "drover_resize": "confirm"}
-=======
     what, task, destination, host = "instance_resize", "domain stopped at kvm1", "kvm2", "kvm2"
-    variables = {"drover_instance": "web", "drover_flavor": "big", "drover_host": "kvm2", "drover_resize": "confirm"}
->>>>>>> 2d8fecf4bf5b5ec14d21424e37f5d1af2debcc97
+    variables = {"drover_instance": "web", "drover_flavor": "big", "drover_destination": "kvm2", "drover_resize": "confirm"}
 
     def settings(self, fleet):
         for flavor in FLAVORS:
