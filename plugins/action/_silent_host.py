@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import answering
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction, variables_of
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor import evidence
 from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing, host_answer
 
@@ -35,7 +35,7 @@ class ActionModule(DroverAction):
     _requires_connection = False
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-        host, variables = args["host"], (task_vars.get("hostvars") or {}).get(args["host"], {})
+        host, variables = args["host"], variables_of(task_vars, args["host"])
         if args["state"] == "answered":
             found = answering.answer(host, args["tried"], variables)
             return {"answer": found.means, "reached": found.reached, "words": found.words}

@@ -11,7 +11,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.drover.compute.plugins.plugin_utils import certainty, sizes
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction, variables_of
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.progress import milestone
@@ -65,7 +65,7 @@ class ActionModule(DroverAction):
         """Return the variables of the host that is read, which may be that of delegate_to."""
         if not self._task.delegate_to:
             return task_vars
-        return task_vars["hostvars"].get(self.target(task_vars), {})
+        return variables_of(task_vars, self.target(task_vars))
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         # Warnings of the module about unreadable facts, and the domains that libvirt cannot describe.

@@ -479,6 +479,7 @@ class Module:
             "total_mib": None,
             "remaining_mib": 0 if status == "completed" else None,
             "elapsed_s": round(finished - started, 1) if started else None,
+            "copies": None,
             "message": record["message"],
             "storage": "shared",
             "source_state": record.get("source_state"),

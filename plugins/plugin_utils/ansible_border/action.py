@@ -22,6 +22,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
 STORE_SPEC: dict[str, dict[str, Any]] = {"store_url": {"type": "str", "no_log": True}}
 
 
+def variables_of(task_vars: Mapping[str, Any], host: str) -> Mapping[str, Any]:
+    """Return the variables of a host in the inventory; none if the inventory does not have it."""
+    # Ansible's hostvars has no get(): for an unknown host it returns a value that fails when it is used.
+    known = task_vars.get("hostvars") or {}
+    return known[host] if host in known else {}  # noqa: SIM401
+
+
 class DroverAction(ActionBase):
     """Validate the arguments, call ``act`` and show each DroverError as a message.
 

@@ -22,6 +22,7 @@ from ansible.executor.task_executor import TaskExecutor
 from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import answering
+from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import variables_of
 from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import RemoteHand, plain_result
 from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Discovery
 from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, Late, Unreachable
@@ -191,4 +192,4 @@ class AnsibleHosts:
 
     def variables(self, host: str) -> Mapping[str, Any]:
         """Return the variables of a host in the inventory, templated."""
-        return (self._task_vars.get("hostvars") or {}).get(host, {})
+        return variables_of(self._task_vars, host)

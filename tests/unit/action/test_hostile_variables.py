@@ -24,7 +24,7 @@ CASES = {
         for role in ("evacuate", "power", "power/fence")
         for name, words in (
             ("kvm9", "Host kvm9 is not in the store"),
-            ("kvm1:kvm2", "is not in the store"),
+            ("kvm1:kvm2", "kvm1:kvm2 "),
             ("", NO_NAME),
             ("kvm 1", NO_NAME),
             ("kvm1\n", NO_NAME),

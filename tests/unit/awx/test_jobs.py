@@ -259,7 +259,7 @@ def test_undrain_of_a_host_that_was_not_drained(fleet):
         (
             "drain",
             {"drover_host": "kvm1", "drover_unmovable": "maybe"},
-            "drover_unmovable must be one of: fail, skip, shutdown",
+            "unmovable must be one of: fail, skip, shutdown",
         ),
         ("undrain", {"drover_host": "kvm9"}, "kvm9"),
         ("rolling-maintenance", {"drover_rolling_reboot": "soon"}, "drover_rolling_reboot must be one of: needed, always, never"),
